@@ -1,0 +1,105 @@
+"""What an extractor finds in one file: plain facts, before anything is bound to anything.
+
+Extractors (`etl/languages/`) write facts; resolvers (`etl/resolve/`) read the facts of the whole
+repository and bind them. The truth store keeps each file's facts as msgpack, so that a later run
+re-binds unchanged files without parsing them again. A change of shape here raises `FACTS_VERSION`,
+which makes every file parse again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+FACTS_VERSION = 1
+
+
+class Definition(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A symbol. Definition 0 of a file is its module; `parent` is an index into the same list.
+
+    `qualname` is dotted inside the module ("Class.method", "outer.inner", "" for the module); a second
+    definition of the same qualname in one file gets "#2". Lines are 1-based; `start_line` is the line of
+    `def`/`class`. Bytes span the whole source of the symbol, decorators and leading comment included.
+    """
+
+    name: str
+    qualname: str
+    kind: str  # module class interface enum struct trait type function method constructor
+    parent: int
+    start_line: int
+    end_line: int
+    start_byte: int
+    end_byte: int
+    bases: tuple[str, ...] = ()  # as written, dotted
+    returns: str = ""  # return type as written, dotted head only ("list[Foo]" stays as written)
+    is_test: bool = False
+    doc_end_byte: int = 0  # end of signature + docstring; 0 when unknown
+
+
+class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A name bound from elsewhere. `name` "" binds the module, "*" everything in it.
+
+    `module` is as written ("os.path", "./util", "java.util.List", "net/http"); `level` counts Python's
+    leading dots. `alias` is the local name it binds ("" when it binds none, as `import "x"` in JS).
+    """
+
+    scope: int
+    module: str
+    name: str
+    alias: str
+    level: int
+    line: int
+
+
+class Reference(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A use of a callable inside definition `scope`.
+
+    `chain` is the callee as a dotted path whose head is a name, or one of these heads: `super()`,
+    `Name()` (the result of calling Name), `?` (an expression that has no name). `kind` is call,
+    decorator, callback (passed as an argument, or stored) or new.
+    """
+
+    scope: int
+    chain: str
+    line: int
+    kind: str = "call"
+
+
+class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What is known of a name's type in `scope`: `name` is "x" or "self.x".
+
+    `how` says what `value` is: "new" (called expression: `x = value(...)`), "alias" (`x = value`),
+    "type" (annotation: `x: value`), "iter" (element of value).
+    """
+
+    scope: int
+    name: str
+    value: str
+    how: str
+
+
+class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """All facts of one file. `module` is its qualified module name, see `etl/languages/names.py`."""
+
+    path: str
+    language: str
+    module: str
+    definitions: list[Definition]
+    imports: list[Import]
+    references: list[Reference]
+    bindings: list[Binding]
+    exports: list[str] = []  # `__all__`, or names exported by statement
+    has_error: bool = False  # the parser met a syntax error and recovered
+    version: int = FACTS_VERSION
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(FileFacts)
+
+
+def encode(facts: FileFacts) -> bytes:
+    return _encoder.encode(facts)
+
+
+def decode(blob: bytes) -> FileFacts:
+    """Raises: msgspec.DecodeError, for a blob of another version's shape."""
+    return _decoder.decode(blob)

@@ -1,0 +1,1 @@
+"""Package data: read with importlib.resources."""

@@ -1,0 +1,1 @@
+"""Frozen values, ids, errors, clock, deadline: no I/O."""

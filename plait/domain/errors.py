@@ -1,0 +1,275 @@
+"""Every error Plait raises on purpose: what happened, which values, what to do.
+
+`reason` is stable and meant for programs; the text may change. Every value in the text is also in
+`metadata`. `server/grpc/errors.py` maps the families below to canonical gRPC codes, by the nearest
+mapped ancestor. `docs/errors.md` lists every reason with its fix, and a test keeps it complete.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PlaitError(Exception):
+    """Root of all deliberate errors. Subclasses set `reason` (UPPER_SNAKE_CASE)."""
+
+    reason: ClassVar[str] = "INTERNAL"
+
+    def __init__(self, message: str, **metadata: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.metadata: dict[str, str] = {k: str(v) for k, v in metadata.items()}
+
+
+# -- families: one a canonical code --------------------------------------------------------------
+
+
+class InvalidInput(PlaitError):
+    """The request can never succeed as written (INVALID_ARGUMENT)."""
+
+    reason = "INVALID_INPUT"
+
+    def __init__(self, message: str, *, field: str = "", **metadata: object) -> None:
+        super().__init__(message, **metadata)
+        self.field = field  # the request field at fault, for BadRequest
+
+
+class NotFound(PlaitError):
+    """What was named does not exist (NOT_FOUND)."""
+
+    reason = "NOT_FOUND"
+
+
+class Conflict(PlaitError):
+    """What was named exists already and differs (ALREADY_EXISTS)."""
+
+    reason = "CONFLICT"
+
+
+class Precondition(PlaitError):
+    """The request is fine, the state is not; the text says what to change (FAILED_PRECONDITION)."""
+
+    reason = "PRECONDITION"
+
+
+class Busy(PlaitError):
+    """Somebody else is at it; try again (ABORTED)."""
+
+    reason = "BUSY"
+
+
+class Exhausted(PlaitError):
+    """A limit, a disk or a quota is full (RESOURCE_EXHAUSTED)."""
+
+    reason = "EXHAUSTED"
+
+
+class Forbidden(PlaitError):
+    """Refused by a rule that the caller cannot change (PERMISSION_DENIED)."""
+
+    reason = "FORBIDDEN"
+
+
+class Unavailable(PlaitError):
+    """A part Plait depends on does not answer; try again (UNAVAILABLE)."""
+
+    reason = "UNAVAILABLE"
+
+
+class OutOfTime(PlaitError):
+    """The deadline passed (DEADLINE_EXCEEDED)."""
+
+    reason = "OUT_OF_TIME"
+
+
+class NotBuilt(PlaitError):
+    """Declared in the contract, not built yet (UNIMPLEMENTED)."""
+
+    reason = "NOT_BUILT"
+
+
+# -- settings ---------------------------------------------------------------------------------------
+
+
+class BadSettings(InvalidInput):
+    reason = "BAD_SETTINGS"
+
+
+# -- stores -------------------------------------------------------------------------------------------
+
+
+class StoreUnavailable(Unavailable):
+    """A database does not answer."""
+
+    reason = "STORE_UNAVAILABLE"
+
+
+class StoreFull(Exhausted):
+    """The disk under a database is full."""
+
+    reason = "STORE_FULL"
+
+
+class EmbeddedServerFailed(Unavailable):
+    """A child server did not start or keep running."""
+
+    reason = "EMBEDDED_SERVER_FAILED"
+
+
+class SchemaMismatch(Precondition):
+    """The database's migrations differ from this version's."""
+
+    reason = "SCHEMA_MISMATCH"
+
+
+class UnsafeGraphStore(Precondition):
+    """A start-up probe that should have been refused by the graph server went through."""
+
+    reason = "UNSAFE_GRAPH_STORE"
+
+
+# -- repositories and indexing --------------------------------------------------------------------------
+
+
+class RepositoryNotIndexed(NotFound):
+    reason = "REPOSITORY_NOT_INDEXED"
+
+    def __init__(self, repository: str) -> None:
+        super().__init__(
+            f"repository {repository!r} has no published index; "
+            f"run `plait index PATH --repo {repository}` first, or `plait doctor` to list what is indexed",
+            repository=repository,
+        )
+
+
+class RepositoryNameTaken(Conflict):
+    reason = "REPOSITORY_NAME_TAKEN"
+
+    def __init__(self, repository: str, indexed_root: str, root: str) -> None:
+        super().__init__(
+            f"the name {repository!r} belongs to the repository at {indexed_root}, not to {root}; "
+            "choose another with `--repo NAME`, or say `--move` if the folder moved",
+            repository=repository,
+            indexed_root=indexed_root,
+            root=root,
+        )
+
+
+class RepositoryBusy(Busy):
+    reason = "REPOSITORY_BUSY"
+
+    def __init__(self, repository: str) -> None:
+        super().__init__(
+            f"another process is indexing {repository!r}; wait for it to end, then run again",
+            repository=repository,
+        )
+
+
+class NotARepository(InvalidInput):
+    """The path is missing, not a folder, or not readable."""
+
+    reason = "NOT_A_REPOSITORY"
+
+
+class EmptyRepository(InvalidInput):
+    """Nothing in the folder can be indexed."""
+
+    reason = "EMPTY_REPOSITORY"
+
+
+class NoSymbols(Precondition):
+    """Parseable files yielded no symbol at all: a broken grammar, never a success."""
+
+    reason = "NO_SYMBOLS"
+
+
+class GraphUpdating(Busy):
+    """The graph is between two revisions and the caller's deadline is too short to wait."""
+
+    reason = "GRAPH_UPDATING"
+
+
+# -- embedding ----------------------------------------------------------------------------------------
+
+
+class EmbeddingModelMismatch(Precondition):
+    reason = "EMBEDDING_MODEL_MISMATCH"
+
+    def __init__(self, index_model: str, index_dim: int, model: str, dim: int) -> None:
+        super().__init__(
+            f"the index holds vectors of {index_model} ({index_dim}-d) and the configured model is "
+            f"{model} ({dim}-d); vectors of two models are never mixed. Set the model back in "
+            "`embedding`, or use another `PLAIT_HOME` or database for the new model and index again",
+            index_model=index_model,
+            index_dim=index_dim,
+            model=model,
+            dim=dim,
+        )
+
+
+class EmbeddingUnavailable(Unavailable):
+    reason = "EMBEDDING_UNAVAILABLE"
+
+
+class EmbeddingRefused(Precondition):
+    """The provider refused for good: a wrong key, an unknown model, a wrong dimension."""
+
+    reason = "EMBEDDING_REFUSED"
+
+
+class BadModelFile(Precondition):
+    """A model file is missing or its digest is not the one Plait shipped."""
+
+    reason = "BAD_MODEL_FILE"
+
+
+# -- graph queries ----------------------------------------------------------------------------------------
+
+
+class CypherRefused(InvalidInput):
+    """The guard found a clause, procedure or pattern that a read-only query may not have."""
+
+    reason = "CYPHER_REFUSED"
+
+
+class CypherInvalid(InvalidInput):
+    """The graph server could not parse or run the statement."""
+
+    reason = "CYPHER_INVALID"
+
+
+class UnknownTemplate(InvalidInput):
+    reason = "UNKNOWN_TEMPLATE"
+
+
+class ResultTooLarge(Exhausted):
+    reason = "RESULT_TOO_LARGE"
+
+
+class DeadlineExceeded(OutOfTime):
+    reason = "DEADLINE_EXCEEDED"
+
+    def __init__(self, what: str, limit_s: float) -> None:
+        super().__init__(
+            f"{what} did not end within {limit_s:g} s; ask for less or allow more time",
+            what=what,
+            limit_s=limit_s,
+        )
+
+
+# -- episodes ---------------------------------------------------------------------------------------------
+
+
+class EpisodeInvalid(InvalidInput):
+    reason = "EPISODE_INVALID"
+
+
+class RequestIdReused(Conflict):
+    reason = "REQUEST_ID_REUSED"
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"request_id {request_id!r} was used before with another body; "
+            "send the same body to repeat a request, or a new request_id for a new one",
+            request_id=request_id,
+        )

@@ -1,0 +1,90 @@
+"""The code graph's values, and the one encoding in which the truth store keeps them.
+
+PostgreSQL keeps each file's part of the graph as two msgpack blobs (`encode_nodes`, `encode_edges`);
+the graph store is a projection of those blobs. Equal parts encode to equal bytes, so a file whose
+part did not change is found by comparing bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+
+class Label(StrEnum):
+    REPO = "Repo"
+    MODULE = "Module"
+    FILE = "File"
+    CLASS = "Class"
+    FUNCTION = "Function"
+    TEST = "Test"  # a Function that is a test: carries both labels
+    ISSUE = "Issue"
+    COMMIT = "Commit"
+    EPISODE = "Episode"
+
+
+class Relation(StrEnum):
+    CONTAINS = "CONTAINS"
+    CALLS = "CALLS"
+    IMPORTS = "IMPORTS"
+    INHERITS = "INHERITS"
+    OVERRIDES = "OVERRIDES"
+    VALIDATED_BY = "VALIDATED_BY"  # code → test that exercises it
+    CAUSES = "CAUSES"
+    FIXES = "FIXES"
+    TOUCHES = "TOUCHES"
+    MENTIONS = "MENTIONS"
+
+
+class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A graph node. `id` is stable: `repo:qualified_name` (files: `repo:/path`, the repository: `repo:`).
+
+    `label` is the one of the export; `kind` is finer (method, interface, struct …). Lines are 1-based;
+    `start_line` is the line of `def`/`class`, not of a decorator.
+    """
+
+    id: str
+    label: str
+    name: str
+    qualified_name: str
+    path: str
+    start_line: int
+    end_line: int
+    language: str
+    kind: str = ""
+
+
+class Edge(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A graph edge, one a (relation, source, target). `lines` are the call sites', ascending, repeats kept."""
+
+    relation: str
+    source: str
+    target: str
+    lines: tuple[int, ...] = ()
+    resolver: str = ""  # the rule that bound it
+    confidence: float = 1.0
+
+
+_encoder = msgspec.msgpack.Encoder()
+_nodes = msgspec.msgpack.Decoder(list[Node])
+_edges = msgspec.msgpack.Decoder(list[Edge])
+
+
+def encode_nodes(nodes: Sequence[Node]) -> bytes:
+    """msgpack of `nodes` in the order given; sort before when bytes are to be compared."""
+    return _encoder.encode(nodes)
+
+
+def decode_nodes(blob: bytes) -> list[Node]:
+    return _nodes.decode(blob)
+
+
+def encode_edges(edges: Sequence[Edge]) -> bytes:
+    """msgpack of `edges` in the order given; sort before when bytes are to be compared."""
+    return _encoder.encode(edges)
+
+
+def decode_edges(blob: bytes) -> list[Edge]:
+    return _edges.decode(blob)

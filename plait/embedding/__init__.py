@@ -1,0 +1,1 @@
+"""The embedding provider port and its adapters."""

@@ -1,0 +1,1 @@
+"""Rules for episodes, memories, feedback and retention: no I/O."""

@@ -1,0 +1,422 @@
+"""What the core and the ETL ask of stores and models: Protocols in verbs.
+
+Adapters satisfy these by shape (`vector/`, `graph/`, `plait/embedding/`); nothing inherits from them.
+Every method may raise `StoreUnavailable`; further errors are named where they arise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from plait.domain.deadline import Deadline
+from plait.domain.graph import Edge, Node
+from plait.domain.values import (
+    Candidate,
+    Chunk,
+    Episode,
+    EpisodeReceipt,
+    Filter,
+    Item,
+    ItemId,
+    Revision,
+)
+
+Vectors = npt.NDArray[np.float32]  # (n, dim), rows of unit length
+
+
+# -- embedding ------------------------------------------------------------------------------------
+
+
+class EmbeddingProvider(Protocol):
+    """Texts to unit vectors. One model, one dimension, for the life of the object."""
+
+    @property
+    def model(self) -> str:
+        """A stable id; vectors of different ids are never compared."""
+        ...
+
+    @property
+    def dim(self) -> int: ...
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Shape `(len(texts), dim)`, float32, unit rows, in the order of `texts`.
+
+        Raises:
+            EmbeddingUnavailable: the provider does not answer, after retries.
+            EmbeddingRefused: it refused for good.
+        """
+        ...
+
+    async def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        """Shape `(dim,)`. Raises as `embed_documents`."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+# -- the truth: indexing ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """What the truth knows of one file at the revision a draft starts from."""
+
+    path: str
+    content_hash: bytes
+    language: str
+    graph_hash: bytes  # digest of (nodes, edges) blobs; b"" when the file has none
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """One indexed file. `facts`: the extractor's findings (opaque here), resolved again on each run."""
+
+    path: str
+    content_hash: bytes
+    language: str
+    size_bytes: int
+    lines: int
+    facts: bytes
+    is_test: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileGraph:
+    """One file's part of the graph: opaque blobs of `plait.domain.graph` and their digest."""
+
+    path: str
+    nodes: bytes
+    edges: bytes
+    graph_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """An immutable BM25 segment over new chunks; document `i` is `ids[i]` (FACTS: one bytea a term).
+
+    `postings[term]` is `(docs, tfs)`: int32 document numbers ascending, uint8 frequencies capped at 255.
+    `lengths` is int32, tokens a document.
+    """
+
+    ids: Sequence[ItemId]
+    lengths: npt.NDArray[np.int32]
+    terms: Sequence[str]
+    docs: Sequence[bytes]
+    tfs: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A revision being written: invisible until `publish`, thrown away by the next `begin` if it never is."""
+
+    repo_id: int
+    repo: str
+    number: int
+    base: int  # the published revision it starts from; 0 for none
+    embedding_model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """Counts of one published run, kept with the revision."""
+
+    files: int = 0
+    chunks: int = 0
+    nodes: int = 0
+    edges: int = 0
+    unresolved: int = 0
+    languages: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+
+class IndexStore(Protocol):
+    """Write one repository's next revision. Readers see the old one until `publish`, then the new one."""
+
+    async def begin(self, repo: str, root: str, *, move: bool = False) -> Draft:
+        """Open a draft, and remove what a broken earlier draft left.
+
+        Holds a lock on `repo` until `publish`, `discard` or `close`.
+
+        Raises:
+            RepositoryBusy: another process holds the lock.
+            RepositoryNameTaken: the name belongs to another root and `move` is False.
+            SchemaMismatch: the database's migrations differ.
+        """
+        ...
+
+    async def stored_files(self, draft: Draft) -> dict[str, StoredFile]:
+        """Every file of the base revision, by path."""
+        ...
+
+    def facts(self, draft: Draft, paths: Iterable[str] | None = None) -> AsyncIterator[tuple[str, bytes]]:
+        """`(path, facts)` of the base revision's files; all of them when `paths` is None."""
+        ...
+
+    async def write_files(self, draft: Draft, files: Sequence[FileRow]) -> None:
+        """Add or replace files (their chunks too: write them after). Up to 500 items a transaction."""
+        ...
+
+    async def write_chunks(self, draft: Draft, chunks: Sequence[Chunk]) -> None:
+        """Add chunks of files written in this draft. A chunk whose `content_hash` has a vector
+        somewhere in this index takes it over. Up to 500 items a transaction."""
+        ...
+
+    async def write_segment(self, draft: Draft, segment: Segment) -> None:
+        """Add one BM25 segment over chunks of this draft."""
+        ...
+
+    async def write_graph(self, draft: Draft, parts: Sequence[FileGraph]) -> None:
+        """Add or replace files' parts of the graph. Up to 500 items a transaction."""
+        ...
+
+    async def retire(self, draft: Draft, paths: Sequence[str]) -> None:
+        """Take files, their chunks and their parts of the graph out of the draft."""
+        ...
+
+    async def publish(self, draft: Draft, stats: IndexStats) -> Revision:
+        """Show the draft to readers, and queue its projection to the graph: one transaction."""
+        ...
+
+    async def discard(self, draft: Draft) -> None:
+        """Throw the draft away and release the lock. Nothing changed: no new revision."""
+        ...
+
+    async def repositories(self) -> list[Revision]:
+        """Every published repository, by name."""
+        ...
+
+    async def revision(self, repo: str) -> Revision:
+        """Raises: RepositoryNotIndexed."""
+        ...
+
+    async def delete_repository(self, repo: str) -> None:
+        """Remove a repository whole, and queue its removal from the graph. Raises: RepositoryNotIndexed."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+# -- the truth: vectors that fill in behind -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PendingText:
+    """A text that waits for its vector. Chunks with equal `content_hash` share one."""
+
+    content_hash: bytes
+    text: str
+
+
+class VectorQueue(Protocol):
+    async def ensure_space(self, model: str, dim: int) -> None:
+        """Record the index's one model and dimension, or check them.
+
+        Raises: EmbeddingModelMismatch.
+        """
+        ...
+
+    async def pending(self, repo: str, limit: int) -> Sequence[PendingText]:
+        """Texts of the published revision without a vector, most useful first (code before tests
+        before docs); `text` is the header line `path qualified.name` + newline + content."""
+        ...
+
+    async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None:
+        """Give every chunk with one of `hashes` its vector; one transaction; safe to repeat."""
+        ...
+
+    async def coverage(self, repo: str) -> tuple[int, int]:
+        """`(embedded, all)` chunks of the published revision."""
+        ...
+
+    async def finish(self, repo: str) -> None:
+        """Build or refresh what nearest-neighbour search needs after a load (HNSW, statistics)."""
+        ...
+
+
+# -- the truth: reading ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The revisions one answer is read at. Get one a request; pass it to every read."""
+
+    revisions: tuple[Revision, ...]
+    model: str  # embedding model of the index; "" when nothing is embedded yet
+    dim: int
+
+
+class SearchStore(Protocol):
+    """Candidates from each arm. Larger scores are better, scales differ between arms."""
+
+    async def view(self, where: Filter) -> View:
+        """The published revisions of `where.repos` (all when empty).
+
+        Raises: RepositoryNotIndexed, for a named one that is not.
+        """
+        ...
+
+    async def lexical(self, view: View, terms: Sequence[str], where: Filter, k: int) -> list[Candidate]:
+        """The `k` best by BM25 (k1 and b in `vector/bm25.py`), best first, ties by id."""
+        ...
+
+    async def nearest(
+        self, view: View, vector: npt.NDArray[np.float32], where: Filter, k: int
+    ) -> list[Candidate]:
+        """The `k` highest cosine similarities, best first, ties by id.
+
+        Raises: EmbeddingModelMismatch, when `vector` does not have shape `(view.dim,)`.
+        """
+        ...
+
+    async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
+        """Items that hold the words of `phrase` in a row, by `ts_rank`."""
+        ...
+
+    async def identifiers(self, view: View, name: str, where: Filter, k: int) -> list[Candidate]:
+        """Symbols whose name is similar by trigrams, for misspelt identifiers."""
+        ...
+
+    async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
+        """The items behind candidates; ids that are gone are left out."""
+        ...
+
+
+# -- the truth: episodes -----------------------------------------------------------------------------------
+
+
+class EpisodeStore(Protocol):
+    async def append(self, episode: Episode) -> EpisodeReceipt:
+        """Store an episode, its items, its outbox row and its answer in one transaction.
+
+        Raises: RequestIdReused, when the request id was stored with another body hash.
+        """
+        ...
+
+
+# -- projection: truth → graph ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GraphDelta:
+    """What one outbox event changes in the graph, in an order that can be cut into batches.
+
+    Apply in this order: delete `drop_edges_of` (all outgoing edges of these nodes), delete `drop_nodes`,
+    write `nodes`, write `edges`. `fresh`: the aggregate has nothing in the graph yet, so CREATE will do.
+    """
+
+    event_id: int
+    repo: str
+    number: int  # the revision the graph shows once all is applied; 0 for an episode
+    fresh: bool
+    drop_edges_of: Sequence[str]
+    drop_nodes: Sequence[str]
+    nodes: Sequence[Node]
+    edges: Sequence[Edge]
+    remove_repo: bool = False
+    properties: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # extra, by node id
+
+
+class Outbox(Protocol):
+    """Events that wait to be projected; claims are leases that a dead claimer loses."""
+
+    async def claim(self) -> GraphDelta | None:
+        """The oldest event that can run now (one at a time for each repository), or None.
+
+        Marks the repository's graph as changing, see `epoch`.
+        """
+        ...
+
+    async def done(self, event_id: int) -> None:
+        """The graph holds the event: mark it, and the repository's graph as steady."""
+        ...
+
+    async def failed(self, event_id: int, cause: str, *, permanent: bool) -> None:
+        """Give it back for a later try, or move it to the dead letters with its cause."""
+        ...
+
+    async def waiting(self) -> int:
+        """Events not yet projected."""
+        ...
+
+    async def epoch(self, repos: Sequence[str]) -> tuple[int, bool]:
+        """`(number, changing)` over `repos` (all when empty): a reader whose query ran between two
+        equal epochs with `changing` False saw one state of the graph."""
+        ...
+
+    async def reset(self, repo: str) -> None:
+        """Queue a full projection of the published revision, as for a graph that lost it."""
+        ...
+
+
+# -- the graph ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    id: str
+    labels: tuple[str, ...]
+    properties: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    relation: str
+    source: str  # node ids, never the server's own
+    target: str
+    properties: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphResult:
+    """Rows as typed cells (None, bool, int, float, str, bytes, list, dict, GraphNode, GraphEdge),
+    and the distinct nodes and edges that occur in them."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+    nodes: Sequence[GraphNode]
+    edges: Sequence[GraphEdge]
+    truncated: bool
+    took_ms: float
+
+
+class GraphStore(Protocol):
+    async def apply(self, delta: GraphDelta) -> None:
+        """Project one event: 500-item transactions, each with its event id and batch number, so that
+        a repeat after a crash goes on where the last committed batch ended."""
+        ...
+
+    async def query(
+        self,
+        cypher: str,
+        parameters: Mapping[str, Any],
+        *,
+        max_rows: int,
+        deadline: Deadline,
+    ) -> GraphResult:
+        """Run one guarded, read-only statement.
+
+        Raises: CypherRefused, CypherInvalid, DeadlineExceeded, ResultTooLarge.
+        """
+        ...
+
+    async def template(
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        *,
+        max_rows: int,
+        deadline: Deadline,
+    ) -> GraphResult:
+        """Run a named template. Raises: UnknownTemplate, InvalidInput, and as `query`."""
+        ...
+
+    async def counts(self, repo: str = "") -> Mapping[str, int]:
+        """Nodes by label and edges by relation, of one repository or of all."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""The retrieval pipeline: query analysis, fusion, scoring, packing."""

@@ -1,0 +1,180 @@
+"""Settings: defaults, then a YAML file, then `PLAIT_*` environment variables. The only reader of either.
+
+A key `embedding.provider` is `PLAIT_EMBEDDING__PROVIDER` in the environment. The file is `--config`,
+else `PLAIT_CONFIG`, else none: the defaults run the embedded stores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from plait.domain.errors import BadSettings
+
+PREFIX = "PLAIT_"
+# Read by name below, not as settings keys.
+_SPECIAL = {"PLAIT_HOME", "PLAIT_CONFIG"}
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PostgresSettings(_Section):
+    """`dsn` empty: the embedded server. A DSN: that server, which needs pgvector ≥ 0.8."""
+
+    dsn: SecretStr = SecretStr("")
+    pool_size: int = Field(8, ge=1, le=100)
+    connect_timeout_s: float = Field(10.0, gt=0)
+    statement_timeout_s: float = Field(60.0, gt=0)
+
+
+class GraphSettings(_Section):
+    """`uri` empty: the embedded server. A Bolt URI: that server (Neo4j 5 or later)."""
+
+    uri: str = ""
+    user: str = "neo4j"
+    password: SecretStr = SecretStr("")
+    database: str = ""
+    # A second, read-only login for users' Cypher; empty: the first one (Neo4j Community has no roles).
+    reader_user: str = ""
+    reader_password: SecretStr = SecretStr("")
+    connect_timeout_s: float = Field(10.0, gt=0)
+    query_timeout_s: float = Field(10.0, gt=0, le=300)
+    max_rows: int = Field(1000, ge=1, le=100_000)
+    max_result_bytes: int = Field(16 * 2**20, ge=1024)
+    heap_mb: int = Field(512, ge=128)
+
+
+class EmbeddingSettings(_Section):
+    """Which model makes the vectors. One index holds vectors of one model."""
+
+    provider: Literal["local", "openai", "ollama"] = "local"
+    model: str = ""  # empty: the provider's default
+    dimension: int = Field(0, ge=0, le=4000)  # 0: the model's own
+    base_url: str = ""
+    api_key: SecretStr = SecretStr("")
+    model_dir: str = ""  # local: a folder with model.onnx and tokenizer.json of your own
+    batch_size: int = Field(100, ge=1, le=2048)
+    timeout_s: float = Field(30.0, gt=0)
+    max_attempts: int = Field(5, ge=1, le=20)
+    threads: int = Field(0, ge=0)  # local: 0 = every core
+    cache_size: int = Field(1024, ge=0)  # hot queries kept
+    cache_ttl_s: float = Field(600.0, ge=0)
+
+
+class IndexSettings(_Section):
+    workers: int = Field(0, ge=0)  # 0: one a core
+    max_file_bytes: int = Field(1_000_000, ge=1)
+    parse_timeout_s: float = Field(10.0, gt=0)
+    batch_items: int = Field(500, ge=1, le=500)
+    max_attempts: int = Field(5, ge=1, le=20)
+
+
+class SearchSettings(_Section):
+    """Weights were chosen on benchmarks/localisation.py; see docs/retrieval.md."""
+
+    fusion: Literal["minmax", "rrf"] = "minmax"
+    k: int = Field(10, ge=1, le=200)
+    candidates: int = Field(100, ge=10, le=1000)  # an arm
+    timeout_s: float = Field(10.0, gt=0)
+    ef_search: int = Field(128, ge=1, le=1000)
+
+
+class ServerSettings(_Section):
+    host: str = "127.0.0.1"
+    port: int = Field(50051, ge=0, le=65535)
+    max_concurrent: int = Field(256, ge=1)
+    drain_s: float = Field(10.0, ge=0)
+    max_message_bytes: int = Field(32 * 2**20, ge=1024)
+
+
+class EmbeddedSettings(_Section):
+    """The child servers. `linger_s`: how long they outlive their last user."""
+
+    linger_s: float = Field(0.0, ge=0)
+    start_timeout_s: float = Field(60.0, gt=0)
+    run_as: str = ""  # root only: the account for PostgreSQL; empty: postgres, else nobody
+
+
+class Settings(_Section):
+    home: Path
+    postgres: PostgresSettings = PostgresSettings()
+    graph: GraphSettings = GraphSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    index: IndexSettings = IndexSettings()
+    search: SearchSettings = SearchSettings()
+    server: ServerSettings = ServerSettings()
+    embedded: EmbeddedSettings = EmbeddedSettings()
+
+
+def load(
+    config: Path | None = None, environ: Mapping[str, str] | None = None, **overrides: Any
+) -> Settings:
+    """Settings from defaults, file, environment and `overrides`, the later winning.
+
+    Raises: BadSettings, naming the key and its source.
+    """
+    env = os.environ if environ is None else environ
+    path = config or (Path(env["PLAIT_CONFIG"]) if env.get("PLAIT_CONFIG") else None)
+    tree: dict[str, Any] = _read_file(path) if path else {}
+    tree.setdefault("home", env.get("PLAIT_HOME") or str(default_home()))
+    if env.get("PLAIT_HOME"):
+        tree["home"] = env["PLAIT_HOME"]
+    for key, value in env.items():
+        if key.startswith(PREFIX) and key not in _SPECIAL:
+            _put(tree, key, value)
+    for key, value in overrides.items():
+        tree[key] = value
+    tree["home"] = Path(tree["home"]).expanduser().absolute()
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(p) for p in first["loc"])
+        raise BadSettings(
+            f"setting `{key}`: {first['msg']}; docs/configuration.md lists every key", key=key
+        ) from None
+
+
+def default_home() -> Path:
+    """The platform's user data folder; for root /var/lib/plait, since PostgreSQL never runs as root
+    and the account it runs as can't enter /root."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return Path("/var/lib/plait")
+    return Path(platformdirs.user_data_dir("plait", appauthor=False))
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise BadSettings(f"cannot read the configuration {path}: {exc.strerror}", path=path) from exc
+    except (yaml.YAMLError, UnicodeDecodeError) as exc:
+        raise BadSettings(f"{path} is not valid YAML: {exc}", path=path) from exc
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise BadSettings(f"{path} must hold a mapping of sections", path=path)
+    return tree
+
+
+def _put(tree: dict[str, Any], variable: str, value: str) -> None:
+    """Set `PLAIT_A__B` as `tree["a"]["b"]`."""
+    section, _, key = variable[len(PREFIX) :].lower().partition("__")
+    if not key:
+        raise BadSettings(
+            f"environment variable {variable} names no setting; "
+            f"write {PREFIX}SECTION__KEY, as in {PREFIX}SEARCH__K",
+            variable=variable,
+        )
+    branch = tree.setdefault(section, {})
+    if not isinstance(branch, dict):
+        raise BadSettings(f"setting `{section}` must be a mapping", key=section)
+    branch[key] = value
