@@ -1,0 +1,139 @@
+"""What an index run tells while it goes and when it ends: for people, and as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+
+class Progress(Protocol):
+    """Where a long run says how far it is. Phases follow one another; units are the phase's own."""
+
+    def start(self, phase: str, total: int | None = None) -> None: ...
+
+    def advance(self, n: int = 1) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+class NoProgress:
+    def start(self, phase: str, total: int | None = None) -> None: ...
+
+    def advance(self, n: int = 1) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """One run's result. `phases`: wall seconds by phase. `skipped`: files left out, by cause."""
+
+    repo: str
+    root: str
+    revision: int
+    changed: bool
+    files: int = 0
+    files_parsed: int = 0
+    files_removed: int = 0
+    syntax_errors: int = 0
+    symbols: int = 0
+    chunks: int = 0
+    chunks_written: int = 0
+    nodes: int = 0
+    edges: Mapping[str, int] = field(default_factory=dict)
+    unresolved: Mapping[str, int] = field(default_factory=dict)
+    languages: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped_files: tuple[tuple[str, str], ...] = ()
+    embedded: int = 0
+    model: str = ""
+    graph_published: bool = False
+    phases: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+# The summary names this many skipped files; `--json` names all.
+SHOWN_SKIPS = 5
+
+
+def render(report: IndexReport) -> str:
+    """The summary of `report`, several lines of plain text."""
+    lines = [_headline(report)]
+    if report.changed:
+        lines += _counts(report)
+    lines += _skips(report)
+    if report.syntax_errors:
+        lines.append(
+            f"  syntax     {report.syntax_errors:,} files with errors, indexed as far as they parse"
+        )
+    lines.append(f"  vectors    {_coverage(report)}")
+    lines += [f"  note       {note}" for note in report.notes]
+    if report.phases:
+        lines.append("  took       " + _phases(report.phases))
+    lines += ["", *_next_steps(report)]
+    return "\n".join(lines)
+
+
+def _headline(report: IndexReport) -> str:
+    what = f"{report.repo} · revision {report.revision} · {report.root}"
+    if not report.changed:
+        return f"Nothing changed: {what}"
+    return f"Indexed {what}"
+
+
+def _counts(report: IndexReport) -> list[str]:
+    languages = ", ".join(
+        f"{name} {n:,}" for name, n in sorted(report.languages.items(), key=lambda x: (-x[1], x[0]))[:6]
+    )
+    edges = ", ".join(
+        f"{name} {n:,}" for name, n in sorted(report.edges.items(), key=lambda x: (-x[1], x[0]))
+    )
+    files = f"{report.files:,} ({languages})"
+    if report.files_parsed != report.files:
+        files += f"; {report.files_parsed:,} changed"
+    if report.files_removed:
+        files += f"; {report.files_removed:,} gone"
+    unbound = sum(report.unresolved.values())
+    return [
+        f"  files      {files}",
+        f"  text       {report.chunks:,} chunks, {report.symbols:,} symbols",
+        f"  graph      {report.nodes:,} nodes; {edges or 'no edges'}",
+        f"  unbound    {unbound:,} references kept as unresolved (outside the repository, or not certain)",
+    ]
+
+
+def _skips(report: IndexReport) -> list[str]:
+    if not report.skipped:
+        return []
+    causes = ", ".join(f"{cause} {n:,}" for cause, n in sorted(report.skipped.items()))
+    lines = [f"  skipped    {sum(report.skipped.values()):,} ({causes})"]
+    lines += [f"             {path}: {cause}" for path, cause in report.skipped_files[:SHOWN_SKIPS]]
+    if len(report.skipped_files) > SHOWN_SKIPS:
+        lines.append(f"             … and {len(report.skipped_files) - SHOWN_SKIPS:,} more, see --json")
+    return lines
+
+
+def _coverage(report: IndexReport) -> str:
+    if report.chunks == 0:
+        return "no chunks"
+    share = 100 * report.embedded / report.chunks
+    text = f"{report.embedded:,} of {report.chunks:,} chunks ({share:.0f} %)"
+    if report.embedded < report.chunks:
+        return f"{text}; search ranks the rest by text alone; run again to fill in"
+    return f"{text}, {report.model}" if report.model else text
+
+
+def _phases(phases: Mapping[str, float]) -> str:
+    total = sum(phases.values())
+    return f"{total:.1f} s ({', '.join(f'{name} {took:.1f}' for name, took in phases.items())})"
+
+
+def _next_steps(report: IndexReport) -> list[str]:
+    return [
+        f'Try: plait search "where are errors handled" --repo {report.repo}',
+        f"     plait graph callers SYMBOL --repo {report.repo}",
+    ]
