@@ -33,6 +33,9 @@ class Definition(msgspec.Struct, frozen=True, array_like=True, gc=False):
     returns: str = ""  # return type as written, dotted head only ("list[Foo]" stays as written)
     is_test: bool = False
     doc_end_byte: int = 0  # end of signature + docstring; 0 when unknown
+    decorators: tuple[
+        str, ...
+    ] = ()  # chains as written, without arguments ("app.route()", "property")
 
 
 class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -53,9 +56,11 @@ class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Reference(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A use of a callable inside definition `scope`.
 
-    `chain` is the callee as a dotted path whose head is a name, or one of these heads: `super()`,
-    `Name()` (the result of calling Name), `?` (an expression that has no name). `kind` is call,
-    decorator, callback (passed as an argument, or stored) or new.
+    `chain` is the callee as a dotted path of segments; a segment may end in `()` (the result of calling
+    it) and `[]` (an element of it), repeated: `a.b().c`, `items[].run`, `super().save`. Its head is a
+    name, or `?` (an expression that has no name); a literal is the call of its type (`str().join`).
+    The chain names the callee, so the call itself adds no `()`. `kind` is call, decorator, callback
+    (a name passed as an argument, or stored) or new.
     """
 
     scope: int
@@ -65,16 +70,20 @@ class Reference(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is known of a name's type in `scope`: `name` is "x" or "self.x".
+    """What is known of a name's type in `scope`: `name` is "x", "self.x", or "return" for what a function
+    returns ("yield" for what it yields).
 
     `how` says what `value` is: "new" (called expression: `x = value(...)`), "alias" (`x = value`),
-    "type" (annotation: `x: value`), "iter" (element of value).
+    "type" (annotation: `x: value`), "iter" (element of value), "enter" (`with value as x`), "param" (a
+    parameter; value is its annotation, or ""), "local" (bound here to something unknown), "global"
+    (`global x`: the name is the module's). Values are chains, see `Reference`; annotations as written.
     """
 
     scope: int
     name: str
     value: str
     how: str
+    line: int = 0  # where it is bound; 0 when the order does not matter
 
 
 class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
