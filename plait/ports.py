@@ -70,6 +70,7 @@ class StoredFile:
     content_hash: bytes
     language: str
     graph_hash: bytes  # digest of (nodes, edges) blobs; b"" when the file has none
+    lines: int = 0
 
 
 @dataclass(frozen=True, slots=True)
