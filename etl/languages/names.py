@@ -28,7 +28,7 @@ def module_name(path: str, language: str, package_dirs: frozenset[str] = frozens
     source root. Others: by the path. Never empty, and never with an empty segment.
     """
     folder, name = posixpath.split(path)
-    stem = name.partition(".")[0] if language != "python" else posixpath.splitext(name)[0]
+    stem = posixpath.splitext(name)[0]
     if language == "python":
         return _python_name(folder, stem, package_dirs)
     if language == "java":

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from posixpath import basename
+from types import ModuleType
 from typing import cast
 
 from etl.facts import Definition, FileFacts
@@ -83,7 +84,7 @@ def _open(family: str, table: Table) -> Binder:
 
 
 @cache
-def _module(family: str) -> object:
+def _module(family: str) -> ModuleType:
     return import_module(f"{__name__}.{_BINDERS[family]}")
 
 
