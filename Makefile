@@ -1,0 +1,55 @@
+# `make check` is what CI runs. Everything lives in .venv; nothing is installed outside this folder.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: check test lint types imports proto proto-check buf format clean lock
+
+check: lint types imports proto-check buf test
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $(READY)
+
+test: $(READY)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+imports: $(READY)
+	$(BIN)/lint-imports
+
+# Regenerate plait/v1 from proto/; `proto-check` fails when that would change a file.
+proto: $(READY)
+	$(BIN)/python proto/generate.py
+
+proto-check: $(READY)
+	$(BIN)/python proto/generate.py --check
+
+# buf is an npm package. Without npm this is left out on a laptop, and fails in CI.
+buf:
+	@if command -v npm >/dev/null; then \
+	  { [ -x node_modules/.bin/buf ] || npm ci --silent --no-audit --no-fund; } && node_modules/.bin/buf lint; \
+	elif [ -n "$$CI" ]; then echo "buf lint needs npm" >&2; exit 1; \
+	else echo "buf lint: skipped, npm is not installed"; fi
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Write constraints.txt anew from what a fresh environment resolves to.
+lock:
+	rm -rf $(VENV)/lock && $(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install --quiet -e ".[dev]"
+	$(VENV)/lock/bin/python -m pip freeze --exclude-editable > constraints.txt
+	rm -rf $(VENV)/lock
+
+clean:
+	rm -rf $(VENV) node_modules build dist *.egg-info

@@ -1,0 +1,166 @@
+"""`python -m etl.index_repo PATH`, the same as `plait index PATH`: index a repository.
+
+Exit codes: 0 indexed (or nothing changed), 1 failed with a reason, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plait.domain.errors import PlaitError
+
+if TYPE_CHECKING:
+    from plait.ports import GraphStore
+    from plait.settings import Settings
+
+    from etl.pipeline import IndexRequest
+    from etl.report import IndexReport, Progress
+
+EXAMPLE = """\
+examples:
+  plait index .                          index the folder you are in, under its name
+  plait index ~/src/django --repo dj     under another name
+  plait index . --no-embed               text and graph only; vectors later, by running again
+  plait index . --export graph.jsonl     write the graph as JSON lines; needs no store at all
+
+A second run reads only what changed. Ctrl-C is safe at any time: run again to complete.
+`python -m etl.index_repo` takes the same arguments.
+"""
+
+
+def parser(prog: str = "plait index") -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(
+        prog=prog,
+        description="Index a repository: text, call graph, then vectors.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    out.add_argument("path", type=Path, metavar="PATH", help="the repository's folder")
+    out.add_argument("--repo", default="", metavar="NAME", help="its name (default: the folder's)")
+    out.add_argument("--no-embed", action="store_true", help="leave the vectors out")
+    out.add_argument(
+        "--move", action="store_true", help="the repository of this name lives at PATH now"
+    )
+    out.add_argument(
+        "--export",
+        metavar="FILE",
+        help="write nodes and edges as JSON lines to FILE (- for standard output) and index nothing",
+    )
+    out.add_argument("--config", type=Path, metavar="FILE", help="settings file (YAML)")
+    out.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    out.add_argument("--quiet", action="store_true", help="no progress, no summary")
+    return out
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "plait index") -> int:
+    """Run the command; return its exit code."""
+    args = parser(prog).parse_args(argv)
+    try:
+        return _run(args)
+    except PlaitError as exc:
+        _print_error(exc, as_json=args.json)
+        return 1
+    except KeyboardInterrupt:
+        print(
+            "\ninterrupted: what was published stays, the rest left no trace; "
+            "run the same command again to complete",
+            file=sys.stderr,
+        )
+        return 130
+
+
+def _run(args: argparse.Namespace) -> int:
+    from plait import settings as plait_settings
+
+    settings = plait_settings.load(args.config)
+    if args.export is not None:
+        return _export(args, settings)
+    from etl.pipeline import IndexRequest
+    from etl.report import render
+
+    request = IndexRequest(args.path, args.repo, embed=not args.no_embed, move=args.move)
+    show = not (args.quiet or args.json)
+    report = asyncio.run(_index(request, settings, _progress(show)))
+    if args.json:
+        print(json.dumps(report.to_json(), ensure_ascii=False))
+    elif not args.quiet:
+        print(render(report))
+    return 0
+
+
+async def _index(request: IndexRequest, settings: Settings, progress: Progress) -> IndexReport:
+    """Open what the run needs, run it, close it again."""
+    from contextlib import AsyncExitStack
+
+    import vector
+    from etl.pipeline import index_repository, plan
+
+    # A wrong path is answered before any server is started for it.
+    root = request.root.expanduser().absolute()
+    await asyncio.to_thread(plan, root, settings)
+    async with AsyncExitStack() as stack:
+        truth = await vector.open(settings)
+        stack.push_async_callback(truth.close)
+        provider = None
+        if request.embed:
+            import plait.embedding
+
+            provider = plait.embedding.open(settings.embedding)
+            stack.push_async_callback(provider.close)
+        opened: list[GraphStore] = []
+
+        async def open_graph() -> GraphStore:
+            if not opened:
+                import graph
+
+                opened.append(await graph.open(settings))
+                stack.push_async_callback(opened[0].close)
+            return opened[0]
+
+        return await index_repository(request, settings, truth, open_graph, provider, progress)
+
+
+def _export(args: argparse.Namespace, settings: Settings) -> int:
+    """Write the graph to a file, with no store and no server."""
+    from etl.export import export_graph
+    from etl.pipeline import graph_parts
+
+    root = args.path.expanduser().absolute()
+    repo = args.repo or root.name
+    counts = export_graph(args.export, graph_parts(root, repo, settings))
+    if args.json and args.export != "-":
+        print(json.dumps({"repo": repo, "file": args.export, **counts}))
+    elif not args.quiet:
+        to = "standard output" if args.export == "-" else args.export
+        print(
+            f"Exported {counts['nodes']:,} nodes and {counts['edges']:,} edges of {repo} to {to}",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _progress(show: bool) -> Progress:
+    from etl.report import NoProgress
+
+    if not show or not sys.stderr.isatty():
+        return NoProgress()
+    from etl.bar import BarProgress
+
+    return BarProgress()
+
+
+def _print_error(exc: PlaitError, *, as_json: bool) -> None:
+    if as_json:
+        body = {"error": {"reason": exc.reason, "message": exc.message, "metadata": exc.metadata}}
+        print(json.dumps(body, ensure_ascii=False))
+    print(f"error: {exc.message} [{exc.reason}]", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main(prog="python -m etl.index_repo"))

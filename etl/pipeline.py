@@ -1,0 +1,368 @@
+"""Index a repository: walk → parse → resolve → write → publish → project → embed.
+
+Readers see the last published revision until `publish`; a run that ends before it leaves nothing
+that they, or the next run, could trip over. Text is searchable from `publish`, the graph from the
+projection a few seconds later, and vectors fill in after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from plait.domain.errors import NoSymbols
+from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
+from plait.ports import (
+    Draft,
+    EmbeddingProvider,
+    FileGraph,
+    GraphStore,
+    IndexStats,
+    IndexStore,
+    Outbox,
+    Revision,
+    StoredFile,
+    VectorQueue,
+)
+from plait.settings import Settings
+
+from etl import facts as facts_codec
+from etl.embed import fill_vectors
+from etl.facts import FACTS_VERSION, FileFacts
+from etl.languages import is_code, language_of
+from etl.languages.names import is_test_path, module_name, package_dirs
+from etl.parse import Job, ParsedBatch, ParsePool, hash_files
+from etl.project import Projector
+from etl.report import IndexReport, NoProgress, Progress
+from etl.resolve import OtherFile, resolve
+from etl.segment import SegmentBuilder
+from etl.walk import Walk, walk
+
+
+class Truth(IndexStore, VectorQueue, Outbox, Protocol):
+    """What indexing needs of the truth store."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRequest:
+    """`repo` "" takes the folder's name. `move`: the named repository now lives at `root`."""
+
+    root: Path
+    repo: str = ""
+    embed: bool = True
+    move: bool = False
+
+
+@dataclass(slots=True)
+class _Run:
+    """The counts of one run as they grow. Private to this module: values leave it as `IndexReport`."""
+
+    walk: Walk
+    jobs: dict[str, Job]
+    phases: dict[str, float] = field(default_factory=dict)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    facts: dict[str, FileFacts] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    parsed: int = 0
+    syntax_errors: int = 0
+    chunks_written: int = 0
+    nodes: int = 0
+    edges: Counter[str] = field(default_factory=Counter)
+    unresolved: Counter[str] = field(default_factory=Counter)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - start
+
+
+def plan(root: Path, settings: Settings) -> tuple[Walk, dict[str, Job]]:
+    """What a run over `root` would read: the walk, and a job for each file by path.
+
+    Raises: NotARepository, EmptyRepository.
+    """
+    found = walk(root, max_file_bytes=settings.index.max_file_bytes)
+    packages = package_dirs(file.path for file in found.files)
+    jobs = {}
+    for file in found.files:
+        language = language_of(file.path)
+        module = module_name(file.path, language, packages) if is_code(language) else ""
+        jobs[file.path] = Job(file.path, language, module, is_test_path(file.path, language), file.size)
+    return found, jobs
+
+
+async def index_repository(
+    request: IndexRequest,
+    settings: Settings,
+    truth: Truth,
+    open_graph: Callable[[], Awaitable[GraphStore]],
+    provider: EmbeddingProvider | None,
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Bring the index of `request.root` up to date, in both stores; then its vectors.
+
+    `provider` None leaves the vectors out. Cancelling is safe at any point: before `publish` nothing
+    of the run is visible, after it the next run goes on where this one stopped.
+
+    Raises: NotARepository, EmptyRepository, NoSymbols, RepositoryBusy, RepositoryNameTaken,
+        StoreUnavailable, StoreFull, EmbeddingModelMismatch, EmbeddingUnavailable.
+    """
+    progress = progress or NoProgress()
+    root = request.root.expanduser().absolute()
+    started = time.perf_counter()
+    progress.start("walk")
+    found, jobs = await asyncio.to_thread(plan, root, settings)
+    run = _Run(found, jobs, {"walk": time.perf_counter() - started}, list(found.skipped))
+    if provider is not None:
+        # Before the work, not after it: a wrong model is a setting to mend.
+        await truth.ensure_space(provider.model, provider.dim)
+    async with _draft(truth, request, root) as draft:
+        revision = await _write_revision(run, draft, truth, settings, progress)
+    repo = draft.repo
+    with run.phase("graph"):
+        progress.start("graph")
+        await Projector(truth, open_graph).run_until_idle()
+    if provider is not None:
+        with run.phase("vectors"):
+            await fill_vectors(truth, provider, repo, progress)
+    progress.finish()
+    final = await truth.revision(repo)
+    return _report(run, draft, final, changed=revision is not None, provider=provider)
+
+
+@asynccontextmanager
+async def _draft(truth: Truth, request: IndexRequest, root: Path) -> AsyncIterator[Draft]:
+    """A draft that is discarded when the block fails; published or discarded inside it otherwise."""
+    draft = await truth.begin(request.repo or root.name, str(root), move=request.move)
+    try:
+        yield draft
+    except BaseException:
+        # Shielded, so that Ctrl-C releases the lock and the rows at once instead of at the next run.
+        await asyncio.shield(truth.discard(draft))
+        raise
+
+
+async def _write_revision(
+    run: _Run, draft: Draft, truth: Truth, settings: Settings, progress: Progress
+) -> Revision | None:
+    """Write and publish what differs from the base revision; None when nothing does."""
+    stored = await truth.stored_files(draft)
+    with run.phase("changes"):
+        changed, removed = await _changes(run, stored)
+    if not changed and not removed and draft.base:
+        await truth.discard(draft)
+        return None
+    with run.phase("parse"):
+        await _load_kept(run, draft, truth, changed, removed)
+        await _parse_and_write(run, draft, truth, settings, changed, progress)
+    if draft.base and not run.parsed and not removed:
+        await truth.discard(draft)  # all that "changed" was files that can't be parsed, as before
+        return None
+    await truth.retire(draft, removed)
+    _refuse_no_symbols(run)
+    with run.phase("resolve"):
+        progress.start("resolve")
+        parts = await asyncio.to_thread(_resolve, run, draft.repo, stored)
+    with run.phase("write"):
+        for start in range(0, len(parts), settings.index.batch_items):
+            await truth.write_graph(draft, parts[start : start + settings.index.batch_items])
+        return await truth.publish(draft, _stats(run))
+
+
+async def _changes(run: _Run, stored: dict[str, StoredFile]) -> tuple[list[str], list[str]]:
+    """`(changed or new, removed)` paths. With nothing stored, all is new and nothing is hashed here."""
+    if not stored:
+        return list(run.jobs), []
+    hashes = await asyncio.to_thread(hash_files, Path(run.walk.root), list(run.jobs))
+    changed = [
+        path
+        for path in run.jobs
+        if path not in stored
+        or stored[path].content_hash != hashes.get(path)
+        or stored[path].language != run.jobs[path].language
+    ]
+    return changed, [path for path in stored if path not in run.jobs]
+
+
+async def _load_kept(
+    run: _Run, draft: Draft, truth: Truth, changed: list[str], removed: list[str]
+) -> None:
+    """Load the facts of unchanged files into `run`; what can't be reused joins `changed`.
+
+    A file's module name depends on its neighbours (`__init__.py`), and old facts may have an older
+    shape: both make it parse again.
+    """
+    skip = {*changed, *removed}
+    async for path, blob in truth.facts(draft):
+        if path in skip:
+            continue
+        kept = _decode(blob)
+        if blob and (kept is None or kept.module != run.jobs[path].module):
+            changed.append(path)
+        elif kept is not None:
+            run.facts[path] = kept
+
+
+def _decode(blob: bytes) -> FileFacts | None:
+    if not blob:
+        return None
+    try:
+        kept = facts_codec.decode(blob)
+    except ValueError:  # msgspec.DecodeError: written by a version with another shape
+        return None
+    return kept if kept.version == FACTS_VERSION else None
+
+
+async def _parse_and_write(
+    run: _Run, draft: Draft, truth: Truth, settings: Settings, changed: Sequence[str], progress: Progress
+) -> None:
+    """Parse `changed` in worker processes and write files, chunks and one BM25 segment."""
+    if not changed:
+        return
+    segment = SegmentBuilder()
+    progress.start("parse", len(changed))
+    with ParsePool(
+        Path(run.walk.root), workers=settings.index.workers, timeout_s=settings.index.parse_timeout_s
+    ) as pool:
+        batches = pool.run([run.jobs[path] for path in changed])
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            await _write_batch(run, draft, truth, settings, batch)
+            segment.add(batch)
+            progress.advance(len(batch.files) + len(batch.skipped))
+    if built := await asyncio.to_thread(segment.build):
+        await truth.write_segment(draft, built)
+
+
+async def _write_batch(
+    run: _Run, draft: Draft, truth: Truth, settings: Settings, batch: ParsedBatch
+) -> None:
+    size = settings.index.batch_items
+    for start in range(0, len(batch.files), size):
+        await truth.write_files(draft, batch.files[start : start + size])
+    for start in range(0, len(batch.chunks), size):
+        await truth.write_chunks(draft, batch.chunks[start : start + size])
+    run.chunks_written += len(batch.chunks)
+    _keep_facts(run, batch)
+
+
+def _keep_facts(run: _Run, batch: ParsedBatch) -> None:
+    run.skipped += batch.skipped
+    run.parsed += len(batch.files)
+    run.syntax_errors += batch.syntax_errors
+    for row in batch.files:
+        run.lines[row.path] = row.lines
+        if row.facts:
+            run.facts[row.path] = facts_codec.decode(row.facts)
+
+
+def _refuse_no_symbols(run: _Run) -> None:
+    """Raises: NoSymbols, when code files were parsed and not one symbol came of them."""
+    code = [f for f in run.facts.values() if f.references or f.imports or len(f.definitions) > 1]
+    if code and not any(len(f.definitions) > 1 for f in code):
+        languages = ", ".join(sorted({f.language for f in code}))
+        raise NoSymbols(
+            f"{len(code)} {languages} files parsed and not one function or class was found in them, "
+            "so a call graph would be empty. If that is right, index a folder that holds more; "
+            "if not, reinstall: the tree-sitter grammars may be broken",
+            files=len(code),
+            languages=languages,
+        )
+
+
+def _others(run: _Run, stored: dict[str, StoredFile]) -> list[OtherFile]:
+    """The files that are indexed as text only: nodes without symbols."""
+    unparsed = {path for path, _ in run.skipped}
+    return [
+        OtherFile(path, job.language, run.lines.get(path) or stored[path].lines)
+        for path, job in run.jobs.items()
+        if path not in run.facts and path not in unparsed and (path in run.lines or path in stored)
+    ]
+
+
+def _resolve(run: _Run, repo: str, stored: dict[str, StoredFile]) -> list[FileGraph]:
+    """Bind all facts; return the parts of the graph that differ from the base revision's."""
+    parts = []
+    for part in resolve(repo, list(run.facts.values()), _others(run, stored)):
+        nodes, edges = encode_nodes(part.nodes), encode_edges(part.edges)
+        digest = hashlib.blake2b(nodes + edges, digest_size=16).digest()
+        run.nodes += len(part.nodes)
+        run.edges.update(edge.relation for edge in part.edges)
+        run.unresolved.update(part.unresolved)
+        before = stored.get(part.path)
+        if before is None or before.graph_hash != digest:
+            parts.append(FileGraph(part.path, nodes, edges, digest))
+    return parts
+
+
+def graph_parts(root: Path, repo: str, settings: Settings) -> Iterator[tuple[list[Node], list[Edge]]]:
+    """`(nodes, edges)` of each file of the tree at `root`, for an export: no store, no chunks kept.
+
+    Raises: NotARepository, EmptyRepository, NoSymbols.
+    """
+    found, jobs = plan(root, settings)
+    run = _Run(found, jobs)
+    with ParsePool(root, workers=settings.index.workers, timeout_s=settings.index.parse_timeout_s) as pool:
+        for batch in pool.run(list(jobs.values())):
+            _keep_facts(run, batch)
+    _refuse_no_symbols(run)
+    for part in resolve(repo, list(run.facts.values()), _others(run, {})):
+        yield part.nodes, part.edges
+
+
+def _stats(run: _Run) -> IndexStats:
+    return IndexStats(
+        files=len(run.jobs) - len({p for p, _ in run.skipped} & run.jobs.keys()),
+        chunks=run.chunks_written,
+        nodes=run.nodes,
+        edges=sum(run.edges.values()),
+        unresolved=sum(run.unresolved.values()),
+        languages=_languages(run),
+        skipped=dict(Counter(cause for _, cause in run.skipped)),
+    )
+
+
+def _languages(run: _Run) -> dict[str, int]:
+    unparsed = {path for path, _ in run.skipped}
+    return dict(Counter(job.language for path, job in run.jobs.items() if path not in unparsed))
+
+
+def _report(
+    run: _Run,
+    draft: Draft,
+    final: Revision,
+    *,
+    changed: bool,
+    provider: EmbeddingProvider | None,
+) -> IndexReport:
+    return IndexReport(
+        repo=draft.repo,
+        root=run.walk.root,
+        revision=final.number,
+        changed=changed,
+        files=final.files,
+        files_parsed=run.parsed,
+        syntax_errors=run.syntax_errors,
+        symbols=sum(len(f.definitions) - 1 for f in run.facts.values()),
+        chunks=final.chunks,
+        chunks_written=run.chunks_written,
+        nodes=run.nodes,
+        edges=dict(run.edges),
+        unresolved=dict(run.unresolved),
+        languages=_languages(run),
+        skipped=dict(Counter(cause for _, cause in run.skipped)),
+        skipped_files=tuple(run.skipped),
+        embedded=final.embedded,
+        model=provider.model if provider else "",
+        graph_published=final.graph_number == final.number,
+        phases=run.phases,
+    )
