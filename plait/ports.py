@@ -306,15 +306,18 @@ class EpisodeStore(Protocol):
 class GraphDelta:
     """What one outbox event changes in the graph, in an order that can be cut into batches.
 
-    Apply in this order: delete `drop_edges_of` (all outgoing edges of these nodes), delete `drop_nodes`,
-    write `nodes`, write `edges`. `fresh`: the aggregate has nothing in the graph yet, so CREATE will do.
+    Apply in this order: delete `drop_edges` (each by relation, source and target: exactly these, since
+    an edge may belong to another file than its source does, as VALIDATED_BY and `repo CONTAINS file`
+    do), delete `drop_nodes` with whatever edges are left on them, write `nodes` (an id that exists is
+    updated in place and keeps its edges), write `edges` (each is new or was dropped just before).
+    `fresh`: the aggregate has nothing in the graph yet, so CREATE will do.
     """
 
     event_id: int
     repo: str
     number: int  # the revision the graph shows once all is applied; 0 for an episode
     fresh: bool
-    drop_edges_of: Sequence[str]
+    drop_edges: Sequence[Edge]
     drop_nodes: Sequence[str]
     nodes: Sequence[Node]
     edges: Sequence[Edge]
