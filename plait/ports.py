@@ -13,6 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from plait.domain.answers import GraphEdge as GraphEdge
+from plait.domain.answers import GraphNode as GraphNode
+from plait.domain.answers import GraphPath as GraphPath
+from plait.domain.answers import GraphResult as GraphResult
 from plait.domain.deadline import Deadline
 from plait.domain.graph import Edge, Node
 from plait.domain.values import (
@@ -154,7 +158,9 @@ class IndexStore(Protocol):
         """Every file of the base revision, by path."""
         ...
 
-    def facts(self, draft: Draft, paths: Iterable[str] | None = None) -> AsyncIterator[tuple[str, bytes]]:
+    def facts(
+        self, draft: Draft, paths: Iterable[str] | None = None
+    ) -> AsyncIterator[tuple[str, bytes]]:
         """`(path, facts)` of the base revision's files; all of them when `paths` is None."""
         ...
 
@@ -261,7 +267,9 @@ class SearchStore(Protocol):
         """
         ...
 
-    async def lexical(self, view: View, terms: Sequence[str], where: Filter, k: int) -> list[Candidate]:
+    async def lexical(
+        self, view: View, terms: Sequence[str], where: Filter, k: int
+    ) -> list[Candidate]:
         """The `k` best by BM25 (k1 and b in `vector/bm25.py`), best first, ties by id."""
         ...
 
@@ -358,34 +366,6 @@ class Outbox(Protocol):
 
 
 # -- the graph ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class GraphNode:
-    id: str
-    labels: tuple[str, ...]
-    properties: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class GraphEdge:
-    relation: str
-    source: str  # node ids, never the server's own
-    target: str
-    properties: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class GraphResult:
-    """Rows as typed cells (None, bool, int, float, str, bytes, list, dict, GraphNode, GraphEdge),
-    and the distinct nodes and edges that occur in them."""
-
-    columns: tuple[str, ...]
-    rows: Sequence[Sequence[Any]]
-    nodes: Sequence[GraphNode]
-    edges: Sequence[GraphEdge]
-    truncated: bool
-    took_ms: float
 
 
 class GraphStore(Protocol):

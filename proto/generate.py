@@ -71,7 +71,9 @@ def main() -> int:
         fresh = Path(folder) / PACKAGE
         stale = differing(fresh, committed)
         if options.check:
-            tools = f"grpcio-tools {version('grpcio-tools')}, mypy-protobuf {version('mypy-protobuf')}"
+            tools = (
+                f"grpcio-tools {version('grpcio-tools')}, mypy-protobuf {version('mypy-protobuf')}"
+            )
             for name in stale:
                 print(f"{PACKAGE / name} is not what {tools} make of proto/", file=sys.stderr)
             return 1 if stale else 0

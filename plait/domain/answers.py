@@ -1,0 +1,43 @@
+"""What a graph query answers: typed cells, with nodes and edges as the values they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    id: str
+    labels: tuple[str, ...]
+    properties: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    relation: str
+    source: str  # node ids, never the server's own
+    target: str
+    properties: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPath:
+    """`nodes` is one longer than `edges`; an edge may have been walked against its direction."""
+
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphResult:
+    """Rows as typed cells (None, bool, int, float, str, bytes, list, dict, GraphNode, GraphEdge,
+    GraphPath), and the distinct nodes and edges that occur in them."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+    nodes: Sequence[GraphNode]
+    edges: Sequence[GraphEdge]
+    truncated: bool
+    took_ms: float
