@@ -1,0 +1,253 @@
+"""Lexical scopes for brace languages: facts are collected in one pass, names resolved at its end.
+
+JavaScript, Java and Go declare locals in nested blocks that shadow each other. Their extractors push
+a `Frame` a block, declare what they see, and note uses; `finish` then rewrites each use's chain by
+the frames round it, so that the facts hold no local variable at all:
+
+    const a = new Foo(); a.b().c()        Foo().b().c
+    function f(cb) { cb() }               ?            (a parameter nobody knows the type of)
+
+A chain is a dotted path. A segment may end in `()`, the result of calling it (an instance, when it is
+a class), and in `[]`, an element of it. `?` stands for what has no known name. So `x: Foo` makes `x`
+stand for `Foo()`, and `x: Foo[]` for `Foo[]()`, whose elements are `Foo()`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from etl.facts import Binding, Definition, FileFacts, Import, Reference
+
+KEEP = "="  # the name stands for itself: a definition, an import, an object with members
+UNKNOWN = "?"
+MAX_SEGMENTS = 12  # a longer chain loses its head; nobody writes one, generated code does
+_MAX_CHAIN = 400  # characters
+_MAX_HOPS = 8  # local variable → its value → that one's local variables …
+_HEAD = re.compile(r"^([^.()\[\]]*)((?:\(\)|\[\])*)")
+_SPACE = re.compile(r"\s+")
+
+
+class Frame:
+    """A block of source with its own names. `values[name]` is a chain, KEEP, UNKNOWN, or "" (no value yet)."""
+
+    __slots__ = ("end", "is_function", "owns", "parent", "scope", "this", "values")
+
+    def __init__(
+        self, parent: Frame | None, scope: int, end: int, this: str, is_function: bool
+    ) -> None:
+        self.parent = parent
+        self.scope = scope
+        self.end = end
+        self.this = this
+        self.is_function = is_function
+        self.owns = False  # the function whose body this is, is definition `scope` itself
+        self.values: dict[str, str] = {}
+
+
+def merge(old: str, new: str) -> str:
+    """What a name with two assigned values stands for: the value both agree on, or nothing known."""
+    if not new or old == new:
+        return old
+    return new if not old else UNKNOWN
+
+
+def split_head(chain: str) -> tuple[str, str, str]:
+    """`a()[].b.c` → `("a", "()[]", ".b.c")`."""
+    match = _HEAD.match(chain)
+    if match is None:  # pragma: no cover - every part of the pattern may be empty
+        return chain, "", ""
+    return match.group(1), match.group(2), chain[match.end() :]
+
+
+def clean_title(text: str, limit: int = 120) -> str:
+    """Free text as one segment of a qualified name: no dots, `#`, `@` or runs of white space."""
+    text = _SPACE.sub(" ", text).strip()
+    for char in ".#@:":
+        text = text.replace(char, "_")
+    return text[:limit].strip() or "_"
+
+
+class FactsBuilder:
+    """Collects one file's facts during a preorder walk."""
+
+    def __init__(self, source: bytes, path: str, language: str, module: str) -> None:
+        self.source = source
+        self.path = path
+        self.language = language
+        self.module = module
+        self.definitions: list[Definition] = []
+        self.imports: list[Import] = []
+        self.exports: list[str] = []
+        self.frame = Frame(None, 0, len(source) + 1, "", True)
+        self.root = self.frame
+        self._copies: dict[str, int] = {}
+        self._uses: list[tuple[Frame, str, int, str, int]] = []
+        self._bindings: list[tuple[Frame, int, str, str, str]] = []
+        self._assigned: list[tuple[Frame, str, str]] = []
+
+    # -- what extractors call during the walk ------------------------------------------------------
+
+    def leave(self, start_byte: int) -> None:
+        """Close the frames that end before `start_byte`; call it for each node, in preorder."""
+        frame = self.frame
+        while frame.end <= start_byte and frame.parent is not None:
+            frame = frame.parent
+        self.frame = frame
+
+    def enter(
+        self, end_byte: int, scope: int | None = None, this: str = "", is_function: bool = False
+    ) -> Frame:
+        """Open a frame. `scope` is the definition whose body it is; `this` what `this` means in it."""
+        parent = self.frame
+        number = parent.scope if scope is None else scope
+        self.frame = Frame(parent, number, end_byte, this or parent.this, is_function)
+        return self.frame
+
+    def define(
+        self,
+        name: str,
+        kind: str,
+        parent: int,
+        lines: tuple[int, int],
+        span: tuple[int, int],
+        *,
+        path: str = "",
+        bases: Iterable[str] = (),
+        returns: str = "",
+        is_test: bool = False,
+        doc_end_byte: int = 0,
+    ) -> int:
+        """Add a definition and return its index. `path`: its dotted name below `parent`, if not `name`."""
+        outer = self.definitions[parent].qualname if self.definitions else ""
+        qualname = path or name
+        if outer:
+            qualname = f"{outer}.{qualname}"
+        copies = self._copies.get(qualname, 0) + 1
+        self._copies[qualname] = copies
+        if copies > 1:
+            qualname = f"{qualname}#{copies}"
+        self.definitions.append(
+            Definition(
+                name, qualname, kind, parent, *lines, *span, tuple(bases), returns, is_test, doc_end_byte
+            )
+        )
+        return len(self.definitions) - 1
+
+    def declare(self, name: str, value: str, frame: Frame | None = None) -> None:
+        """Bring a name into a frame (the current one). A second value makes it unknown."""
+        values = (frame or self.frame).values
+        old = values.get(name)
+        values[name] = value if old is None else merge(old, value)
+
+    def assign(self, name: str, value: str) -> None:
+        """`name = value`, for a name that a frame round here declares, before or after."""
+        self._assigned.append((self.frame, name, value))
+
+    def use(self, chain: str, line: int, kind: str = "call", args: int = -1) -> None:
+        self._uses.append((self.frame, chain, line, kind, args))
+
+    def bind(self, scope: int, name: str, value: str, how: str) -> None:
+        """A type that other definitions or files need: a field, a module's variable, a result."""
+        if value:
+            self._bindings.append((self.frame, scope, name, value, how))
+
+    def function_frame(self) -> Frame:
+        frame = self.frame
+        while not frame.is_function and frame.parent is not None:
+            frame = frame.parent
+        return frame
+
+    # -- the end of the walk ---------------------------------------------------------------------------
+
+    def finish(
+        self,
+        has_error: bool,
+        keep: Callable[[str, str, bool], bool] | None = None,
+        *,
+        globals_too: bool = True,
+    ) -> FileFacts:
+        """The facts. `keep(chain, kind, known)` drops uses that are not worth a row.
+
+        `globals_too`: a name that no frame declares may be another file's, so values from it count.
+        """
+        for frame, name, value in self._assigned:
+            where = _declaring(frame, name)
+            if where is not None:
+                where.values[name] = merge(where.values[name], value)
+        references = []
+        for frame, written, line, kind, args in self._uses:
+            chain, known = resolve(frame, written)
+            if keep is None or keep(chain, kind, known):
+                references.append(Reference(frame.scope, chain, line, kind, args))
+        return FileFacts(
+            path=self.path,
+            language=self.language,
+            module=self.module,
+            definitions=self.definitions,
+            imports=self.imports,
+            references=references,
+            bindings=self._resolved_bindings(globals_too),
+            exports=self.exports,
+            has_error=has_error,
+        )
+
+    def _resolved_bindings(self, globals_too: bool) -> list[Binding]:
+        """One a (scope, name): a declared type wins, values that disagree say nothing."""
+        found: dict[tuple[int, str], tuple[str, str]] = {}
+        for frame, scope, name, written, how in self._bindings:
+            value, known = (written, True) if how == "type" else resolve(frame, written)
+            if not (known or globals_too or value.startswith("this")):
+                value = UNKNOWN
+            old_value, old_how = found.setdefault((scope, name), (value, how))
+            if how == "type" and old_how != "type":
+                found[scope, name] = (value, how)
+            elif old_value != value and old_how != "type":
+                found[scope, name] = (UNKNOWN, how)
+        return [
+            Binding(scope, name, value, how)
+            for (scope, name), (value, how) in found.items()
+            if not value.startswith(UNKNOWN)
+        ]
+
+
+def _declaring(frame: Frame | None, name: str) -> Frame | None:
+    while frame is not None and name not in frame.values:
+        frame = frame.parent
+    return frame
+
+
+def resolve(frame: Frame, chain: str) -> tuple[str, bool]:
+    """`chain` without local variables, and whether its head names a definition or an import here."""
+    here: Frame | None = frame
+    for _ in range(_MAX_HOPS):
+        head, suffix, rest = split_head(chain)
+        where = _declaring(here, head)
+        if where is None:
+            return shorten(chain), False
+        value = where.values[head]
+        if value == KEEP:
+            return shorten(chain), True
+        if value in ("", UNKNOWN) or value.startswith("?"):
+            return shorten(UNKNOWN + rest), False
+        chain = join(value, suffix) + rest
+        # `x := x.next()` in an inner block speaks of the outer x.
+        here = where.parent if split_head(value)[0] == head else where
+    return UNKNOWN + split_head(chain)[2], False
+
+
+def join(value: str, suffix: str) -> str:
+    """`Foo[]()` + `[]` is `Foo()`: an element of a list of Foo is a Foo."""
+    while suffix.startswith("[]") and value.endswith("[]()"):
+        value, suffix = value[:-4] + "()", suffix[2:]
+    return value + suffix
+
+
+def shorten(chain: str) -> str:
+    """A chain of at most MAX_SEGMENTS segments: what is cut off is not known any more."""
+    if len(chain) <= 60:
+        return chain
+    parts = chain.split(".")
+    if len(parts) <= MAX_SEGMENTS and len(chain) <= _MAX_CHAIN:
+        return chain
+    return f"?.{parts[-1][:80]}"
