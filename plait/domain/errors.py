@@ -88,6 +88,12 @@ class NotBuilt(PlaitError):
     reason = "NOT_BUILT"
 
 
+class Internal(PlaitError):
+    """A fault of Plait itself (INTERNAL). The log of the server has the details."""
+
+    reason = "INTERNAL"
+
+
 # -- settings ---------------------------------------------------------------------------------------
 
 
@@ -273,3 +279,51 @@ class RequestIdReused(Conflict):
             "send the same body to repeat a request, or a new request_id for a new one",
             request_id=request_id,
         )
+
+
+# -- the server and the wire ----------------------------------------------------------------------------
+
+
+class RequestMalformed(InvalidInput):
+    """The bytes are no message of the contract."""
+
+    reason = "REQUEST_MALFORMED"
+
+
+class PageTokenInvalid(InvalidInput):
+    reason = "PAGE_TOKEN_INVALID"
+
+
+class IndexJobUnknown(NotFound):
+    reason = "INDEX_JOB_UNKNOWN"
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"no index job {job_id[:64]!r} on this server; jobs are forgotten when it stops. "
+            "Start the index again: a run on an unchanged repository ends at once",
+            job_id=job_id[:64],
+        )
+
+
+class ServerAlreadyRunning(Precondition):
+    reason = "SERVER_ALREADY_RUNNING"
+
+
+class PortTaken(Precondition):
+    reason = "PORT_TAKEN"
+
+
+class ServerNotAnswering(Unavailable):
+    """A server of this PLAIT_HOME runs and doesn't answer."""
+
+    reason = "SERVER_NOT_ANSWERING"
+
+
+class ServerStopping(Unavailable):
+    """The server drains; another one, or the next one, will answer."""
+
+    reason = "SERVER_STOPPING"
+
+
+class TooManyJobs(Exhausted):
+    reason = "TOO_MANY_JOBS"
