@@ -92,6 +92,8 @@ class ServerSettings(_Section):
     port: int = Field(50051, ge=0, le=65535)
     max_concurrent: int = Field(256, ge=1)
     drain_s: float = Field(10.0, ge=0)
+    timeout_s: float = Field(30.0, gt=0)  # of a call whose caller sets no deadline
+    max_timeout_s: float = Field(300.0, gt=0)  # what longer deadlines are cut to
     max_message_bytes: int = Field(32 * 2**20, ge=1024)
 
 

@@ -1,0 +1,137 @@
+"""The one place where a call enters and leaves: deadline, errors, log line, and who is in flight.
+
+An interceptor, so that services are plain coroutines that return a message or raise a `PlaitError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import Any, NoReturn
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+from grpc_status import rpc_status
+
+from plait.domain.errors import DeadlineExceeded, PlaitError, RequestMalformed
+from server.grpc.errors import code_of, internal, status_of
+from server.grpc.limits import UNLIMITED, Limits
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "/plait.v1."
+
+
+class Malformed:
+    """Stands in for a request that did not parse, until there is a context to refuse it with."""
+
+
+class Boundary(grpc.aio.ServerInterceptor):
+    """Wraps every method of plait.v1; health and reflection pass untouched."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Any:
+        handler = await continuation(handler_call_details)
+        method = handler_call_details.method
+        if handler is None or not method.startswith(PREFIX):
+            return handler
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(
+                self._stream(method, handler.unary_stream),
+                request_deserializer=_tolerant(handler.request_deserializer),
+                response_serializer=handler.response_serializer,
+            )
+        return grpc.unary_unary_rpc_method_handler(
+            self._unary(method, handler.unary_unary),
+            request_deserializer=_tolerant(handler.request_deserializer),
+            response_serializer=handler.response_serializer,
+        )
+
+    def _unary(self, method: str, behaviour: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+        async def call(request: Any, context: Any) -> Any:
+            async with self._answered(method, context):
+                deadline = self._limits.deadline(method, context)
+                _refuse_malformed(request)
+                try:
+                    async with asyncio.timeout(deadline.left_s) as limit:
+                        return await behaviour(request, context)
+                except TimeoutError as exc:
+                    if limit.expired():
+                        raise DeadlineExceeded(_short(method), deadline.limit_s) from exc
+                    raise
+
+        return call
+
+    def _stream(self, method: str, behaviour: Callable[..., AsyncIterator[Any]]) -> Callable[..., Any]:
+        if method not in UNLIMITED:
+            raise TypeError(f"{method} streams and has no entry in limits.UNLIMITED")
+
+        async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+            async with self._answered(method, context):
+                _refuse_malformed(request)
+                async for response in behaviour(request, context):
+                    yield response
+
+        return call
+
+    @asynccontextmanager
+    async def _answered(self, method: str, context: Any) -> AsyncIterator[None]:
+        """Turn what the block raises into a status, and log one line."""
+        start = perf_counter()
+        code, reason = "OK", ""
+        try:
+            yield
+        except PlaitError as exc:
+            code, reason = code_of(type(exc)).name, exc.reason
+            await abort(context, exc)
+        except (asyncio.CancelledError, GeneratorExit):
+            code = "CANCELLED"
+            raise
+        except Exception as exc:  # the boundary: whatever it is, the caller gets a status
+            code, reason = "INTERNAL", "INTERNAL"
+            await abort(context, internal(exc, method))
+        finally:
+            took_ms = round((perf_counter() - start) * 1e3, 2)
+            fields = {"method": _short(method), "code": code, "reason": reason, "took_ms": took_ms}
+            logger.info("rpc", extra=fields)
+
+
+async def abort(context: Any, exc: PlaitError) -> NoReturn:
+    """End the call with the status of `exc`. Raises: grpc.aio.AbortError, always."""
+    status = rpc_status.to_status(status_of(exc))
+    await context.abort(status.code, status.details, status.trailing_metadata)
+    raise AssertionError("abort returned")
+
+
+def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """A broken request is the caller's fault (INVALID_ARGUMENT); gRPC would say INTERNAL."""
+
+    def parse(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except (DecodeError, UnicodeDecodeError):
+            return Malformed()
+
+    return parse
+
+
+def _refuse_malformed(request: object) -> None:
+    if isinstance(request, Malformed):
+        raise RequestMalformed(
+            "the request's bytes are no message of this method, or hold text that is not UTF-8; "
+            "make them with stubs generated from proto/plait/v1"
+        )
+
+
+def _short(method: str) -> str:
+    return method.removeprefix(PREFIX)

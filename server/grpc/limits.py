@@ -1,0 +1,37 @@
+"""How long a call may take: the caller's deadline, else the server's, and never more than its limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from plait.domain.deadline import Deadline
+from plait.settings import Settings
+
+# Streams end with what they watch, not with a clock.
+UNLIMITED = frozenset({"/plait.v1.IndexService/WatchIndexJob"})
+
+
+class Context(Protocol):
+    """What this needs of a gRPC context."""
+
+    def time_remaining(self) -> float | None: ...
+
+
+class Limits:
+    """Deadlines by method, from settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._default_s = settings.server.timeout_s
+        self._longest_s = settings.server.max_timeout_s
+        self._by_method: Mapping[str, float] = {
+            "/plait.v1.KnowledgeService/Search": settings.search.timeout_s,
+            "/plait.v1.KnowledgeService/GraphQuery": settings.graph.query_timeout_s,
+        }
+
+    def deadline(self, method: str, context: Context | Any) -> Deadline:
+        """The deadline of one call of `method` (as `/package.Service/Method`)."""
+        remaining = context.time_remaining()
+        if remaining is None:
+            remaining = self._by_method.get(method, self._default_s)
+        return Deadline.after(min(remaining, self._longest_s))
