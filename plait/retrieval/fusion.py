@@ -1,0 +1,66 @@
+"""From several rankings to one score an item. Pure functions; scores end up in [0, 1]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from plait.domain.values import Candidate, ItemId
+
+# Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank
+# learning methods", SIGIR 2009: k = 60 is theirs.
+RRF_K = 60
+
+Rankings = Mapping[str, Sequence[Candidate]]  # by arm, each best first
+Scores = dict[ItemId, float]
+
+
+def minmax(rankings: Rankings, weights: Mapping[str, float]) -> Scores:
+    """The weighted mean of each arm's scores, scaled so that its best is 1 and its floor 0.
+
+    `Σ_a w_a (s_a − floor_a) / (best_a − floor_a) / Σ_a w_a`, over the arms that found something: a
+    convex combination as in Bruch, Gai and Ingber, "An analysis of fusion functions for hybrid
+    retrieval", TOIS 42(1), 2023. An item that an arm did not return counts as at that arm's floor: its
+    true score can only be lower than the last one returned.
+    """
+    found = {arm: ranking for arm, ranking in rankings.items() if ranking and weights[arm] > 0.0}
+    total = sum(weights[arm] for arm in found)
+    fused: Scores = {}
+    for arm, ranking in found.items():
+        share = weights[arm] / total
+        for id_, scaled in scale(ranking):
+            fused[id_] = fused.get(id_, 0.0) + share * scaled
+    return {id_: min(1.0, score) for id_, score in fused.items()}
+
+
+def scale(ranking: Sequence[Candidate]) -> list[tuple[ItemId, float]]:
+    """`ranking` with scores in [0, 1], order kept; all 1 when all are equal."""
+    best = max(candidate.score for candidate in ranking)
+    floor = min(candidate.score for candidate in ranking)
+    span = best - floor
+    if span <= 0.0:
+        return [(candidate.id, 1.0) for candidate in ranking]
+    return [(candidate.id, (candidate.score - floor) / span) for candidate in ranking]
+
+
+def rrf(rankings: Rankings, weights: Mapping[str, float]) -> Scores:
+    """`Σ_a w_a (k + 1) / (k + rank_a) / Σ_a w_a`: 1 for the item that every arm puts first."""
+    found = {arm: ranking for arm, ranking in rankings.items() if ranking and weights[arm] > 0.0}
+    total = sum(weights[arm] for arm in found)
+    fused: Scores = {}
+    for arm, ranking in found.items():
+        share = weights[arm] / total
+        for rank, candidate in enumerate(ranking, start=1):
+            part = share * (RRF_K + 1) / (RRF_K + rank)
+            fused[candidate.id] = fused.get(candidate.id, 0.0) + part
+    return {id_: min(1.0, score) for id_, score in fused.items()}
+
+
+def order(scores: Mapping[ItemId, float], rankings: Rankings) -> list[ItemId]:
+    """Best score first; ties by the best rank in any arm, then by id. Deterministic."""
+    best: dict[ItemId, int] = {}
+    for ranking in rankings.values():
+        for rank, candidate in enumerate(ranking):
+            known = best.get(candidate.id)
+            if known is None or rank < known:
+                best[candidate.id] = rank
+    return sorted(scores, key=lambda id_: (-scores[id_], best[id_], id_.int))

@@ -1,0 +1,136 @@
+"""What a caller asks, and what the text itself tells: phrases, identifiers, kind, terms."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from plait.domain.deadline import Deadline
+from plait.domain.errors import InvalidInput
+from plait.domain.values import Filter
+from plait.retrieval.text import query_terms
+
+MAX_QUERY_BYTES = 8192
+MAX_K = 200
+# Enough for a pasted page; each further term costs the store a posting list.
+MAX_TERMS = 256
+MAX_IDENTIFIERS = 8
+MAX_PHRASES = 4
+
+
+class Mode(StrEnum):
+    FAST = "fast"  # no stage that calls a language model
+    FULL = "full"
+
+
+class QueryKind(StrEnum):
+    """What the weights of the arms depend on."""
+
+    IDENTIFIERS = "identifiers"  # names something as code writes it
+    PLAIN = "plain"  # plain language
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """One search. `k` 0 and `fusion` None: as the settings say. `min_score` cuts after fusion."""
+
+    text: str
+    where: Filter = field(default_factory=Filter)
+    k: int = 0
+    min_score: float = 0.0
+    mode: Mode = Mode.FAST
+    fusion: Literal["minmax", "rrf"] | None = None
+    explain: bool = False
+    deadline: Deadline | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """`text`: without NULs and half characters, which no store or model takes.
+
+    `identifiers` are dotted names (`Session.get`), as written but for calls and separators.
+    """
+
+    text: str
+    kind: QueryKind
+    terms: tuple[str, ...]
+    phrases: tuple[str, ...]
+    identifiers: tuple[str, ...]
+    words: int
+
+
+def analyse(query: SearchQuery) -> Analysis:
+    """Raises: InvalidInput, for a query that is empty, too long, or out of range."""
+    text = _checked(query)
+    names = identifiers(text)
+    return Analysis(
+        text=text,
+        kind=QueryKind.IDENTIFIERS if names else QueryKind.PLAIN,
+        terms=tuple(query_terms(text)[:MAX_TERMS]),
+        phrases=tuple(_PHRASE.findall(text)[:MAX_PHRASES]),
+        identifiers=names,
+        words=len(text.split()),
+    )
+
+
+_PHRASE = re.compile(r'"([^"\n]{3,200})"')
+# A word that may be code: letters, digits, _ and the joints of a qualified name. No nesting of
+# repeats, so 8 KB of anything is matched in linear time.
+_WORD = re.compile(r"[^\W\d][\w.:#>$-]*(?:\(\))?", re.UNICODE)
+_JOINT = re.compile(r"::|->|#|\.")
+_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+_BACKTICKS = re.compile(r"`([^`\n]{1,200})`")
+
+
+def identifiers(text: str) -> tuple[str, ...]:
+    """Words of `text` that only code writes so: snake_case, camelCase, `a.b`, `f()`, `in backticks`,
+    or the single word of a one-word query."""
+    found = [name for quoted in _BACKTICKS.findall(text) for name in _names(quoted, any_word=True)]
+    found += _names(text, any_word=len(text.split()) == 1)
+    return tuple(dict.fromkeys(found))[:MAX_IDENTIFIERS]
+
+
+def _names(text: str, *, any_word: bool) -> list[str]:
+    names = []
+    for word in _WORD.findall(text):
+        called = word.endswith("()")
+        name = _JOINT.sub(".", word.removesuffix("()")).strip(".:>-$")
+        parts = [part for part in name.split(".") if part]
+        if not parts or not all(part.isidentifier() for part in parts):
+            continue  # `e-mail`, `1.2.3`, `a:b`
+        written_as_code = (
+            called
+            or "_" in name.strip("_")
+            or (len(parts) > 1 and min(map(len, parts)) > 1)  # not `e.g.`
+            or _CAMEL.search(name) is not None
+        )
+        if written_as_code or any_word:
+            names.append(".".join(parts))
+    return names
+
+
+def _checked(query: SearchQuery) -> str:
+    size = len(query.text.encode("utf-8", "replace"))
+    if size > MAX_QUERY_BYTES:
+        raise InvalidInput(
+            f"the query has {size} bytes, more than {MAX_QUERY_BYTES}; search for its key sentences",
+            field="query",
+            size=size,
+            limit=MAX_QUERY_BYTES,
+        )
+    text = query.text.replace("\x00", " ").encode("utf-8", "replace").decode("utf-8")
+    if not text.strip():
+        raise InvalidInput("the query is empty; say what to look for", field="query")
+    if not 0 <= query.k <= MAX_K:
+        raise InvalidInput(
+            f"k is {query.k}; it must be 1 to {MAX_K}, or 0 for the default", field="k", k=query.k
+        )
+    if not 0.0 <= query.min_score <= 1.0:
+        raise InvalidInput(
+            f"min_score is {query.min_score}; it must be 0 to 1",
+            field="min_score",
+            value=query.min_score,
+        )
+    return text.strip()

@@ -1,0 +1,79 @@
+"""Search: one async pipeline over one store and one embedding provider."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from plait.domain.deadline import Deadline
+from plait.domain.values import Hit, Timing
+from plait.ports import EmbeddingProvider, SearchStore, View
+from plait.retrieval.context import Degraded, Deps, SearchContext, Stage, plan, run
+from plait.retrieval.query import Mode, QueryKind, SearchQuery, analyse
+from plait.retrieval.stages import STAGES
+from plait.settings import SearchSettings
+
+__all__ = ["Degraded", "Mode", "QueryKind", "SearchAnswer", "SearchQuery", "SearchService"]
+
+OpenProvider = Callable[[], Awaitable[EmbeddingProvider]]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """Hits best first. `degraded` empty: every arm was asked, over every chunk."""
+
+    hits: tuple[Hit, ...]
+    view: View
+    degraded: tuple[Degraded, ...]
+    timings: tuple[Timing, ...]
+    kind: QueryKind
+
+    @property
+    def coverage(self) -> tuple[int, int]:
+        """`(chunks with a vector, all chunks)` of the revisions this answer was read at."""
+        revisions = self.view.revisions
+        return sum(r.embedded for r in revisions), sum(r.chunks for r in revisions)
+
+
+class SearchService:
+    """Searches `store`. `provider` may be a coroutine function, so that the model loads on first need."""
+
+    def __init__(
+        self,
+        store: SearchStore,
+        provider: EmbeddingProvider | OpenProvider,
+        settings: SearchSettings,
+        stages: Sequence[Stage] = STAGES,
+    ) -> None:
+        self._deps = Deps(store, _opener(provider), settings)
+        self._stages = tuple(stages)
+
+    async def search(self, query: SearchQuery) -> SearchAnswer:
+        """Answer `query`; what can't be asked in time, or at all, is named in `degraded`.
+
+        Raises:
+            InvalidInput: the query is empty, longer than 8,192 bytes, or out of range.
+            RepositoryNotIndexed: the filter names one that is not.
+            EmbeddingModelMismatch: the index holds another model's vectors.
+            DeadlineExceeded: no arm answered in time.
+        """
+        settings = self._deps.settings
+        ctx = SearchContext(
+            query=query,
+            asked=analyse(query),
+            k=query.k or settings.k,
+            fusion=query.fusion or settings.fusion,
+            deadline=query.deadline or Deadline.after(settings.timeout_s),
+        )
+        ctx = await run(ctx, self._deps, plan(query.mode, self._stages))
+        return SearchAnswer(ctx.hits, ctx.at, ctx.degraded, ctx.timings, ctx.asked.kind)
+
+
+def _opener(provider: EmbeddingProvider | OpenProvider) -> OpenProvider:
+    if callable(provider):
+        return provider
+
+    async def given() -> EmbeddingProvider:
+        return provider
+
+    return given
