@@ -132,7 +132,9 @@ def measure(name: str, tree: Path, home: Path, *flags: str) -> Cost:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
     report = json.loads(out)
     wait_until_stopped(home)
-    own = after.children_user - before.children_user + after.children_system - before.children_system
+    own = (
+        after.children_user - before.children_user + after.children_system - before.children_system
+    )
     return Cost(
         name,
         wall,
@@ -192,7 +194,9 @@ def main() -> None:
     if args.json:
         print(json.dumps([asdict(c) | {"cpu_s": c.cpu_s} for costs in rounds for c in costs]))
         return
-    print("| run | CPU s (own + PostgreSQL + graph + keepers) | wall s | peak MB | chunks | nodes | edges |")
+    print(
+        "| run | CPU s (own + PostgreSQL + graph + keepers) | wall s | peak MB | chunks | nodes | edges |"
+    )
     print("|---|---|---|---|---|---|---|")
     for name, costs in by_name.items():
         c = sorted(costs, key=lambda x: x.cpu_s)[len(costs) // 2]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from plait.ports import EmbeddingProvider, VectorQueue
-
 from etl.report import Progress
+from plait.ports import EmbeddingProvider, VectorQueue
 
 # Texts a round: large enough that sorting by length inside the provider pays, small enough that
 # Ctrl-C or a kill loses a few seconds of work at most.

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 from plait.domain.errors import PlaitError
 
 if TYPE_CHECKING:
-    from plait.ports import GraphStore
-    from plait.settings import Settings
-
     from etl.pipeline import IndexRequest
     from etl.report import IndexReport, Progress
+    from plait.ports import GraphStore
+    from plait.settings import Settings
 
 EXAMPLE = """\
 examples:

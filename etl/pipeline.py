@@ -17,6 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from etl import facts as facts_codec
+from etl.embed import fill_vectors
+from etl.facts import FACTS_VERSION, FileFacts
+from etl.languages import is_code, language_of
+from etl.languages.names import is_test_path, module_name, package_dirs
+from etl.parse import Job, ParsedBatch, ParsePool, hash_files
+from etl.project import Projector
+from etl.report import IndexReport, NoProgress, Progress
+from etl.resolve import OtherFile, resolve
+from etl.segment import SegmentBuilder
+from etl.walk import Walk, walk
 from plait.domain.errors import NoSymbols
 from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
 from plait.ports import (
@@ -32,18 +43,6 @@ from plait.ports import (
     VectorQueue,
 )
 from plait.settings import Settings
-
-from etl import facts as facts_codec
-from etl.embed import fill_vectors
-from etl.facts import FACTS_VERSION, FileFacts
-from etl.languages import is_code, language_of
-from etl.languages.names import is_test_path, module_name, package_dirs
-from etl.parse import Job, ParsedBatch, ParsePool, hash_files
-from etl.project import Projector
-from etl.report import IndexReport, NoProgress, Progress
-from etl.resolve import OtherFile, resolve
-from etl.segment import SegmentBuilder
-from etl.walk import Walk, walk
 
 
 class Truth(IndexStore, VectorQueue, Outbox, Protocol):
@@ -97,7 +96,9 @@ def plan(root: Path, settings: Settings) -> tuple[Walk, dict[str, Job]]:
     for file in found.files:
         language = language_of(file.path)
         module = module_name(file.path, language, packages) if is_code(language) else ""
-        jobs[file.path] = Job(file.path, language, module, is_test_path(file.path, language), file.size)
+        jobs[file.path] = Job(
+            file.path, language, module, is_test_path(file.path, language), file.size
+        )
     return found, jobs
 
 
@@ -224,7 +225,12 @@ def _decode(blob: bytes) -> FileFacts | None:
 
 
 async def _parse_and_write(
-    run: _Run, draft: Draft, truth: Truth, settings: Settings, changed: Sequence[str], progress: Progress
+    run: _Run,
+    draft: Draft,
+    truth: Truth,
+    settings: Settings,
+    changed: Sequence[str],
+    progress: Progress,
 ) -> None:
     """Parse `changed` in worker processes and write files, chunks and one BM25 segment."""
     if not changed:
@@ -232,7 +238,9 @@ async def _parse_and_write(
     segment = SegmentBuilder()
     progress.start("parse", len(changed))
     with ParsePool(
-        Path(run.walk.root), workers=settings.index.workers, timeout_s=settings.index.parse_timeout_s
+        Path(run.walk.root),
+        workers=settings.index.workers,
+        timeout_s=settings.index.parse_timeout_s,
     ) as pool:
         batches = pool.run([run.jobs[path] for path in changed])
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
@@ -304,14 +312,18 @@ def _resolve(run: _Run, repo: str, stored: dict[str, StoredFile]) -> list[FileGr
     return parts
 
 
-def graph_parts(root: Path, repo: str, settings: Settings) -> Iterator[tuple[list[Node], list[Edge]]]:
+def graph_parts(
+    root: Path, repo: str, settings: Settings
+) -> Iterator[tuple[list[Node], list[Edge]]]:
     """`(nodes, edges)` of each file of the tree at `root`, for an export: no store, no chunks kept.
 
     Raises: NotARepository, EmptyRepository, NoSymbols.
     """
     found, jobs = plan(root, settings)
     run = _Run(found, jobs)
-    with ParsePool(root, workers=settings.index.workers, timeout_s=settings.index.parse_timeout_s) as pool:
+    with ParsePool(
+        root, workers=settings.index.workers, timeout_s=settings.index.parse_timeout_s
+    ) as pool:
         for batch in pool.run(list(jobs.values())):
             _keep_facts(run, batch)
     _refuse_no_symbols(run)

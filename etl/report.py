@@ -87,7 +87,8 @@ def _headline(report: IndexReport) -> str:
 
 def _counts(report: IndexReport) -> list[str]:
     languages = ", ".join(
-        f"{name} {n:,}" for name, n in sorted(report.languages.items(), key=lambda x: (-x[1], x[0]))[:6]
+        f"{name} {n:,}"
+        for name, n in sorted(report.languages.items(), key=lambda x: (-x[1], x[0]))[:6]
     )
     edges = ", ".join(
         f"{name} {n:,}" for name, n in sorted(report.edges.items(), key=lambda x: (-x[1], x[0]))
@@ -113,7 +114,9 @@ def _skips(report: IndexReport) -> list[str]:
     lines = [f"  skipped    {sum(report.skipped.values()):,} ({causes})"]
     lines += [f"             {path}: {cause}" for path, cause in report.skipped_files[:SHOWN_SKIPS]]
     if len(report.skipped_files) > SHOWN_SKIPS:
-        lines.append(f"             … and {len(report.skipped_files) - SHOWN_SKIPS:,} more, see --json")
+        lines.append(
+            f"             … and {len(report.skipped_files) - SHOWN_SKIPS:,} more, see --json"
+        )
     return lines
 
 
