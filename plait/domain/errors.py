@@ -122,6 +122,12 @@ class EmbeddedServerFailed(Unavailable):
     reason = "EMBEDDED_SERVER_FAILED"
 
 
+class HomeUnusable(Precondition):
+    """The data folder cannot be written, or the servers' account cannot reach it."""
+
+    reason = "HOME_UNUSABLE"
+
+
 class SchemaMismatch(Precondition):
     """The database's migrations differ from this version's."""
 

