@@ -76,8 +76,10 @@ class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `how` says what `value` is: "new" (called expression: `x = value(...)`), "alias" (`x = value`),
     "type" (annotation: `x: value`), "iter" (element of value), "enter" (`with value as x`), "param" (a
-    parameter; value is its annotation, or ""), "local" (bound here to something unknown), "global"
-    (`global x`: the name is the module's). Values are chains, see `Reference`; annotations as written.
+    parameter; value is its annotation, or ""), "self" (a method's receiver of another name), "local" (bound here to something unknown), "lambda" (a
+    lambda's parameter), "narrow" (an `isinstance` test passed), "global" (`global x`: the name is not
+    this scope's), "abstract" (of "return": the body only raises). Values are chains, see `Reference`;
+    annotations as written. The binding holds after `line`, to `until` at least (the end of its block).
     """
 
     scope: int
@@ -85,6 +87,7 @@ class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):
     value: str
     how: str
     line: int = 0  # where it is bound; 0 when the order does not matter
+    until: int = 0  # 0: the end of the scope
 
 
 class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):

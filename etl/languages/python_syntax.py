@@ -1,0 +1,261 @@
+"""Python's tree-sitter grammar as plain numbers, and expressions read as chains.
+
+A compiled query costs 0.6–0.8 CPU s on Django (488k lines, 640k captures) and yields only nodes of
+interest; a cursor walk has spent 0.6 s before it does anything with its 4.1 million nodes. Texts are
+cut from the source by byte offsets and interned, so most names cost one slice and one dict look-up.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from sys import intern
+
+import tree_sitter_python
+from tree_sitter import Language, Node, Query
+
+LANGUAGE = Language(tree_sitter_python.language())
+
+QUERY = Query(
+    LANGUAGE,
+    """
+    [(function_definition) (class_definition)] @def
+    (decorated_definition) @decorated
+    (block) @block
+    (call function: (_) @call)
+    (assignment) @assign
+    (named_expression) @walrus
+    (for_statement) @for
+    (for_in_clause) @comprehension
+    (with_item value: (_) @with)
+    (except_clause value: (as_pattern) @except)
+    (case_pattern) @case
+    (lambda_parameters) @lambda
+    [(global_statement) (nonlocal_statement)] @global
+    (return_statement) @return
+    (yield) @yield
+    [(import_statement) (import_from_statement) (future_import_statement)] @import
+    (augmented_assignment) @augmented
+    (argument_list [(identifier) (attribute)] @callback)
+    (keyword_argument value: [(identifier) (attribute)] @callback)
+    (pair value: [(identifier) (attribute)] @callback)
+    (list [(identifier) (attribute)] @callback)
+    (tuple [(identifier) (attribute)] @callback)
+    """,
+)
+
+
+def _kinds(*names: str) -> tuple[int, ...]:
+    kinds = [LANGUAGE.id_for_node_kind(name, True) for name in names]
+    assert all(kinds), names
+    return tuple(kind for kind in kinds if kind is not None)
+
+
+def _fields(*names: str) -> tuple[int, ...]:
+    fields = [LANGUAGE.field_id_for_name(name) for name in names]
+    assert all(fields), names
+    return tuple(field for field in fields if field is not None)
+
+
+IDENTIFIER, ATTRIBUTE, CALL, SUBSCRIPT = _kinds("identifier", "attribute", "call", "subscript")
+AWAIT, PARENTHESIZED, NAMED = _kinds("await", "parenthesized_expression", "named_expression")
+CONDITIONAL, BOOLEAN, NOT = _kinds("conditional_expression", "boolean_operator", "not_operator")
+FUNCTION, CLASS, DECORATOR = _kinds("function_definition", "class_definition", "decorator")
+STATEMENT, STRING, ASSIGNMENT = _kinds("expression_statement", "string", "assignment")
+EXPRESSION_LIST, TUPLE, LIST = _kinds("expression_list", "tuple", "list")
+PATTERN_LIST, TUPLE_PATTERN, LIST_PATTERN = _kinds("pattern_list", "tuple_pattern", "list_pattern")
+SPLAT, DICT_SPLAT = _kinds("list_splat_pattern", "dictionary_splat_pattern")
+TYPED, DEFAULT = _kinds("typed_parameter", "default_parameter")
+TYPED_DEFAULT, KEYWORD = _kinds("typed_default_parameter", "keyword_argument")
+DOTTED, ALIASED, WILDCARD = _kinds("dotted_name", "aliased_import", "wildcard_import")
+RELATIVE, IMPORT, FUTURE = _kinds("relative_import", "import_statement", "future_import_statement")
+AS_PATTERN, IF, BLOCK, LAMBDA = _kinds("as_pattern", "if_statement", "block", "lambda")
+RETURN, RAISE, CONTINUE = _kinds("return_statement", "raise_statement", "continue_statement")
+NONE, LIST_COMPREHENSION = _kinds("none", "list_comprehension")
+
+F_NAME, F_BODY, F_PARAMETERS, F_RETURN = _fields("name", "body", "parameters", "return_type")
+F_BASES, F_DEFINITION, F_ALIAS = _fields("superclasses", "definition", "alias")
+F_LEFT, F_RIGHT, F_TYPE, F_VALUE = _fields("left", "right", "type", "value")
+F_OBJECT, F_ATTRIBUTE, F_FUNCTION, F_ARGS = _fields("object", "attribute", "function", "arguments")
+F_MODULE, F_CONDITION, F_CONSEQUENCE = _fields("module_name", "condition", "consequence")
+
+# Literals are the call of their type: their methods are then known to be nobody's in the repository.
+_LITERALS = {
+    kind: type_
+    for type_, kinds in {
+        "str": _kinds("string", "concatenated_string"),
+        "int": _kinds("integer"),
+        "float": _kinds("float"),
+        "bool": _kinds("true", "false", "comparison_operator", "not_operator"),
+        "list": _kinds("list", "list_comprehension"),
+        "dict": _kinds("dictionary", "dictionary_comprehension"),
+        "set": _kinds("set", "set_comprehension"),
+        "tuple": _kinds("tuple", "expression_list"),
+        "generator": _kinds("generator_expression"),
+        "function": _kinds("lambda"),
+    }.items()
+    for kind in kinds
+}
+
+_DOTTED_NAME = re.compile(rb"[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_][A-Za-z_0-9]*)*")
+_STRING_NAME = re.compile(rb"""["']([A-Za-z_][A-Za-z_0-9]*)["']""")
+_MAX_STEPS = 24  # a longer chain tells no more of its type, and chains of chains would cost n² text
+_MAX_ANNOTATION = 400  # bytes
+_INTERNED = 300_000  # texts kept a process: some 40 MB at the worst
+
+Value = tuple[str, str]  # (how, chain), as in `Binding`
+
+
+def first(node: Node) -> Node | None:
+    """The first named child (tree-sitter raises where there is none)."""
+    return node.named_child(0) if node.named_child_count else None
+
+
+class Reader:
+    """Reads names, chains and values out of one source after another; keeps the texts it has seen."""
+
+    def __init__(self) -> None:
+        self.source = b""
+        self._texts: dict[bytes, str] = {}
+        self._chains: dict[bytes, str] = {}
+
+    def open(self, source: bytes) -> None:
+        self.source = source
+        if len(self._texts) + len(self._chains) > _INTERNED:
+            self._texts.clear()
+            self._chains.clear()
+
+    def text(self, node: Node) -> str:
+        """The node's text as an identifier: decoded, NFKC as Python reads it, interned."""
+        raw = self.source[node.start_byte : node.end_byte]
+        known = self._texts.get(raw)
+        return known if known is not None else self._new_text(raw)
+
+    def _new_text(self, raw: bytes) -> str:
+        text = raw.decode("utf-8", "replace")
+        if not text.isascii():
+            text = unicodedata.normalize("NFKC", text)
+        text = self._texts[raw] = intern(text)
+        return text
+
+    def chain(self, node: Node) -> str:
+        """The expression as a chain (see `etl.facts.Reference`); "?" when it has no name."""
+        raw = self.source[node.start_byte : node.end_byte]
+        known = self._chains.get(raw)
+        if known is not None:
+            return known
+        if _DOTTED_NAME.fullmatch(raw):
+            chain = intern(raw.decode("ascii"))
+        else:
+            chain = intern(self._walk_chain(node))
+            if len(raw) > 200:
+                return chain
+        self._chains[raw] = chain
+        return chain
+
+    def _walk_chain(self, node: Node | None) -> str:
+        tail: list[str] = []
+        for _ in range(_MAX_STEPS):
+            if node is None:
+                break
+            kind = node.kind_id
+            if kind == IDENTIFIER:
+                tail.append(self.text(node))
+                return "".join(reversed(tail))
+            if kind == ATTRIBUTE:
+                name = node.child_by_field_id(F_ATTRIBUTE)
+                tail.append("." + self.text(name) if name else ".?")
+                node = node.child_by_field_id(F_OBJECT)
+            elif kind == CALL:
+                node = self._called(node, tail)
+            elif kind == SUBSCRIPT:
+                tail.append("[]")
+                node = node.child_by_field_id(F_VALUE)
+            elif kind == NAMED:
+                node = node.child_by_field_id(F_VALUE)
+            elif kind in (PARENTHESIZED, AWAIT):
+                node = first(node)
+            else:
+                literal = _LITERALS.get(kind)
+                head = f"{literal}()" if literal else "?"
+                return head + "".join(reversed(tail))
+        return "?" + "".join(reversed(tail))
+
+    def _called(self, call: Node, tail: list[str]) -> Node | None:
+        """The callee of `call`; appends the step to `tail`. `getattr(x, "name")` reads as `x.name`."""
+        function = call.child_by_field_id(F_FUNCTION)
+        if function is not None and function.kind_id == IDENTIFIER:
+            name = self.source[function.start_byte : function.end_byte]
+            arguments = call.child_by_field_id(F_ARGS)
+            if name in (b"getattr", b"type", b"cast") and arguments is not None:
+                given = arguments.named_children
+                if name == b"getattr" and len(given) >= 2:
+                    raw = self.source[given[1].start_byte : given[1].end_byte]
+                    match = _STRING_NAME.fullmatch(raw)
+                    if match:
+                        tail.append("." + self._new_text(match[1]))
+                        return given[0]
+                if name == b"type" and len(given) == 1:
+                    tail.append(".__class__")
+                    return given[0]
+        tail.append("()")
+        return function
+
+    def annotation(self, node: Node) -> str:
+        """A type as written, on one line; "" when it is too long to mean one class."""
+        if node.end_byte - node.start_byte > _MAX_ANNOTATION:
+            return ""
+        raw = self.source[node.start_byte : node.end_byte]
+        known = self._texts.get(raw)
+        if known is None:
+            text = " ".join(raw.decode("utf-8", "replace").split())
+            known = self._texts[raw] = intern(text)
+        return known
+
+    def values(self, node: Node | None) -> list[Value]:
+        """What an assigned expression may be, each as (how, chain); empty when nothing is known.
+
+        `a if c else b` and `a or b` give both sides.
+        """
+        found: list[Value] = []
+        todo = [node]
+        while todo and len(found) < 4:
+            node = todo.pop()
+            if node is None:
+                continue
+            kind = node.kind_id
+            if kind == CALL:
+                found.append(self._called_value(node))
+            elif kind in (IDENTIFIER, ATTRIBUTE, SUBSCRIPT):
+                found.append(("alias", self.chain(node)))
+            elif kind in (AWAIT, PARENTHESIZED):
+                todo.append(first(node))
+            elif kind in (NAMED, ASSIGNMENT):
+                todo.append(node.child_by_field_id(F_VALUE if kind == NAMED else F_RIGHT))
+            elif kind == CONDITIONAL:
+                sides = node.named_children
+                if len(sides) >= 3:
+                    todo += [sides[-1], sides[0]]
+            elif kind == BOOLEAN:
+                todo += [node.child_by_field_id(F_RIGHT), node.child_by_field_id(F_LEFT)]
+            elif kind in _LITERALS:
+                found.append(("new", _LITERALS[kind]))
+            elif kind == NONE:
+                found.append(("new", "None"))
+            else:
+                return []  # one side unknown: the union is unknown
+        return [value for value in found if "?" not in value[1]]
+
+    def _called_value(self, call: Node) -> Value:
+        function = call.child_by_field_id(F_FUNCTION)
+        if function is None:
+            return ("alias", "?")
+        if function.kind_id == IDENTIFIER:
+            name = self.source[function.start_byte : function.end_byte]
+            if name in (b"cast", b"getattr", b"type"):
+                arguments = call.child_by_field_id(F_ARGS)
+                if name == b"cast" and arguments is not None and arguments.named_child_count == 2:
+                    target = first(arguments)
+                    return ("type", self.annotation(target) if target else "")
+                return ("alias", self._walk_chain(call))
+        return ("new", self.chain(function))
