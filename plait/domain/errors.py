@@ -195,6 +195,18 @@ class NoSymbols(Precondition):
     reason = "NO_SYMBOLS"
 
 
+class ParseWorkerFailed(Unavailable):
+    """A parse worker process could not be started."""
+
+    reason = "PARSE_WORKER_FAILED"
+
+
+class ExportFailed(Precondition):
+    """The file that an export goes to can't be written."""
+
+    reason = "EXPORT_FAILED"
+
+
 class GraphUpdating(Busy):
     """The graph is between two revisions and the caller's deadline is too short to wait."""
 

@@ -59,6 +59,11 @@ class Chunk:
     is_test: bool = False
 
 
+def embedded_text(path: str, symbol: str, content: str) -> str:
+    """What of a chunk is embedded, and hashed into `content_hash`: `path qualified.name`, newline, source."""
+    return f"{path} {symbol}\n{content}" if symbol else f"{path}\n{content}"
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """What a search may return. Empty fields do not restrict. Globs use `*`, `**`, `?` on paths."""

@@ -1,0 +1,239 @@
+"""A parse worker: reads files, extracts facts, cuts chunks, counts words. `etl.parse` starts it.
+
+It speaks frames on its standard streams and ends when its input ends, so it never outlives the
+indexer by more than one batch. A file that takes too long ends it by a signal: nothing else stops a
+parser written in C. One byte on the progress pipe for each file begun tells which file that was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import stat
+import sys
+from array import array
+from collections import Counter
+from hashlib import blake2b
+from itertools import chain, islice
+from typing import BinaryIO
+
+from etl import facts as facts_codec
+from etl.chunk import RawChunk, chunk_code, chunk_text, decode
+from etl.facts import FileFacts
+from etl.languages import extractor, is_code
+from etl.wire import (
+    Reply,
+    Setup,
+    WireFile,
+    WireJob,
+    read_frame,
+    write_frame,
+)
+from etl.wire import (
+    decode as decode_frame,
+)
+from plait.retrieval.text import split, words
+
+HASH_BYTES = 16
+SNIFF_BYTES = 8000
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+# The limit is CPU time, so that a busy machine doesn't change what is indexed; a file that hangs
+# without using the CPU (a network folder) is given this many times as long on the clock.
+_WALL_FACTOR = 6
+
+
+class Skip(Exception):
+    """This file is not indexed, and why."""
+
+
+class Vocabulary(dict[bytes | str, tuple[int, ...]]):
+    """Words to the numbers of their terms. Grows with each new word; terms are numbered from 0."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.sent = 0
+
+    def __missing__(self, word: bytes | str) -> tuple[int, ...]:
+        numbers = self.numbers
+        known = tuple([numbers.setdefault(term, len(numbers)) for term in split(word)])
+        self[word] = known
+        return known
+
+    def unsent(self) -> list[str]:
+        """Terms that no earlier call returned, in the order of their numbers."""
+        new = list(islice(self.numbers, self.sent, None))
+        self.sent = len(self.numbers)
+        return new
+
+
+class Batch:
+    """The reply to one batch as it grows."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.files: list[WireFile] = []
+        self.skipped: list[tuple[str, str]] = []
+        self.unparsed: list[tuple[str, str]] = []
+        self.syntax_errors = 0
+        self.symbols = 0
+        self.lengths = array("i")
+        self.distinct = array("i")
+        self.terms = array("i")
+        self.tfs = bytearray()
+
+    def add(self, job: WireJob, root: str, max_file_bytes: int) -> None:
+        """Read, parse, cut and count one file."""
+        try:
+            source = read_source(f"{root}/{job.path}", max_file_bytes)
+        except Skip as skip:
+            self.skipped.append((job.path, str(skip)))
+            return
+        text = decode(source)
+        facts = self._extract(source, job)
+        if facts is None:
+            chunks = chunk_text(job.path, job.language, text, is_test=job.is_test)
+        else:
+            chunks = chunk_code(source, text, facts, is_test=job.is_test)
+            self.syntax_errors += facts.has_error
+            self.symbols += len(facts.definitions) - 1
+        self._count(job, chunks)
+        self.files.append(
+            WireFile(
+                job.path,
+                blake2b(source, digest_size=HASH_BYTES).digest(),
+                job.language,
+                len(source),
+                source.count(b"\n") + (not source.endswith(b"\n") and bool(source)),
+                facts_codec.encode(facts) if facts else b"",
+                job.is_test,
+                chunks,
+            )
+        )
+
+    def _extract(self, source: bytes, job: WireJob) -> FileFacts | None:
+        if not is_code(job.language):
+            return None
+        try:
+            return extractor(job.language).extract(source, job.path, job.module)
+        except MemoryError:
+            self.unparsed.append((job.path, "parser out of memory"))
+        except Exception as exc:  # a bug in an extractor must not lose the file's text
+            self.unparsed.append((job.path, f"parser failed: {type(exc).__name__}: {exc}"[:300]))
+        return None
+
+    def _count(self, job: WireJob, chunks: list[RawChunk]) -> None:
+        """Add the chunks' words: their content's, and those of the path and the symbol's name."""
+        terms_of = self.vocabulary.__getitem__
+        path = [number for word in words(job.path) for number in terms_of(word)]
+        prefix = len(job.module) + 1
+        for chunk in chunks:
+            counts = Counter(path)
+            counts.update(chain.from_iterable(map(terms_of, words(chunk.content))))
+            if name := chunk.symbol[prefix:]:
+                counts.update(chain.from_iterable(map(terms_of, words(name))))
+            self.lengths.append(counts.total())
+            self.distinct.append(len(counts))
+            self.terms.extend(counts)
+            try:
+                self.tfs += bytes(counts.values())
+            except ValueError:
+                self.tfs += bytes([min(255, n) for n in counts.values()])
+
+    def reply(self) -> Reply:
+        return Reply(
+            self.files,
+            self.skipped,
+            self.unparsed,
+            self.syntax_errors,
+            self.symbols,
+            self.vocabulary.unsent(),
+            self.lengths.tobytes(),
+            self.distinct.tobytes(),
+            self.terms.tobytes(),
+            bytes(self.tfs),
+        )
+
+
+def read_source(path: str, max_file_bytes: int) -> bytes:
+    """The bytes of a regular text file. Never blocks on a fifo, never follows a link.
+
+    Raises: Skip, with the same causes as `etl.walk` (the file may have changed since the walk).
+    """
+    try:
+        fd = os.open(path, _OPEN)
+    except FileNotFoundError:
+        raise Skip("removed while indexing") from None
+    except OSError:
+        raise Skip("unreadable") from None
+    with os.fdopen(fd, "rb", buffering=0) as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise Skip("not a regular file")
+        if status.st_size > max_file_bytes:
+            raise Skip("too large")
+        try:
+            source = read_all(file, max_file_bytes + 1)
+        except OSError:
+            raise Skip("unreadable") from None
+    if len(source) > max_file_bytes:
+        raise Skip("too large")
+    if source.find(b"\0", 0, SNIFF_BYTES) >= 0:
+        raise Skip("binary")
+    return source
+
+
+def read_all(file: BinaryIO, limit: int) -> bytes:
+    data = file.read(limit)
+    while len(data) < limit and (more := file.read(limit - len(data))):
+        data += more
+    return data
+
+
+def serve(inp: BinaryIO, out: BinaryIO, progress: int) -> None:
+    """Answer batches until the input ends."""
+    first = read_frame(inp)
+    if first is None:
+        return
+    setup = decode_frame(first, Setup)
+    _limit_resources(setup.memory_bytes)
+    write_frame(out, "ready")
+    vocabulary = Vocabulary()
+    while (frame := read_frame(inp)) is not None:
+        batch = Batch(vocabulary)
+        for job in decode_frame(frame, list[WireJob]):
+            os.write(progress, b".")
+            _set_timers(setup.timeout_s)
+            batch.add(job, setup.root, setup.max_file_bytes)
+            _set_timers(0.0)
+        write_frame(out, batch.reply())
+
+
+def _set_timers(timeout_s: float) -> None:
+    """Die by SIGPROF after `timeout_s` of CPU time, or by SIGALRM on the clock; 0 ends both."""
+    signal.setitimer(signal.ITIMER_PROF, timeout_s)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s * _WALL_FACTOR)
+
+
+def _limit_resources(memory_bytes: int) -> None:
+    """Cap the address space, so that one file can't take the machine's memory; no core dumps."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory_bytes:
+        # macOS knows the limit and refuses to set it.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+
+
+def main(progress: int) -> None:
+    """Serve on the standard streams; whatever else writes to standard output goes to the errors."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the indexer's to handle
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    inp = os.fdopen(os.dup(0), "rb")
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    serve(inp, out, progress)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
