@@ -1,0 +1,21 @@
+"""The PostgreSQL adapter: collections, vectors, BM25, the truth behind the graph, the outbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from plait.settings import Settings
+    from vector.store import Store
+
+
+async def open(settings: Settings) -> Store:
+    """Connect, migrate, and return the store; with no `postgres.dsn` the embedded server is started.
+
+    The driver is imported here, so that `import vector` costs nothing.
+
+    Raises: StoreUnavailable, SchemaMismatch, EmbeddedServerFailed.
+    """
+    from vector.store import Store
+
+    return await Store.open(settings)

@@ -1,0 +1,182 @@
+"""BM25 over segments, scored in numpy (Robertson & Zaragoza 2009, the Lucene form of idf).
+
+    score(d, q) = Σ idf(t) · tf · (k1 + 1) / (tf + k1 · (1 - b + b · |d| / avgdl))
+    idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))
+
+N, df and avgdl are those of the living documents of every segment in the view together, so a score
+does not depend on how the documents came to be spread over segments, and dead ones leave no trace.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vector.segments import Bools, Ints, split_body
+
+Floats = npt.NDArray[np.float32]
+
+# The usual values; chunks of code differ little in length, so `b` matters less than for articles.
+K1 = 1.2
+B = 0.75
+# A term in more than a fifth or so of the documents says little and costs most; FACTS §3.
+MIN_IDF = 1.5
+# Memory of the cache: 25 bytes a document, so 50 MB for two million.
+CACHED_DOCS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRef:
+    """A segment as one revision sees it. `dead_rev`: the newest revision ≤ that one that buried
+    documents in it, 0 for none; `(id, dead_rev)` names the living documents for good."""
+
+    id: int
+    repo_id: int
+    collection: str
+    docs: int
+    dead_rev: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return (self.id, self.dead_rev)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSegment:
+    ids: bytes
+    lengths: Ints
+    alive: Bools | None  # None: all
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The documents of a list of segments, numbered through. `norm` is k1·(1 - b + b·|d|/avgdl)."""
+
+    offsets: Mapping[int, int]  # by segment id
+    norm: Floats
+    ids: npt.NDArray[np.void]  # 16 bytes a document
+    alive: Bools | None
+    living: int
+
+    @property
+    def dead(self) -> int:
+        return len(self.norm) - self.living
+
+
+def space_of(refs: Sequence[SegmentRef], loaded: Sequence[LoadedSegment]) -> Space:
+    """Join segments into one numbering, in the order given."""
+    offsets, base = {}, 0
+    for ref in refs:
+        offsets[ref.id] = base
+        base += ref.docs
+    lengths = np.concatenate([seg.lengths for seg in loaded]) if loaded else np.zeros(0, np.int32)
+    alive = None
+    if any(seg.alive is not None for seg in loaded):
+        alive = np.concatenate(
+            [np.ones(len(s.lengths), np.bool_) if s.alive is None else s.alive for s in loaded]
+        )
+    living = len(lengths) if alive is None else int(alive.sum())
+    tokens = int(lengths.sum() if alive is None else lengths[alive].sum())
+    average = tokens / living if living and tokens else 1.0
+    norm = (K1 * (1 - B + B * lengths.astype(np.float64) / average)).astype(np.float32)
+    ids = np.frombuffer(b"".join(seg.ids for seg in loaded), "V16")
+    return Space(offsets, norm, ids, alive, living)
+
+
+def idf(living: int, df: int) -> float:
+    return math.log(1.0 + (living - df + 0.5) / (df + 0.5))
+
+
+def common_from(living: int) -> int:
+    """The smallest df whose idf is below `MIN_IDF`."""
+    # ln(1 + (N - df + .5) / (df + .5)) < m  ⇔  df + .5 > (N + 1) / e^m
+    return math.floor((living + 1) / math.exp(MIN_IDF) - 0.5) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class TermPostings:
+    """The living documents of one term, in the space's numbering."""
+
+    docs: npt.NDArray[np.int64]
+    tfs: npt.NDArray[np.uint8]
+
+
+def gather(space: Space, bodies: Iterable[tuple[int, bytes]]) -> TermPostings:
+    """One term's postings over all segments. `bodies` are `(segment id, body)`."""
+    docs, tfs = [], []
+    for segment_id, body in bodies:
+        local, frequency = split_body(body)
+        numbered = local.astype(np.int64) + space.offsets[segment_id]
+        if space.alive is not None:
+            keep = space.alive[numbered]
+            numbered, frequency = numbered[keep], frequency[keep]
+        docs.append(numbered)
+        tfs.append(frequency)
+    if len(docs) == 1:
+        return TermPostings(docs[0], tfs[0])
+    return TermPostings(np.concatenate(docs), np.concatenate(tfs))
+
+
+def score(space: Space, postings: Mapping[str, TermPostings]) -> Floats:
+    """A score a document, 0 where no term occurs. Terms with an idf below `MIN_IDF` count only when
+    no other term is there. Terms are added in sorted order: float sums depend on it."""
+    present = {term: p for term, p in postings.items() if len(p.docs)}
+    rare = {t: p for t, p in present.items() if idf(space.living, len(p.docs)) >= MIN_IDF}
+    out = np.zeros(len(space.norm), np.float32)
+    for _, p in sorted((rare or present).items()):
+        tf = p.tfs.astype(np.float32)
+        weight = np.float32(idf(space.living, len(p.docs)) * (K1 + 1))
+        out[p.docs] += weight * tf / (tf + space.norm[p.docs])
+    return out
+
+
+def best(space: Space, scores: Floats, k: int) -> tuple[npt.NDArray[np.int64], bool]:
+    """`(documents, complete)`: at least the `k` best and all that tie with the last of them, best
+    first, ties by id. `complete`: nothing with a score above 0 is left out."""
+    found = np.flatnonzero(scores)
+    complete = len(found) <= k
+    if not complete:
+        kept = scores[found]
+        threshold = np.partition(kept, len(kept) - k)[len(kept) - k]
+        found = found[kept >= threshold]
+    ids = space.ids[found].tobytes()
+    halves = np.frombuffer(ids, ">u8").reshape(-1, 2)
+    order = np.lexsort((halves[:, 1], halves[:, 0], -scores[found]))
+    return found[order], complete
+
+
+class SpaceCache:
+    """Spaces and segments of this process, the least recently used dropped first.
+
+    Everything in it is immutable and named by content, so nothing is ever stale.
+    """
+
+    def __init__(self, docs: int = CACHED_DOCS) -> None:
+        self._limit = docs
+        self._held = 0
+        self._spaces: OrderedDict[tuple[tuple[int, int], ...], Space] = OrderedDict()
+
+    def get(self, refs: Sequence[SegmentRef]) -> Space | None:
+        key = tuple(ref.key for ref in refs)
+        space = self._spaces.get(key)
+        if space is not None:
+            self._spaces.move_to_end(key)
+        return space
+
+    def put(self, refs: Sequence[SegmentRef], space: Space) -> None:
+        key = tuple(ref.key for ref in refs)
+        if key in self._spaces:
+            return
+        self._spaces[key] = space
+        self._held += len(space.norm)
+        while self._held > self._limit and len(self._spaces) > 1:
+            _, dropped = self._spaces.popitem(last=False)
+            self._held -= len(dropped.norm)
+
+
+Loader = Callable[[Sequence[SegmentRef]], list[LoadedSegment]]

@@ -1,0 +1,142 @@
+"""`Filter` and `View` as SQL conditions. Every value is bound; only our own names are written in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from plait.domain.errors import InvalidInput
+from plait.domain.values import Collection, Filter
+from plait.ports import View
+
+# PostgreSQL compiles a pattern to an automaton, so matching is linear in the path; its size is not
+# bounded by the pattern's length alone, hence these two.
+MAX_GLOB = 400
+MAX_WILDCARDS = 40
+
+_GLOB = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`table` to read as `i`, a boolean expression over it, and its parameters.
+
+    `restrictive`: it says more than which collections and revisions."""
+
+    table: str
+    where: str
+    params: dict[str, Any]
+    restrictive: bool
+
+
+def condition(view: View, where: Filter) -> Condition:
+    """What of `view` matches `where`. Raises: InvalidInput, for a bad glob or a NUL in a value."""
+    _refuse_nul(where)
+    collections = where.collections or tuple(Collection)
+    parts, params = [*_visible(view)], _visible_params(view)
+    if len(collections) == 1:
+        # The partition by its name: planning six of them costs more than most queries.
+        table = Collection(collections[0]).value
+    else:
+        table = "item"
+        parts.append("i.collection = ANY(%(collections)s)")
+        params["collections"] = [Collection(c).value for c in collections]
+    extra = dict(_restrictions(where))
+    parts += extra
+    for bound in extra.values():
+        params.update(bound)
+    return Condition(table, " AND ".join(parts), params, restrictive=bool(extra))
+
+
+def _visible(view: View) -> tuple[str, ...]:
+    """Rows of the pinned revisions. Rows without revisions have rev_from 0 and no rev_to."""
+    if len(view.revisions) == 1:
+        number, repos = "%(number)s", "i.repo_id = %(repo)s"
+    else:
+        number = "(%(numbers)s::int[])[array_position(%(repos)s::int[], i.repo_id)]"
+        repos = "i.repo_id = ANY(%(repos)s)"
+    return (
+        repos,
+        f"i.rev_from <= {number}",
+        f"(i.rev_to IS NULL OR i.rev_to > {number})",
+        "i.superseded_at IS NULL",
+    )
+
+
+def _visible_params(view: View) -> dict[str, Any]:
+    if len(view.revisions) == 1:
+        return {"repo": view.revisions[0].repo_id, "number": view.revisions[0].number}
+    return {
+        "repos": [r.repo_id for r in view.revisions],
+        "numbers": [r.number for r in view.revisions],
+    }
+
+
+def _restrictions(where: Filter) -> list[tuple[str, dict[str, Any]]]:
+    out: list[tuple[str, dict[str, Any]]] = []
+    if where.kinds:
+        out.append(("i.kind = ANY(%(kinds)s)", {"kinds": list(where.kinds)}))
+    if where.languages:
+        out.append(("i.language = ANY(%(languages)s)", {"languages": list(where.languages)}))
+    if where.path_glob:
+        out.append(_glob(where.path_glob))
+    if where.tags_any:
+        out.append(("i.tags && %(tags_any)s::text[]", {"tags_any": list(where.tags_any)}))
+    if where.tags_all:
+        out.append(("i.tags @> %(tags_all)s::text[]", {"tags_all": list(where.tags_all)}))
+    if where.since:
+        out.append(("i.ts >= %(since)s", {"since": where.since}))
+    if where.until:
+        out.append(("i.ts < %(until)s", {"until": where.until}))
+    if where.agent_id:
+        out.append(("i.agent_id = %(agent)s", {"agent": where.agent_id}))
+    if where.session_key:
+        out.append(("i.session_key = %(session)s", {"session": where.session_key}))
+    return out
+
+
+def _glob(glob: str) -> tuple[str, dict[str, Any]]:
+    prefix = re.split(r"[*?]", glob, maxsplit=1)[0]
+    if prefix == glob:
+        return "i.path = %(glob)s", {"glob": glob}
+    # The prefix spares most rows the automaton.
+    return (
+        "starts_with(i.path, %(prefix)s) AND i.path ~ %(glob)s",
+        {"prefix": prefix, "glob": glob_pattern(glob)},
+    )
+
+
+def glob_pattern(glob: str) -> str:
+    """An anchored PostgreSQL pattern: `*` and `?` stay inside one part of a path, `**` crosses, and
+    `**/` may also be nothing. Raises: InvalidInput."""
+    if len(glob) > MAX_GLOB or len(re.findall(r"\*+|\?", glob)) > MAX_WILDCARDS:
+        raise InvalidInput(
+            f"path_glob is too long or has too many wildcards; at most {MAX_GLOB} characters and "
+            f"{MAX_WILDCARDS} wildcards",
+            field="path_glob",
+        )
+    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    pieces = [known.get(piece) or _escape(piece) for piece in _GLOB.findall(glob)]
+    return "^" + "".join(pieces) + "$"
+
+
+def _escape(text: str) -> str:
+    """Each special character in a class of its own; `\\` and `^` can't stand there alone."""
+    return re.sub(r"[][\\^$.|?*+(){}]", lambda m: "\\" + m[0], text)
+
+
+def _refuse_nul(where: Filter) -> None:
+    texts = {
+        "repos": where.repos,
+        "kinds": where.kinds,
+        "languages": where.languages,
+        "path_glob": (where.path_glob,),
+        "tags_any": where.tags_any,
+        "tags_all": where.tags_all,
+        "agent_id": (where.agent_id,),
+        "session_key": (where.session_key,),
+    }
+    for name, values in texts.items():
+        if any("\0" in value for value in values):
+            raise InvalidInput(f"`{name}` holds a NUL character; remove it", field=name)

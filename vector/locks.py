@@ -1,0 +1,26 @@
+"""Session advisory locks: held by a connection, so the server drops them when the process dies."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vector.errors import translated
+from vector.pool import Connection
+
+# First key of the two-key advisory locks; the second is the repository's id.
+INDEXING: Final = 0x504C0001
+PROJECTING: Final = 0x504C0002
+MERGING: Final = 0x504C0003
+
+
+async def try_lock(conn: Connection, space: int, repo_id: int) -> bool:
+    """Take the lock if nobody else has it. The same connection may take it twice: keep count outside."""
+    with translated():
+        cursor = await conn.execute("SELECT pg_try_advisory_lock(%s, %s)", (space, repo_id))
+        row = await cursor.fetchone()
+        return bool(row and row[0])
+
+
+async def unlock(conn: Connection, space: int, repo_id: int) -> None:
+    with translated():
+        await conn.execute("SELECT pg_advisory_unlock(%s, %s)", (space, repo_id))

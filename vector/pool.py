@@ -1,0 +1,170 @@
+"""Connections: one autocommit pool, dedicated connections for locks, retries of whole transactions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection, sql
+from psycopg_pool import AsyncConnectionPool
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_random_exponential,
+)
+
+from plait.settings import Settings
+from vector.errors import is_transient, translated
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Connection = AsyncConnection[tuple[Any, ...]]
+
+# First wait up to 50 ms, then doubling: a restart of the embedded server takes 0.3 s.
+BACKOFF = wait_random_exponential(multiplier=0.05, max=5.0)
+
+
+class Database:
+    """One PostgreSQL database as Plait uses it. `schemas`: where the extensions' operators live."""
+
+    def __init__(
+        self, dsn: str, settings: Settings, schemas: tuple[str, ...] = ("public",)
+    ) -> None:
+        self.settings = settings
+        self.timeout_s = settings.postgres.statement_timeout_s
+        self._dsn = dsn
+        self._schemas = schemas
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            dsn,
+            connection_class=AsyncConnection[tuple[Any, ...]],
+            # A pool that is not in autocommit costs 2 to 2.8 times the CPU a read (FACTS §4).
+            kwargs={"autocommit": True, "prepare_threshold": 2, **self._connect_arguments()},
+            configure=self._configure,
+            min_size=1,
+            max_size=settings.postgres.pool_size,
+            timeout=settings.postgres.connect_timeout_s,
+            open=False,
+            name="plait",
+        )
+
+    def _connect_arguments(self) -> dict[str, Any]:
+        return {
+            "connect_timeout": max(2, round(self.settings.postgres.connect_timeout_s)),
+            "application_name": "plait",
+        }
+
+    async def _configure(self, conn: Connection) -> None:
+        """Settle a new connection once, so that no query pays for its settings."""
+        path = sql.SQL(", ").join(sql.Identifier(s) for s in ("plait", *self._schemas))
+        await conn.execute(
+            sql.SQL(
+                "SET search_path = {path}; SET statement_timeout = {timeout}; "
+                "SET hnsw.ef_search = {ef}; SET hnsw.iterative_scan = 'relaxed_order'; SET jit = off"
+            ).format(
+                path=path,
+                timeout=sql.Literal(round(self.timeout_s * 1000)),
+                ef=sql.Literal(self.settings.search.ef_search),
+            )
+        )
+
+    async def open(self) -> None:
+        """Raises: StoreUnavailable, when no connection comes within `postgres.connect_timeout_s`."""
+        with translated():
+            await self._pool.open(wait=True, timeout=self.settings.postgres.connect_timeout_s)
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A pooled connection in autocommit; driver errors leave as Plait's."""
+        with translated(self.timeout_s):
+            async with self._pool.connection() as conn:
+                yield conn
+
+    @asynccontextmanager
+    async def transaction(self, *, durable: bool = True) -> AsyncIterator[Connection]:
+        """One transaction. `durable` False: its commit does not wait for the disk; a later durable
+        commit covers it, since the log is written in order."""
+        async with self.connection() as conn, conn.transaction():
+            if not durable:
+                await conn.execute("SET LOCAL synchronous_commit = off")
+            yield conn
+
+    async def dedicated(self) -> Connection:
+        """A connection outside the pool, for session locks; the caller closes it."""
+        with translated():
+            conn = await AsyncConnection.connect(
+                self._dsn, autocommit=True, **self._connect_arguments()
+            )
+            try:
+                await self._configure(conn)
+            except BaseException:
+                await conn.close()
+                raise
+            return conn
+
+    async def rows(
+        self, query: sql.Composable | str, params: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        """All rows of one read, tried again when the connection was lost."""
+
+        async def read(_attempt: int) -> list[tuple[Any, ...]]:
+            async with self.connection() as conn:
+                cursor = await conn.execute(query, params)  # type: ignore[arg-type]
+                return await cursor.fetchall()
+
+        return await self.retry(read)
+
+    async def retry(self, attempt: Callable[[int], Awaitable[T]]) -> T:
+        """Run `attempt(number)`, from 1, until it ends or fails for good: exponential backoff with
+        jitter round a whole idempotent transaction, for transient errors only.
+
+        An attempt after the first must allow for the first having been committed: a connection can be
+        lost between COMMIT and its answer.
+        """
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(is_transient),
+            wait=BACKOFF,
+            stop=stop_after_attempt(self.settings.index.max_attempts),
+            reraise=True,
+            before_sleep=self._before_sleep,
+        )
+        async for trial in retrying:
+            with trial:
+                return await attempt(trial.retry_state.attempt_number)
+        raise AssertionError("tenacity ends by returning or raising")
+
+    async def _before_sleep(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        logger.info(
+            "trying a transaction again",
+            extra={"attempt": state.attempt_number, "error": str(error)},
+        )
+        # One lost connection often means that all of them are: drop the dead ones now.
+        await self._pool.check()
+
+
+async def copy_rows(
+    conn: Connection,
+    table: str,
+    columns: tuple[tuple[str, str], ...],
+    rows: list[tuple[Any, ...]],
+) -> None:
+    """Append `rows` by binary COPY; `columns` are `(name, type)`."""
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
+        sql.Identifier(table), sql.SQL(", ").join(sql.Identifier(name) for name, _ in columns)
+    )
+    async with conn.cursor() as cursor, cursor.copy(statement) as copy:
+        copy.set_types([kind for _, kind in columns])
+        for row in rows:
+            await copy.write_row(row)
+
+
+__all__ = ["Connection", "Database", "copy_rows", "psycopg"]

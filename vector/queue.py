@@ -1,0 +1,168 @@
+"""VectorQueue: vectors that fill in behind a published revision."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from plait.domain.errors import EmbeddingModelMismatch, InvalidInput, RepositoryNotIndexed
+from plait.domain.values import Collection, embedded_text
+from plait.ports import PendingText, Vectors
+from vector.pool import Connection, Database
+
+logger = logging.getLogger(__name__)
+
+# Below this many vectors a collection is scanned exactly whatever the filter: no index is built.
+INDEX_FROM_ROWS = 5_000
+
+# Agents' items first, they are few and asked for soon; then code, tests, prose. Equal texts once.
+PENDING = """
+SELECT content_hash, path, symbol, content FROM (
+    SELECT DISTINCT ON (i.content_hash) i.content_hash, i.path, i.symbol, i.content, i.id,
+           CASE WHEN i.collection <> 'files' THEN 0 WHEN i.symbol = '' THEN 3
+                WHEN i.is_test THEN 2 ELSE 1 END AS rank
+      FROM item i JOIN repository r ON r.id = i.repo_id
+     WHERE r.name = %(repo)s AND i.embedding IS NULL AND i.superseded_at IS NULL
+       AND i.rev_from <= r.published AND (i.rev_to IS NULL OR i.rev_to > r.published)
+     ORDER BY i.content_hash, rank, i.id) waiting
+ ORDER BY rank, id LIMIT %(limit)s
+"""
+
+STORE = """
+WITH stored AS (
+    UPDATE item i SET embedding = v.embedding, embedding_model = %(model)s
+      FROM new_vector v
+     WHERE i.content_hash = v.content_hash AND i.embedding IS NULL
+    RETURNING i.repo_id, i.collection, i.rev_from, i.rev_to),
+counted AS (
+    SELECT s.repo_id, count(*) AS n FROM stored s JOIN repository r ON r.id = s.repo_id
+     WHERE s.collection = 'files' AND s.rev_from <= r.published
+       AND (s.rev_to IS NULL OR s.rev_to > r.published) GROUP BY s.repo_id)
+UPDATE repository r SET embedded = embedded + n FROM counted c WHERE r.id = c.repo_id
+"""
+
+RECOUNT = """
+UPDATE repository r SET embedded =
+       (SELECT count(*) FROM files f WHERE f.repo_id = r.id AND f.embedding IS NOT NULL
+           AND f.rev_from <= r.published AND (f.rev_to IS NULL OR f.rev_to > r.published))
+ WHERE r.name = %(repo)s
+"""
+
+
+class Queue:
+    _db: Database
+
+    async def ensure_space(self, model: str, dim: int) -> None:
+        async with self._db.connection() as conn:
+            await conn.execute(
+                "INSERT INTO embedding_space (model, dim) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                (model, dim),
+            )
+            cursor = await conn.execute("SELECT model, dim, filled FROM embedding_space")
+            row = await cursor.fetchone()
+            assert row is not None
+            if (row[0], row[1]) == (model, dim):
+                return
+            if row[2]:
+                raise EmbeddingModelMismatch(row[0], row[1], model, dim)
+            # Nothing was ever embedded with the recorded model: there is nothing to mix with.
+            await conn.execute(
+                "UPDATE embedding_space SET model = %s, dim = %s WHERE NOT filled", (model, dim)
+            )
+
+    async def pending(self, repo: str, limit: int) -> Sequence[PendingText]:
+        rows = await self._db.rows(PENDING, {"repo": repo, "limit": limit})
+        return [
+            PendingText(content_hash, embedded_text(path, symbol, content))
+            for content_hash, path, symbol, content in rows
+        ]
+
+    async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None:
+        if vectors.shape[0] != len(hashes):
+            raise InvalidInput(f"{len(hashes)} hashes came with {vectors.shape[0]} vectors")
+        if not hashes:
+            return
+
+        async def write(_attempt: int) -> None:
+            async with self._db.transaction() as conn:
+                model, dim = await _space(conn)
+                if vectors.shape[1] != dim:
+                    raise EmbeddingModelMismatch(model, dim, "the vectors'", vectors.shape[1])
+                await conn.execute(
+                    "CREATE TEMP TABLE IF NOT EXISTS new_vector"
+                    " (content_hash bytea, embedding halfvec) ON COMMIT DELETE ROWS"
+                )
+                await _copy_vectors(conn, hashes, vectors)
+                await conn.execute(STORE, {"model": model})
+                await conn.execute("UPDATE embedding_space SET filled = true WHERE NOT filled")
+
+        await self._db.retry(write)
+
+    async def coverage(self, repo: str) -> tuple[int, int]:
+        rows = await self._db.rows(
+            "SELECT embedded, chunks FROM repository WHERE name = %(repo)s AND published > 0",
+            {"repo": repo},
+        )
+        if not rows:
+            raise RepositoryNotIndexed(repo)
+        return int(rows[0][0]), int(rows[0][1])
+
+    async def finish(self, repo: str) -> None:
+        """Count what is embedded, and index each collection that is large enough for an index to pay."""
+        async with self._db.connection() as conn:
+            await conn.execute(RECOUNT, {"repo": repo})
+        async with self._db.transaction() as conn:
+            await conn.execute("SET LOCAL statement_timeout = 0")
+            # One builder at a time; a second one finds the work done.
+            await conn.execute("LOCK TABLE embedding_space IN SHARE ROW EXCLUSIVE MODE")
+            cursor = await conn.execute("SELECT dim FROM embedding_space WHERE filled")
+            row = await cursor.fetchone()
+            if row is None:
+                return
+            for collection in Collection:
+                await _index(conn, collection.value, int(row[0]))
+
+
+async def _space(conn: Connection) -> tuple[str, int]:
+    cursor = await conn.execute("SELECT model, dim FROM embedding_space FOR SHARE")
+    row = await cursor.fetchone()
+    if row is None:
+        raise InvalidInput("no embedding model is recorded yet; call `ensure_space` first")
+    return str(row[0]), int(row[1])
+
+
+async def _copy_vectors(conn: Connection, hashes: Sequence[bytes], vectors: Vectors) -> None:
+    """COPY by text: the binary form of `halfvec` is no type psycopg knows. 40 µs a vector."""
+    half = np.asarray(vectors, dtype=np.float16).astype(np.float32)
+    async with (
+        conn.cursor() as cursor,
+        cursor.copy("COPY new_vector (content_hash, embedding) FROM STDIN") as copy,
+    ):
+        for hash_, row in zip(hashes, half.tolist(), strict=True):
+            text = "[" + ",".join([f"{x:.5g}" for x in row]) + "]"
+            await copy.write_row((hash_, text))
+
+
+async def _index(conn: Connection, table: str, dim: int) -> None:
+    """The HNSW index of one collection, once it is large enough. Raises as `transaction`."""
+    name = f"{table}_embedding_{dim}"
+    cursor = await conn.execute(
+        "SELECT to_regclass(%s) IS NOT NULL,"
+        f" (SELECT count(*) FROM (SELECT FROM {table} WHERE embedding IS NOT NULL LIMIT %s) few)",
+        (name, INDEX_FROM_ROWS),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    exists, rows = row
+    if exists or rows < INDEX_FROM_ROWS:
+        return
+    logger.info("building an HNSW index", extra={"table": table, "dim": dim})
+    # The graph of 100,000 384-d vectors takes some 150 MB; when it outgrows this, building is slow.
+    await conn.execute("SET LOCAL maintenance_work_mem = '512MB'")
+    await conn.execute(
+        f"CREATE INDEX {name} ON {table} USING hnsw"
+        f" ((embedding::halfvec({dim})) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64)"
+    )
+    await conn.execute(f"ANALYZE {table}")

@@ -1,0 +1,151 @@
+"""Repositories: their rows, what readers see of them, their removal, their garbage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plait.domain.errors import RepositoryBusy, RepositoryNotIndexed
+from plait.domain.values import Revision
+from vector import locks
+from vector.pool import Connection, Database
+
+COLUMNS = "r.id, r.name, r.published, r.root, r.files, r.chunks, r.embedded, r.graph_number, r.published_at"
+
+
+def to_revision(row: tuple[Any, ...]) -> Revision:
+    """From a row of `COLUMNS`."""
+    return Revision(*row)
+
+
+async def ensure_row(conn: Connection, repo: str) -> int:
+    """The id of `repo`, whose row is made when it is new."""
+    cursor = await conn.execute("SELECT id FROM repository WHERE name = %s", (repo,))
+    row = await cursor.fetchone()
+    while row is None:
+        cursor = await conn.execute(
+            "INSERT INTO repository (name) VALUES (%s) ON CONFLICT DO NOTHING RETURNING id", (repo,)
+        )
+        row = await cursor.fetchone()
+        if row is None:  # another process was first
+            cursor = await conn.execute("SELECT id FROM repository WHERE name = %s", (repo,))
+            row = await cursor.fetchone()
+    return int(row[0])
+
+
+class Repositories:
+    """The part of IndexStore that is about whole repositories."""
+
+    _db: Database
+
+    async def repositories(self) -> list[Revision]:
+        rows = await self._db.rows(
+            f"SELECT {COLUMNS} FROM repository r WHERE r.published > 0 ORDER BY r.name", {}
+        )
+        return [to_revision(row) for row in rows]
+
+    async def revision(self, repo: str) -> Revision:
+        rows = await self._db.rows(
+            f"SELECT {COLUMNS} FROM repository r WHERE r.name = %(repo)s AND r.published > 0",
+            {"repo": repo},
+        )
+        if not rows:
+            raise RepositoryNotIndexed(repo)
+        return to_revision(rows[0])
+
+    async def delete_repository(self, repo: str) -> None:
+        """Remove code, episodes and memories of `repo`, and queue its removal from the graph.
+
+        Its row stays as a tombstone, so that revision numbers go on where they were.
+        """
+        rows = await self._db.rows(
+            "SELECT id FROM repository r WHERE name = %(repo)s AND (published > 0"
+            " OR EXISTS (SELECT FROM episode e WHERE e.repo_id = r.id))",
+            {"repo": repo},
+        )
+        if not rows:
+            raise RepositoryNotIndexed(repo)
+        repo_id = rows[0][0]
+        conn = await self._db.dedicated()
+        try:
+            if not await locks.try_lock(conn, locks.INDEXING, repo_id):
+                raise RepositoryBusy(repo)
+            await self._db.retry(lambda _: self._delete(repo_id))
+        finally:
+            await conn.close()
+
+    async def _delete(self, repo_id: int) -> None:
+        async with self._db.transaction() as conn:
+            params = {"id": repo_id}
+            await conn.execute("SET LOCAL statement_timeout = 0")
+            await conn.execute("SELECT FROM repository WHERE id = %(id)s FOR UPDATE", params)
+            for table in ("item", "source_file", "file_graph", "symbol_name", "episode", "request"):
+                await conn.execute(f"DELETE FROM {table} WHERE repo_id = %(id)s", params)
+            await drop_segments(conn, "repo_id = %(id)s", params)
+            await conn.execute("DELETE FROM outbox WHERE repo_id = %(id)s", params)
+            await conn.execute(
+                "INSERT INTO outbox (repo_id, kind) VALUES (%(id)s, 'remove')", params
+            )
+            await conn.execute(
+                "UPDATE repository SET published = 0, collected = last_number, root = '', files = 0,"
+                " chunks = 0, embedded = 0, stats = '{}', draft_token = NULL, published_at = NULL"
+                " WHERE id = %(id)s",
+                params,
+            )
+
+
+async def drop_segments(conn: Connection, where: str, params: dict[str, Any]) -> None:
+    """Delete the segments that match `where` (our own SQL, values bound) with all they hold."""
+    await conn.execute(
+        f"WITH gone AS (DELETE FROM segment WHERE {where} RETURNING id),"
+        " dead AS (DELETE FROM segment_dead WHERE segment_id IN (SELECT id FROM gone))"
+        " DELETE FROM posting WHERE segment_id IN (SELECT id FROM gone)",
+        params,
+    )
+
+
+async def collect_garbage(conn: Connection, repo_id: int) -> None:
+    """Remove what no reader can ask for any more: rows retired before the revision before this one.
+
+    A reader that began on the previous revision still finds its rows. The graph's parts are kept for
+    as long as the graph is behind: its next delta is computed from them.
+    """
+    cursor = await conn.execute(
+        "SELECT published - 1, collected,"
+        " LEAST(published - 1, NULLIF(graph_number, 0), NULLIF(graph_target, 0))"
+        " FROM repository WHERE id = %s",
+        (repo_id,),
+    )
+    row = await cursor.fetchone()
+    if row is None or row[0] <= row[1]:
+        return
+    params = {"id": repo_id, "horizon": row[0], "graph": row[2]}
+    async with conn.transaction():
+        retired = "repo_id = %(id)s AND rev_to <= %(horizon)s"
+        await conn.execute(f"DELETE FROM files WHERE {retired}", params)
+        await conn.execute(f"DELETE FROM source_file WHERE {retired}", params)
+        await conn.execute(
+            "DELETE FROM file_graph WHERE repo_id = %(id)s AND rev_to <= %(graph)s", params
+        )
+        await drop_segments(conn, retired, params)
+        await _fold_dead(conn, params)
+        await conn.execute(
+            "UPDATE repository SET collected = %(horizon)s WHERE id = %(id)s", params
+        )
+
+
+async def _fold_dead(conn: Connection, params: dict[str, Any]) -> None:
+    """One list of dead documents a segment, for revisions nobody reads apart any more."""
+    old = "rev <= %(horizon)s AND segment_id IN (SELECT id FROM segment WHERE repo_id = %(id)s)"
+    cursor = await conn.execute(
+        "SELECT segment_id, max(rev), string_agg(docs, ''::bytea) FROM segment_dead"
+        f" WHERE {old} GROUP BY segment_id HAVING count(*) > 1",
+        params,
+    )
+    for segment_id, rev, docs in await cursor.fetchall():
+        await conn.execute(
+            "DELETE FROM segment_dead WHERE segment_id = %s AND rev < %s", (segment_id, rev)
+        )
+        await conn.execute(
+            "UPDATE segment_dead SET docs = %s WHERE segment_id = %s AND rev = %s",
+            (docs, segment_id, rev),
+        )

@@ -1,0 +1,303 @@
+"""SearchStore: what one view of the truth answers, an arm at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from plait.domain.errors import InvalidInput, RepositoryNotIndexed
+from plait.domain.values import Candidate, Collection, Filter, Item, ItemId
+from plait.ports import View
+from plait.retrieval.text import query_terms
+from vector import bm25
+from vector.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
+from vector.filters import Condition, condition
+from vector.pool import Database
+from vector.repositories import COLUMNS, to_revision
+
+# Candidates fetched for each one wanted when a filter will thin them out; chosen by hand.
+OVER_FETCH = 4
+# Ids checked against a filter in one round at most.
+MAX_ROUND = 5_000
+# Texts in which the words of a phrase are looked for, best BM25 first.
+PHRASE_TEXTS = 1_000
+SIMILAR_NAMES = 50
+
+VIEW = f"""
+SELECT {COLUMNS}, s.model, s.dim, g.segments
+  FROM repository r
+  LEFT JOIN embedding_space s ON s.filled
+  LEFT JOIN LATERAL (
+       SELECT array_agg(ARRAY[g.id::text, g.collection, g.docs::text, coalesce(
+                (SELECT max(d.rev) FROM segment_dead d
+                  WHERE d.segment_id = g.id AND d.rev <= r.published), 0)::text] ORDER BY g.id) AS segments
+         FROM segment g
+        WHERE g.repo_id = r.id AND g.rev_from <= r.published
+          AND (g.rev_to IS NULL OR g.rev_to > r.published) AND g.replaced_at IS NULL) g ON true
+"""
+VIEW_ALL = VIEW + " WHERE r.published > 0 OR g.segments IS NOT NULL ORDER BY r.name"
+VIEW_NAMED = VIEW + " WHERE r.name = ANY(%(repos)s) ORDER BY r.name"
+
+SEGMENTS = """
+SELECT s.id, s.lengths, s.ids,
+       (SELECT string_agg(d.docs, ''::bytea) FROM segment_dead d
+         WHERE d.segment_id = s.id AND d.rev <= w.dead_rev)
+  FROM unnest(%(ids)s::bigint[], %(dead)s::int[]) AS w (id, dead_rev) JOIN segment s USING (id)
+"""
+
+# The bodies of terms that are in too many documents to count stay where they are: `octet_length` of a
+# value kept out of line reads none of it. `most` allows for the dead, so nothing is left out wrongly.
+POSTINGS = """
+SELECT term, segment_id,
+       CASE WHEN sum(octet_length(body)) OVER (PARTITION BY term) <= %(most)s THEN body END
+  FROM posting WHERE segment_id = ANY(%(segments)s) AND term = ANY(%(terms)s)
+"""
+
+ITEM_COLUMNS = (
+    "i.id, i.collection, r.name, i.kind, i.path, i.symbol, i.language, i.start_line, i.end_line,"
+    " i.content, i.ts, i.meta, i.tags, i.is_test"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedView(View):
+    """A view that knows the BM25 segments of its revisions, so that no arm asks again."""
+
+    segments: tuple[SegmentRef, ...] = ()
+
+
+class Lexical:
+    """The arms that work on text."""
+
+    _db: Database
+    _spaces: bm25.SpaceCache
+
+    async def view(self, where: Filter) -> View:
+        names = sorted(set(where.repos))
+        if any("\0" in name for name in names):
+            raise InvalidInput("`repos` holds a NUL character; remove it", field="repos")
+        query = VIEW_NAMED if names else VIEW_ALL
+        rows = await self._db.rows(query, {"repos": names} if names else {})
+        revisions = [to_revision(row[:-3]) for row in rows]
+        known = {r.repo: r for r in revisions}
+        code_only = set(where.collections) <= {Collection.FILES} and bool(where.collections)
+        for name in names:
+            if name not in known or (code_only and not known[name].number):
+                raise RepositoryNotIndexed(name)
+        model, dim = (rows[0][-3] or "", rows[0][-2] or 0) if rows else ("", 0)
+        segments = tuple(
+            SegmentRef(int(id_), row[0], collection, int(docs), int(dead))
+            for row in rows
+            for id_, collection, docs, dead in row[-1] or ()
+        )
+        return PinnedView(tuple(revisions), model, dim, segments)
+
+    async def lexical(
+        self, view: View, terms: Sequence[str], where: Filter, k: int
+    ) -> list[Candidate]:
+        space, postings = await self._postings(view, terms, where)
+        if space is None:
+            return []
+        scores = bm25.score(space, postings)
+        return await self._filtered(view, where, space, scores, k)
+
+    async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
+        """The words of `phrase` are first looked up as BM25 terms; only texts that hold all of them
+        become a tsvector. No index of tsvectors is kept: see docs/schema-postgres.md for its cost."""
+        terms = query_terms(phrase)
+        space, postings = await self._postings(view, terms, where, all_of_them=True)
+        if space is None or any(t not in postings or not len(postings[t].docs) for t in terms):
+            return []
+        scores = bm25.score(space, postings)
+        holding = np.zeros(len(scores), np.int32)
+        for term in terms:
+            holding[postings[term].docs] += 1
+        # A common term may have added nothing to the score: what holds all of them is a candidate.
+        scores = np.where(holding == len(terms), scores + np.float32(1e-6), np.float32(0))
+        docs, _ = bm25.best(space, scores, PHRASE_TEXTS)
+        cond = condition(view, where)
+        rows = await self._db.rows(
+            _phrase_query(cond), {**cond.params, "phrase": phrase, "k": k, "ids": _ids(space, docs)}
+        )
+        return [Candidate(ItemId(id_), float(rank)) for id_, rank in rows]
+
+    async def identifiers(self, view: View, name: str, where: Filter, k: int) -> list[Candidate]:
+        cond = condition(view, where)
+        wanted = name.replace("\0", "").rpartition(".")[2][:200]
+        if not wanted:
+            return []
+        params = {
+            **cond.params,
+            "name": wanted,
+            "k": k,
+            "in": [r.repo_id for r in view.revisions],
+            "names": SIMILAR_NAMES,
+        }
+        rows = await self._db.rows(_identifier_query(cond), params)
+        return [Candidate(ItemId(id_), float(similarity)) for id_, similarity in rows]
+
+    async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
+        found: dict[ItemId, Item] = {}
+        # Most candidates are code: the other partitions are asked only for what is not.
+        for collections in ((Collection.FILES,), tuple(c for c in Collection if c != "files")):
+            missing = [id_ for id_ in ids if id_ not in found]
+            if not missing:
+                break
+            cond = condition(view, Filter(collections=collections))
+            query = (
+                f"SELECT {ITEM_COLUMNS} FROM {cond.table} i JOIN repository r ON r.id = i.repo_id"
+                f" WHERE i.id = ANY(%(ids)s) AND {cond.where}"
+            )
+            for row in await self._db.rows(query, {**cond.params, "ids": missing}):
+                found[ItemId(row[0])] = to_item(row)
+        return {id_: found[id_] for id_ in ids if id_ in found}
+
+    async def _postings(
+        self, view: View, terms: Sequence[str], where: Filter, *, all_of_them: bool = False
+    ) -> tuple[Space | None, dict[str, TermPostings]]:
+        """The space of the view's segments and the postings that scoring needs."""
+        refs = _segments_of(view, where)
+        wanted = sorted({term.replace("\0", "") for term in terms} - {""})
+        if not refs or not wanted:
+            return None, {}
+        space = await self._space(refs)
+        common = bm25.common_from(space.living) + space.dead
+        most = 1 << 40 if all_of_them else 5 * common
+        found = await self._read_postings(refs, wanted, most)
+        if found and all(body is None for bodies in found.values() for _, body in bodies):
+            found = await self._read_postings(refs, wanted, 1 << 40)
+        return space, {
+            term: bm25.gather(space, [(s, b) for s, b in bodies if b is not None])
+            for term, bodies in found.items()
+            if bodies[0][1] is not None
+        }
+
+    async def _read_postings(
+        self, refs: Sequence[SegmentRef], terms: list[str], most: int
+    ) -> dict[str, list[tuple[int, bytes | None]]]:
+        params = {"segments": [ref.id for ref in refs], "terms": terms, "most": most}
+        found: dict[str, list[tuple[int, bytes | None]]] = {}
+        for term, segment_id, body in sorted(
+            await self._db.rows(POSTINGS, params), key=lambda row: row[:2]
+        ):
+            found.setdefault(term, []).append((segment_id, body))
+        return found
+
+    async def _space(self, refs: Sequence[SegmentRef]) -> Space:
+        space = self._spaces.get(refs)
+        if space is None:
+            params = {"ids": [ref.id for ref in refs], "dead": [ref.dead_rev for ref in refs]}
+            rows = {row[0]: row for row in await self._db.rows(SEGMENTS, params)}
+            # A segment that was collected since the view was pinned has no documents any more.
+            space = bm25.space_of(refs, [_loaded(ref, rows.get(ref.id)) for ref in refs])
+            self._spaces.put(refs, space)
+        return space
+
+    async def _filtered(
+        self, view: View, where: Filter, space: Space, scores: bm25.Floats, k: int
+    ) -> list[Candidate]:
+        """The `k` best that match `where`, looking further down for as long as too few do."""
+        cond = condition(view, where)
+        if not cond.restrictive:
+            docs, _ = bm25.best(space, scores, k)
+            return _candidates(space, scores, docs[:k])
+        kept: list[Candidate] = []
+        docs, complete = bm25.best(space, scores, OVER_FETCH * k)
+        seen = 0
+        while True:
+            for start in range(seen, len(docs), MAX_ROUND):
+                portion = _candidates(space, scores, docs[start : start + MAX_ROUND])
+                kept += await self._matching(cond, portion)
+                if len(kept) >= k:
+                    return kept[:k]
+            if complete:
+                return kept
+            seen = len(docs)
+            docs, complete = bm25.best(space, scores, len(scores))
+
+    async def _matching(self, cond: Condition, portion: Sequence[Candidate]) -> list[Candidate]:
+        query = f"SELECT i.id FROM {cond.table} i WHERE i.id = ANY(%(ids)s) AND {cond.where}"
+        rows = await self._db.rows(query, {**cond.params, "ids": [c.id for c in portion]})
+        matching = {row[0] for row in rows}
+        return [c for c in portion if c.id in matching]
+
+
+def to_item(row: tuple[Any, ...]) -> Item:
+    """From a row of `ITEM_COLUMNS`."""
+    return Item(
+        id=ItemId(row[0]),
+        collection=Collection(row[1]),
+        repo=row[2],
+        kind=row[3],
+        path=row[4],
+        symbol=row[5],
+        language=row[6],
+        start_line=row[7],
+        end_line=row[8],
+        content=row[9],
+        ts=row[10],
+        meta=row[11],
+        tags=tuple(row[12]),
+        is_test=row[13],
+    )
+
+
+def _segments_of(view: View, where: Filter) -> tuple[SegmentRef, ...]:
+    assert isinstance(view, PinnedView), "views come from `view`"
+    collections = set(where.collections or Collection)
+    return tuple(s for s in view.segments if s.collection in collections)
+
+
+def _loaded(ref: SegmentRef, row: tuple[Any, ...] | None) -> LoadedSegment:
+    if row is None:
+        return LoadedSegment(
+            bytes(16 * ref.docs), np.zeros(ref.docs, np.int32), np.zeros(ref.docs, np.bool_)
+        )
+    _, lengths, ids, dead = row
+    alive = None
+    if dead:
+        alive = np.ones(ref.docs, np.bool_)
+        alive[np.frombuffer(dead, "<i4")] = False
+    return LoadedSegment(bytes(ids), np.frombuffer(bytes(lengths), "<i4"), alive)
+
+
+def _ids(space: Space, docs: np.typing.NDArray[np.int64]) -> list[UUID]:
+    return [UUID(bytes=space.ids[doc].tobytes()) for doc in docs]
+
+
+def _candidates(
+    space: Space, scores: bm25.Floats, docs: np.typing.NDArray[np.int64]
+) -> list[Candidate]:
+    return [
+        Candidate(ItemId(id_), float(score))
+        for id_, score in zip(_ids(space, docs), scores[docs], strict=True)
+    ]
+
+
+def _phrase_query(cond: Condition) -> str:
+    # Punctuation goes first: PostgreSQL's parser would take `a.b` for a host and `a/b` for a file.
+    # A tsvector holds 1 MB at most.
+    plain = "regexp_replace({}, '[!-/:-@\\[-`{{-~]+', ' ', 'g')"
+    text = plain.format("left(i.content, 250000)")
+    return (
+        "SELECT id, rank FROM (SELECT i.id, ts_rank(t.words, t.query) AS rank, t.words, t.query"
+        f" FROM {cond.table} i, LATERAL (SELECT to_tsvector('simple', {text}) AS words,"
+        f" phraseto_tsquery('simple', {plain.format('%(phrase)s')}) AS query) t"
+        f" WHERE i.id = ANY(%(ids)s) AND {cond.where}) found"
+        " WHERE words @@ query ORDER BY rank DESC, id LIMIT %(k)s"
+    )
+
+
+def _identifier_query(cond: Condition) -> str:
+    return (
+        "WITH similar AS MATERIALIZED (SELECT repo_id, name, similarity(name, %(name)s) AS score"
+        "   FROM symbol_name WHERE repo_id = ANY(%(in)s) AND name %% %(name)s"
+        "   ORDER BY score DESC, name LIMIT %(names)s)"
+        f" SELECT i.id, s.score FROM similar s JOIN {cond.table} i"
+        "     ON i.repo_id = s.repo_id AND i.name = s.name AND i.name <> ''"
+        f" WHERE {cond.where} ORDER BY s.score DESC, i.id LIMIT %(k)s"
+    )

@@ -1,0 +1,253 @@
+"""BM25 segments in the database: written once, never changed, merged and buried by revision.
+
+Layout (FACTS §3 measured it best): one row a (segment, term), `body` = int32 documents ascending
+(little-endian), then as many uint8 term frequencies. `ids` are 16 bytes a document, `lengths` int32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from plait.domain.values import ItemId
+from plait.ports import Draft, Segment
+from vector.pool import Connection, copy_rows
+
+Ints = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+POSTING_COLUMNS = (("segment_id", "int8"), ("term", "text"), ("body", "bytea"))
+
+# More live segments than this in one repository and the small ones become one: a query probes the
+# index once a (segment, term).
+MAX_SEGMENTS = 8
+# A segment of at least this share of the repository's documents is left alone unless mostly dead.
+LARGE_SHARE = 0.25
+FETCH_ROWS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A live segment of a repository and which of its documents are alive."""
+
+    id: int
+    ids: bytes
+    lengths: Ints
+    alive: Bools
+
+
+async def insert(
+    conn: Connection, repo_id: int, collection: str, segment: Segment, *, rev_from: int
+) -> int:
+    """Write `segment`; return its id. Terms go in sorted, which the index is cheapest to grow by."""
+    segment_id = await _insert_header(
+        conn, repo_id, collection, rev_from,
+        b"".join(id_.bytes for id_ in segment.ids), np.asarray(segment.lengths, dtype="<i4"),
+    )  # fmt: skip
+    order = sorted(range(len(segment.terms)), key=segment.terms.__getitem__)
+    terms, docs, tfs = segment.terms, segment.docs, segment.tfs
+    rows = [(segment_id, terms[i], docs[i] + tfs[i]) for i in order]
+    await copy_rows(conn, "posting", POSTING_COLUMNS, rows)
+    return segment_id
+
+
+async def _insert_header(
+    conn: Connection, repo_id: int, collection: str, rev_from: int, ids: bytes, lengths: Ints
+) -> int:
+    cursor = await conn.execute(
+        "INSERT INTO segment (repo_id, collection, rev_from, docs, tokens, lengths, ids)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s) RETURNING id",
+        (repo_id, collection, rev_from, len(lengths), int(lengths.sum()), lengths.tobytes(), ids),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def build(ids: Sequence[ItemId], documents: Sequence[Sequence[str]]) -> Segment:
+    """A segment over a few documents given as their terms, repeats kept. For a load of thousands
+    there is `etl/segment.py`."""
+    postings: dict[str, dict[int, int]] = {}
+    for doc, terms in enumerate(documents):
+        for term in terms:
+            counts = postings.setdefault(term, {})
+            counts[doc] = counts.get(doc, 0) + 1
+    names = sorted(postings)
+    return Segment(
+        ids=list(ids),
+        lengths=np.array([len(terms) for terms in documents], dtype=np.int32),
+        terms=names,
+        docs=[np.array(list(postings[name]), dtype="<i4").tobytes() for name in names],
+        tfs=[bytes(min(255, tf) for tf in postings[name].values()) for name in names],
+    )
+
+
+def split_body(body: bytes) -> tuple[Ints, npt.NDArray[np.uint8]]:
+    """`(documents, frequencies)` of a posting row, without a copy."""
+    n = len(body) // 5
+    return np.frombuffer(body, "<i4", n), np.frombuffer(body, np.uint8, n, 4 * n)
+
+
+async def bury(conn: Connection, draft: Draft) -> None:
+    """Record the documents that `draft` retires in the segments that stay."""
+    retired = await _retired_ids(conn, draft)
+    if not retired:
+        return
+    for segment in await _live(conn, draft.repo_id, "files", number=draft.number):
+        dead = np.flatnonzero(_among(segment.ids, retired) & segment.alive).astype("<i4")
+        if len(dead):
+            await conn.execute(
+                "INSERT INTO segment_dead (segment_id, rev, docs) VALUES (%s, %s, %s)"
+                " ON CONFLICT (segment_id, rev) DO UPDATE SET docs = EXCLUDED.docs",
+                (segment.id, draft.number, dead.tobytes()),
+            )
+
+
+async def tidy(conn: Connection, draft: Draft) -> None:
+    """Merge small segments when they are many, and rewrite mostly dead ones, as part of `draft`.
+
+    Readers of older revisions go on with the old segments, which carry `rev_to` and are collected
+    with that revision's rows.
+    """
+    retired = await _retired_ids(conn, draft)
+    stored = [
+        _Stored(s.id, s.ids, s.lengths, s.alive & ~_among(s.ids, retired))
+        for s in await _live(conn, draft.repo_id, "files", number=draft.number)
+    ]
+    chosen = _to_merge(stored)
+    if chosen:
+        await merge(conn, draft.repo_id, "files", chosen, rev_from=draft.number)
+        await conn.execute(
+            "UPDATE segment SET rev_to = %s WHERE id = ANY(%s)",
+            (draft.number, [s.id for s in chosen]),
+        )
+
+
+def _to_merge(stored: Sequence[_Stored]) -> list[_Stored]:
+    """The segments whose merge pays: the small ones of too many, and the mostly dead."""
+    total = sum(len(s.alive) for s in stored)
+    small = [s for s in stored if len(s.alive) < LARGE_SHARE * total]
+    chosen = {s.id for s in small} if len(stored) > MAX_SEGMENTS else set()
+    chosen |= {s.id for s in stored if 2 * int(s.alive.sum()) < len(s.alive)}
+    return [s for s in stored if s.id in chosen]
+
+
+async def merge_small(conn: Connection, repo_id: int, collection: str) -> None:
+    """Merge the segments of an un-revisioned collection when they are many; in a transaction.
+
+    Replaced segments stay for a while, for readers that began with them; a later merge removes them.
+    """
+    stored = await _live(conn, repo_id, collection, number=0)
+    if len(stored) <= MAX_SEGMENTS:
+        return
+    total = sum(len(s.alive) for s in stored)
+    small = [s for s in stored if len(s.alive) < LARGE_SHARE * total] or stored
+    await merge(conn, repo_id, collection, small, rev_from=0)
+    await conn.execute(
+        "UPDATE segment SET replaced_at = now() WHERE id = ANY(%s)", ([s.id for s in small],)
+    )
+
+
+async def merge(
+    conn: Connection, repo_id: int, collection: str, parts: Sequence[_Stored], *, rev_from: int
+) -> None:
+    """Write the live documents of `parts` as one new segment (none when all are dead)."""
+    parts = sorted(parts, key=lambda s: s.id)
+    lengths = np.concatenate([s.lengths[s.alive] for s in parts]).astype("<i4")
+    if not len(lengths):
+        return
+    ids = b"".join(np.frombuffer(s.ids, "V16")[s.alive].tobytes() for s in parts)
+    new_id = await _insert_header(conn, repo_id, collection, rev_from, ids, lengths)
+    renumber = _renumber(parts)
+    async for rows in _portions(conn, [s.id for s in parts]):
+        merged = []
+        for term, group in groupby(rows, key=itemgetter(0)):
+            if body := _merged_body([(renumber[seg], body) for _, seg, body in group]):
+                merged.append((new_id, term, body))
+        await copy_rows(conn, "posting", POSTING_COLUMNS, merged)
+
+
+def _renumber(parts: Sequence[_Stored]) -> dict[int, Ints]:
+    """For each segment, old document → new one, -1 for the dead."""
+    out, base = {}, 0
+    for part in parts:
+        new = np.where(part.alive, np.cumsum(part.alive) - 1 + base, -1).astype(np.int32)
+        out[part.id] = new
+        base += int(part.alive.sum())
+    return out
+
+
+def _merged_body(group: Sequence[tuple[Ints, bytes]]) -> bytes:
+    docs, tfs = [], []
+    for new, body in group:
+        old, frequency = split_body(body)
+        moved = new[old]
+        keep = moved >= 0
+        docs.append(moved[keep].astype("<i4").tobytes())
+        tfs.append(frequency[keep].tobytes())
+    return b"".join(docs) + b"".join(tfs)
+
+
+async def _portions(
+    conn: Connection, segment_ids: Sequence[int]
+) -> AsyncIterator[list[tuple[str, int, bytes]]]:
+    """Postings by term, then segment, in portions that never cut a term in two."""
+    async with conn.cursor(name="merge", withhold=False) as cursor:
+        await cursor.execute(
+            "SELECT term, segment_id, body FROM posting WHERE segment_id = ANY(%s)"
+            " ORDER BY term, segment_id",
+            (list(segment_ids),),
+        )
+        held: list[tuple[str, int, bytes]] = []
+        while rows := await cursor.fetchmany(FETCH_ROWS):
+            held += [(term, segment, bytes(body)) for term, segment, body in rows]
+            last = held[-1][0]
+            cut = next(i for i in range(len(held), 0, -1) if i == 1 or held[i - 2][0] != last) - 1
+            if cut:
+                yield held[:cut]
+                held = held[cut:]
+        if held:
+            yield held
+
+
+async def _live(conn: Connection, repo_id: int, collection: str, *, number: int) -> list[_Stored]:
+    """The segments a reader of revision `number` would use, with the documents alive there."""
+    cursor = await conn.execute(
+        "SELECT s.id, s.ids, s.lengths,"
+        "       (SELECT string_agg(d.docs, ''::bytea) FROM segment_dead d"
+        "         WHERE d.segment_id = s.id AND d.rev <= %(number)s)"
+        "  FROM segment s WHERE s.repo_id = %(repo)s AND s.collection = %(collection)s"
+        "   AND s.rev_from <= %(number)s AND (s.rev_to IS NULL OR s.rev_to > %(number)s)"
+        "   AND s.replaced_at IS NULL ORDER BY s.id",
+        {"repo": repo_id, "collection": collection, "number": number},
+    )
+    return [_stored(*row) for row in await cursor.fetchall()]
+
+
+def _stored(segment_id: int, ids: bytes, lengths: bytes, dead: bytes | None) -> _Stored:
+    sizes = np.frombuffer(lengths, "<i4")
+    alive = np.ones(len(sizes), dtype=np.bool_)
+    if dead:
+        alive[np.frombuffer(dead, "<i4")] = False
+    return _Stored(segment_id, bytes(ids), sizes, alive)
+
+
+async def _retired_ids(conn: Connection, draft: Draft) -> bytes:
+    """Ids of the chunks that `draft` retires, 16 bytes each."""
+    cursor = await conn.execute(
+        "SELECT id FROM files WHERE repo_id = %s AND rev_to = %s", (draft.repo_id, draft.number)
+    )
+    rows: list[tuple[Any, ...]] = await cursor.fetchall()
+    return b"".join(row[0].bytes for row in rows)
+
+
+def _among(ids: bytes, wanted: bytes) -> Bools:
+    """Which of `ids` are in `wanted`. Both halves of an id are compared as one 16-byte string; numpy
+    ignores trailing zero bytes, on both sides alike, so fixed-width ids compare exactly."""
+    return np.isin(np.frombuffer(ids, "S16"), np.frombuffer(wanted, "S16"))

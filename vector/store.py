@@ -1,0 +1,67 @@
+"""The PostgreSQL store: every port of the truth on one object, composed of a class a port."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from vector.bm25 import SpaceCache
+from vector.drafts import Drafts
+from vector.errors import translated
+from vector.migrate import migrate
+from vector.nearest import Nearest
+from vector.pool import Database
+from vector.queue import Queue
+from vector.repositories import Repositories
+from vector.search import Lexical
+
+if TYPE_CHECKING:
+    from plait.settings import Settings
+    from vector.embedded import PostgresLease
+
+
+class Store(Drafts, Repositories, Queue, Lexical, Nearest):
+    """IndexStore, VectorQueue, SearchStore, EpisodeStore and Outbox over one database."""
+
+    def __init__(self, db: Database, lease: PostgresLease | None = None) -> None:
+        self._db = db
+        self._lease = lease
+        self._drafts = {}
+        self._spaces = SpaceCache()
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Store:
+        """Raises: StoreUnavailable, SchemaMismatch, EmbeddedServerFailed, BadSettings."""
+        dsn = settings.postgres.dsn.get_secret_value()
+        lease: PostgresLease | None = None
+        if not dsn:
+            from vector import embedded
+
+            lease = await asyncio.to_thread(embedded.ensure, settings)
+            dsn = lease.dsn
+        try:
+            return await cls._connect(dsn, settings, lease)
+        except BaseException:
+            if lease is not None:
+                await asyncio.to_thread(lease.close)
+            raise
+
+    @classmethod
+    async def _connect(cls, dsn: str, settings: Settings, lease: PostgresLease | None) -> Store:
+        conn = await Database(dsn, settings).dedicated()
+        try:
+            with translated(settings.postgres.statement_timeout_s):
+                schemas = await migrate(conn)
+        finally:
+            await conn.close()
+        db = Database(dsn, settings, schemas)
+        await db.open()
+        return cls(db, lease)
+
+    async def close(self) -> None:
+        """Release locks and connections, then the lease on the embedded server. Safe to repeat."""
+        await self._close_drafts()
+        await self._db.close()
+        if self._lease is not None:
+            lease, self._lease = self._lease, None
+            await asyncio.to_thread(lease.close)
