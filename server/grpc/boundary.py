@@ -30,7 +30,7 @@ class Malformed:
     """Stands in for a request that did not parse, until there is a context to refuse it with."""
 
 
-class Boundary(grpc.aio.ServerInterceptor):
+class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Wraps every method of plait.v1; health and reflection pass untouched."""
 
     def __init__(self, limits: Limits) -> None:
@@ -72,7 +72,9 @@ class Boundary(grpc.aio.ServerInterceptor):
 
         return call
 
-    def _stream(self, method: str, behaviour: Callable[..., AsyncIterator[Any]]) -> Callable[..., Any]:
+    def _stream(
+        self, method: str, behaviour: Callable[..., AsyncIterator[Any]]
+    ) -> Callable[..., Any]:
         if method not in UNLIMITED:
             raise TypeError(f"{method} streams and has no entry in limits.UNLIMITED")
 

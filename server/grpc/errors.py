@@ -54,7 +54,9 @@ def status_of(exc: domain.PlaitError) -> status_pb2.Status:
     """The whole status of `exc`, cut to what fits in trailing metadata."""
     message = _cut(exc.message, _MAX_MESSAGE)
     status = status_pb2.Status(code=code_of(type(exc)).value[0], message=message)
-    metadata = {key: _cut(text, _MAX_VALUE) for key, text in list(exc.metadata.items())[:_MAX_VALUES]}
+    metadata = {
+        key: _cut(text, _MAX_VALUE) for key, text in list(exc.metadata.items())[:_MAX_VALUES]
+    }
     _add(status, error_details_pb2.ErrorInfo(reason=exc.reason, domain=DOMAIN, metadata=metadata))
     if isinstance(exc, domain.InvalidInput) and exc.field:
         violation = error_details_pb2.BadRequest.FieldViolation(

@@ -1,0 +1,182 @@
+"""The asynchronous client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Literal, Self, TypeVar
+
+import grpc
+import grpc.aio
+
+from plait.client import calls
+from plait.client.calls import Call
+from plait.client.errors import from_rpc
+from plait.client.transport import DEFAULT_TARGET, OPTIONS, may_retry, waits
+from plait.client.values import (
+    AppendedEpisode,
+    GraphAnswer,
+    IndexJob,
+    Repository,
+    SearchResult,
+    Stats,
+)
+from plait.domain.values import Episode, Filter
+
+T = TypeVar("T")
+
+
+class AsyncPlaitClient:
+    """Calls a Plait server from asyncio. One channel: share the client, and close it.
+
+    `target`: `host:port`, or `unix:/path/to/socket`. Every call raises `PlaitRpcError` when it fails, has
+    a deadline (`timeout_s` overrides it), and is sent again when no server answered, if that is safe.
+    """
+
+    def __init__(self, target: str = DEFAULT_TARGET) -> None:
+        self.target = target
+        self._channel = grpc.aio.insecure_channel(target, options=OPTIONS)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._channel.close(None)
+
+    async def search(
+        self,
+        query: str,
+        *,
+        where: Filter | None = None,
+        k: int = 0,
+        min_score: float = 0.0,
+        mode: Literal["fast", "full"] = "fast",
+        fusion: Literal["minmax", "rrf"] | None = None,
+        explain: bool = False,
+        timeout_s: float | None = None,
+    ) -> SearchResult:
+        """The `k` items that answer `query` best (0: the server's setting)."""
+        return await self._run(
+            calls.search(
+                query,
+                where=where,
+                k=k,
+                min_score=min_score,
+                mode=mode,
+                fusion=fusion,
+                explain=explain,
+                timeout_s=timeout_s,
+            )
+        )
+
+    async def graph_query(
+        self,
+        cypher: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        repositories: Sequence[str] = (),
+        max_rows: int = 0,
+        timeout_s: float | None = None,
+    ) -> GraphAnswer:
+        """One read-only Cypher statement."""
+        return await self._run(
+            calls.graph_query(cypher, parameters, repositories, max_rows, timeout_s)
+        )
+
+    async def template(
+        self,
+        name: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        repositories: Sequence[str] = (),
+        max_rows: int = 0,
+        timeout_s: float | None = None,
+    ) -> GraphAnswer:
+        """A named graph query: callers, callees, impact and so on."""
+        return await self._run(calls.template(name, parameters, repositories, max_rows, timeout_s))
+
+    async def append_episode(
+        self, episode: Episode, *, timeout_s: float | None = None
+    ) -> AppendedEpisode:
+        """Store an agent run; safe to repeat."""
+        return await self._run(calls.append_episode(episode, timeout_s))
+
+    async def start_index(
+        self,
+        path: str,
+        *,
+        repository: str = "",
+        embed: bool = True,
+        move: bool = False,
+        request_id: str = "",
+        timeout_s: float | None = None,
+    ) -> IndexJob:
+        """Begin to index a folder of the server's machine."""
+        return await self._run(
+            calls.start_index(
+                path,
+                repository=repository,
+                embed=embed,
+                move=move,
+                request_id=request_id,
+                timeout_s=timeout_s,
+            )
+        )
+
+    async def get_index_job(self, job_id: str, *, timeout_s: float | None = None) -> IndexJob:
+        return await self._run(calls.get_index_job(job_id, timeout_s))
+
+    async def watch_index_job(self, job_id: str) -> AsyncIterator[IndexJob]:
+        """The job now and at each change; the last one is final."""
+        call = calls.watch_index_job(job_id)
+        stream = self._channel.unary_stream(
+            call.path,
+            request_serializer=type(call.request).SerializeToString,
+            response_deserializer=call.response.FromString,
+        )
+        try:
+            async for message in stream(call.request):
+                yield call.decode(message)
+        except grpc.aio.AioRpcError as exc:
+            raise from_rpc(exc) from None
+
+    async def list_repositories(self, *, timeout_s: float | None = None) -> tuple[Repository, ...]:
+        """Every indexed repository, by name."""
+        found, token = await self._run(calls.list_repositories("", timeout_s))
+        while token:
+            page, token = await self._run(calls.list_repositories(token, timeout_s))
+            found += page
+        return found
+
+    async def delete_repository(self, name: str, *, timeout_s: float | None = None) -> None:
+        await self._run(calls.delete_repository(name, timeout_s))
+
+    async def stats(self, *, include_graph: bool = False, timeout_s: float | None = None) -> Stats:
+        return await self._run(calls.stats(include_graph, timeout_s))
+
+    async def rebuild(self, repositories: Sequence[str], *, timeout_s: float | None = None) -> int:
+        """Project repositories again from the truth; how many projections wait now."""
+        return await self._run(calls.rebuild(repositories, timeout_s))
+
+    async def _run(self, call: Call[T]) -> T:
+        method = self._channel.unary_unary(
+            call.path,
+            request_serializer=type(call.request).SerializeToString,
+            response_deserializer=call.response.FromString,
+        )
+        end = time.monotonic() + call.timeout_s
+        pauses = waits(call, call.timeout_s)
+        while True:
+            try:
+                left_s = max(0.001, end - time.monotonic())
+                return call.decode(await method(call.request, timeout=left_s))
+            except grpc.aio.AioRpcError as exc:
+                error = from_rpc(exc)
+            pause_s = next(pauses, None) if may_retry(error) else None
+            if pause_s is None:
+                raise error
+            await asyncio.sleep(pause_s)

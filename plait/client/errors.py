@@ -1,0 +1,77 @@
+"""A failed call as an error of Plait: the code, the reason and the values the server sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import grpc
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from plait.domain.errors import PlaitError
+
+DOMAIN = "plait"
+
+
+class PlaitRpcError(PlaitError):
+    """A call that failed, as its caller sees it.
+
+    `reason` is the server's (docs/errors.md), or the code's name when something other than Plait
+    answered. `fields`: the request fields at fault with what is wrong about each. `retry_after_s`: how
+    long the server asks to wait; 0 when trying again won't help.
+    """
+
+    reason: str  # type: ignore[misc]  # of the instance: one class stands for every reason
+
+    def __init__(
+        self,
+        code: grpc.StatusCode,
+        message: str,
+        *,
+        reason: str = "",
+        metadata: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
+        retry_after_s: float = 0.0,
+    ) -> None:
+        super().__init__(message, **(metadata or {}))
+        self.code = code
+        self.reason = reason or code.name
+        self.fields = dict(fields or {})
+        self.retry_after_s = retry_after_s
+
+
+def from_rpc(exc: grpc.RpcError) -> PlaitRpcError:
+    """What `exc` says, with its details if it has them."""
+    code: grpc.StatusCode = exc.code()
+    message: str = exc.details() or code.name
+    status = None
+    try:
+        status = rpc_status.from_call(exc)  # type: ignore[arg-type]  # each RpcError of a call is one
+    except ValueError:  # details that contradict the code: take the code's side
+        status = None
+    if status is None:
+        return PlaitRpcError(code, _plain(code, message))
+    info = error_details_pb2.ErrorInfo()
+    bad = error_details_pb2.BadRequest()
+    retry = error_details_pb2.RetryInfo()
+    for detail in status.details:
+        for kind in (info, bad, retry):
+            if detail.Is(kind.DESCRIPTOR):
+                detail.Unpack(kind)
+    return PlaitRpcError(
+        code,
+        status.message or message,
+        reason=info.reason if info.domain == DOMAIN else "",
+        metadata=info.metadata,
+        fields={v.field: v.description for v in bad.field_violations},
+        retry_after_s=retry.retry_delay.ToTimedelta().total_seconds(),
+    )
+
+
+def _plain(code: grpc.StatusCode, message: str) -> str:
+    """A text for what gRPC itself reports, which knows nothing of fixes."""
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return f"no server answers ({message}); start one with `plait serve`, or check the address"
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return "the deadline passed before the server answered; allow more time, or ask for less"
+    return message

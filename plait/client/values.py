@@ -1,0 +1,133 @@
+"""What the client's calls return: frozen values, of the domain's own where those fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from plait.domain.answers import GraphEdge, GraphNode, GraphPath
+from plait.domain.values import EpisodeReceipt, Hit, Item, Timing
+
+__all__ = [
+    "AppendedEpisode",
+    "Degradation",
+    "EpisodeReceipt",
+    "GraphAnswer",
+    "GraphEdge",
+    "GraphNode",
+    "GraphPath",
+    "Hit",
+    "IndexJob",
+    "Item",
+    "Repository",
+    "RepositoryRevision",
+    "SearchResult",
+    "Stats",
+    "Timing",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryRevision:
+    """What an answer was read at. `embedded` of `total` chunks have a vector."""
+
+    repository: str
+    revision: int
+    graph_revision: int
+    embedded: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """A part that could not be asked, and why."""
+
+    part: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Hits best first. `degraded` empty: the answer is whole."""
+
+    hits: tuple[Hit, ...]
+    revisions: tuple[RepositoryRevision, ...]
+    degraded: tuple[Degradation, ...]
+    timings: tuple[Timing, ...]
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class GraphAnswer:
+    """Rows of typed cells: None, bool, int, float, str, bytes, list, dict, GraphNode, GraphEdge, GraphPath."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+    truncated: bool
+    revisions: tuple[RepositoryRevision, ...]
+    degraded: tuple[Degradation, ...]
+    took_ms: float
+
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """The rows as mappings by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedEpisode:
+    """`repeated`: the request id was stored before, and this is the first answer again."""
+
+    episode_id: str
+    item_ids: tuple[str, ...]
+    repeated: bool
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    name: str
+    root: str
+    revision: RepositoryRevision
+    files: int
+    published_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexJob:
+    """`state`: queued, running, published, succeeded, failed or cancelled; the last three are final."""
+
+    id: str
+    repository: str
+    path: str
+    state: str
+    stage: str
+    done: int
+    total: int
+    unit: str
+    elapsed_s: float
+    counts: Mapping[str, int] = field(default_factory=dict)
+    languages: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    revision: RepositoryRevision | None = None
+    error_reason: str = ""
+    error_message: str = ""
+
+    @property
+    def final(self) -> bool:
+        return self.state in ("succeeded", "failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    version: str
+    started_at: datetime | None
+    revisions: tuple[RepositoryRevision, ...]
+    waiting_projections: int
+    graph_counts: Mapping[str, int]
+    embedding_model: str
+    embedding_dimension: int
+    degraded: tuple[Degradation, ...]

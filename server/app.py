@@ -1,0 +1,194 @@
+"""The composition root: which store, graph, model and jobs the services talk to. Nothing is global.
+
+What costs a process or a second is opened on first need: a search starts no graph server, a graph
+query loads no model. The truth store is opened at once, as every call reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+import plait.embedding
+import vector
+from etl.project import Projector
+from plait.domain.deadline import Deadline
+from plait.domain.errors import PlaitError
+from plait.ports import (
+    EmbeddingProvider,
+    EpisodeStore,
+    GraphStore,
+    IndexStore,
+    Outbox,
+    SearchStore,
+    VectorQueue,
+)
+from plait.retrieval.search import SearchService
+from plait.settings import Settings
+from server.jobs import Jobs
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Truth(IndexStore, VectorQueue, SearchStore, EpisodeStore, Outbox, Protocol):
+    """Everything the truth store does."""
+
+
+class Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Closable)
+
+
+class Late(Generic[C]):
+    """Something opened by the first who needs it, once; a failed opening is tried again by the next."""
+
+    def __init__(self, opener: Callable[[], Awaitable[C]]) -> None:
+        self._opener = opener
+        self._lock = asyncio.Lock()
+        self._opened: C | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened is not None
+
+    async def __call__(self) -> C:
+        if self._opened is not None:
+            return self._opened
+        # Shielded: a caller whose deadline passes leaves the opening to those who wait with it.
+        return await asyncio.shield(asyncio.ensure_future(self._open()))
+
+    async def _open(self) -> C:
+        async with self._lock:
+            if self._opened is None:
+                self._opened = await self._opener()
+            return self._opened
+
+    async def close(self) -> None:
+        async with self._lock:
+            if self._opened is not None:
+                await self._opened.close()
+                self._opened = None
+
+
+class App:
+    """One server's parts. Made by `open_app`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        truth: Truth,
+        graph: Late[GraphStore],
+        provider: Late[EmbeddingProvider],
+        *,
+        background: bool,
+    ) -> None:
+        self.settings = settings
+        self.background = background  # a projector runs all the time
+        self.truth = truth
+        self.graph = graph
+        self.provider = provider
+        self.search = SearchService(truth, provider, settings.search)
+        self.projector = Projector(truth, graph)
+        self.jobs = Jobs(settings, truth, graph, provider)
+        self.started_at = datetime.now(UTC)
+        self._commits: set[asyncio.Task[Any]] = set()
+        self._projecting: asyncio.Task[int] | None = None
+
+    async def commit(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` to its end even if the caller goes away: a write is done whole or not begun.
+
+        `settle` waits for what is still running.
+        """
+        task = asyncio.ensure_future(work)
+        self._commits.add(task)
+        task.add_done_callback(self._committed)
+        return await asyncio.shield(task)
+
+    def _committed(self, task: asyncio.Task[Any]) -> None:
+        self._commits.discard(task)
+        if not task.cancelled() and (exc := task.exception()) is not None:
+            # Retrieved here, so that a commit whose caller has gone doesn't end as a warning.
+            logger.debug("a write failed", extra={"error": str(exc)})
+
+    def project_soon(self) -> None:
+        """Bring the graph up to date in the background, if nobody is at it."""
+        if self.background:
+            return
+        if self._projecting is None or self._projecting.done():
+            self._projecting = asyncio.ensure_future(self.projector.run_until_idle())
+            self._projecting.add_done_callback(_log_failure)
+
+    async def graph_is_current(self, deadline: Deadline) -> None:
+        """Project what waits before a read, where no projector runs in the background.
+
+        When it takes longer than half the deadline, the read goes on with the older state.
+        """
+        if await self.truth.waiting() == 0:
+            return
+        self.project_soon()
+        assert self._projecting is not None
+        await asyncio.wait({self._projecting}, timeout=deadline.left_s / 2)
+
+    async def settle(self) -> None:
+        """Wait for writes whose callers have gone, and for the projection that runs."""
+        pending = {*self._commits, *([self._projecting] if self._projecting else [])}
+        if pending:
+            await asyncio.wait(pending)
+
+
+def _log_failure(task: asyncio.Task[int]) -> None:
+    if task.cancelled() or (exc := task.exception()) is None:
+        return
+    reason = exc.reason if isinstance(exc, PlaitError) else "INTERNAL"
+    logger.warning("projection failed", extra={"reason": reason, "error": str(exc)})
+
+
+@asynccontextmanager
+async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App]:
+    """Open the truth store and what hangs on it; close all of it in the reverse order.
+
+    `background`: keep projecting for as long as the app is open. Without it (a command line's own
+    server) a graph query or an episode projects what waits, once.
+
+    Raises: StoreUnavailable, SchemaMismatch, EmbeddedServerFailed.
+    """
+
+    async def open_graph() -> GraphStore:
+        import graph  # the Bolt driver costs 100 ms, which a search need not pay
+
+        return await graph.open(settings)
+
+    async def open_provider() -> EmbeddingProvider:
+        return await plait.embedding.open(settings.embedding)
+
+    async with AsyncExitStack() as stack:
+        truth: Truth = await vector.open(settings)
+        stack.push_async_callback(truth.close)
+        graph_store, provider = Late(open_graph), Late(open_provider)
+        stack.push_async_callback(graph_store.close)
+        stack.push_async_callback(provider.close)
+        app = App(settings, truth, graph_store, provider, background=background)
+        stack.push_async_callback(app.settle)
+        stack.push_async_callback(app.jobs.close)
+        if background:
+            stop = asyncio.Event()
+            loop = asyncio.create_task(app.projector.run_forever(stop), name="projector")
+            stack.push_async_callback(_stop, loop, stop)
+        yield app
+
+
+async def _stop(loop: asyncio.Task[None], stop: asyncio.Event) -> None:
+    """Let the projector end the batch it is at; what is left is the next start's work."""
+    stop.set()
+    done, _ = await asyncio.wait({loop}, timeout=5.0)
+    if not done:
+        loop.cancel()
+    await asyncio.gather(loop, return_exceptions=True)

@@ -1,0 +1,136 @@
+"""Answers → protobuf messages. What both ends need stands in `plait/client/wire.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from google.protobuf.duration_pb2 import Duration
+
+from plait.client import wire
+from plait.domain.answers import GraphResult
+from plait.domain.errors import PlaitError
+from plait.domain.values import EpisodeReceipt, Hit, Revision
+from plait.retrieval.search import SearchAnswer
+from plait.v1 import graph_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
+from server.jobs import Job, JobState
+
+JOB_STATES = {
+    JobState.QUEUED: index_service_pb2.INDEX_JOB_STATE_QUEUED,
+    JobState.RUNNING: index_service_pb2.INDEX_JOB_STATE_RUNNING,
+    JobState.PUBLISHED: index_service_pb2.INDEX_JOB_STATE_PUBLISHED,
+    JobState.SUCCEEDED: index_service_pb2.INDEX_JOB_STATE_SUCCEEDED,
+    JobState.FAILED: index_service_pb2.INDEX_JOB_STATE_FAILED,
+    JobState.CANCELLED: index_service_pb2.INDEX_JOB_STATE_CANCELLED,
+}
+# What each phase of an index run counts.
+UNITS = {"parse": "files", "vectors": "chunks", "embed": "chunks"}
+
+
+def search(
+    answer: SearchAnswer, *, explain: bool, took_ms: float
+) -> knowledge_service_pb2.SearchResponse:
+    timings = [types_pb2.StageTiming(stage=t.stage, took_ms=t.took_ms) for t in answer.timings]
+    return knowledge_service_pb2.SearchResponse(
+        hits=[hit(h, explain=explain) for h in answer.hits],
+        revisions=revisions(answer.view.revisions),
+        degraded=[types_pb2.Degradation(part=d.part, cause=d.cause) for d in answer.degraded],
+        timings=timings if explain else (),
+        took_ms=took_ms,
+    )
+
+
+def hit(value: Hit, *, explain: bool) -> knowledge_service_pb2.Hit:
+    arms = value.arms if explain else {}
+    return knowledge_service_pb2.Hit(item=wire.item(value.item), score=value.score, arms=arms)
+
+
+def revisions(values: Iterable[Revision]) -> list[types_pb2.RepositoryRevision]:
+    return [wire.revision(value) for value in sorted(values, key=lambda r: r.repo)]
+
+
+def graph(
+    result: GraphResult, shown: Iterable[Revision], took_ms: float
+) -> knowledge_service_pb2.GraphQueryResponse:
+    """Raises: TypeError, OverflowError, for a cell outside the contract."""
+    return knowledge_service_pb2.GraphQueryResponse(
+        columns=result.columns,
+        rows=[graph_pb2.GraphRow(cells=[wire.graph_value(c) for c in row]) for row in result.rows],
+        nodes=[wire.graph_node(node) for node in result.nodes],
+        edges=[wire.graph_edge(edge) for edge in result.edges],
+        truncated=result.truncated,
+        revisions=revisions(shown),
+        took_ms=took_ms,
+    )
+
+
+def receipt(value: EpisodeReceipt, request_id: str) -> knowledge_service_pb2.AppendEpisodeResponse:
+    return knowledge_service_pb2.AppendEpisodeResponse(
+        episode_id=str(value.episode_id),
+        item_ids=[str(item) for item in value.item_ids],
+        repeated=value.repeated,
+        request_id=request_id,
+    )
+
+
+def repository(value: Revision) -> index_service_pb2.Repository:
+    return index_service_pb2.Repository(
+        name=value.repo,
+        root=value.root,
+        revision=wire.revision(value),
+        files=value.files,
+        publish_time=wire.timestamp(value.published_at),
+    )
+
+
+def job(value: Job) -> index_service_pb2.IndexJob:
+    progress = value.progress
+    return index_service_pb2.IndexJob(
+        id=value.id,
+        repository=value.repo,
+        path=str(value.request.root),
+        state=JOB_STATES[value.state],
+        progress=index_service_pb2.StageProgress(
+            stage=progress.stage,
+            done=progress.done,
+            total=progress.total,
+            unit=UNITS.get(progress.stage, ""),
+        ),
+        summary=_summary(value),
+        revision=wire.revision(value.revision) if value.revision else None,
+        error=_error(value.error) if value.error else None,
+        create_time=wire.timestamp(value.created_at),
+        end_time=wire.timestamp(value.ended_at),
+        elapsed=_elapsed(value),
+    )
+
+
+def _summary(value: Job) -> index_service_pb2.IndexSummary | None:
+    report = value.report
+    if report is None:
+        return None
+    return index_service_pb2.IndexSummary(
+        files=report.files,
+        chunks=report.chunks,
+        nodes=report.nodes,
+        edges=sum(report.edges.values()),
+        unresolved=sum(report.unresolved.values()),
+        languages=report.languages,
+        skipped=report.skipped,
+        changed_files=report.files_parsed,
+        removed_files=report.files_removed,
+    )
+
+
+def _error(error: PlaitError) -> index_service_pb2.JobError:
+    return index_service_pb2.JobError(
+        reason=error.reason, message=error.message, metadata=error.metadata
+    )
+
+
+def _elapsed(value: Job) -> Duration | None:
+    if value.started_at is None:
+        return None
+    out = Duration()
+    out.FromTimedelta((value.ended_at or datetime.now(UTC)) - value.started_at)
+    return out

@@ -1,0 +1,200 @@
+"""Index runs asked for over the wire: one at a time, each a value that watchers see change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from uuid import uuid4
+
+from etl.pipeline import IndexRequest, Truth, index_repository
+from etl.report import IndexReport
+from plait.domain.errors import IndexJobUnknown, PlaitError, TooManyJobs
+from plait.domain.values import Revision
+from plait.ports import EmbeddingProvider, GraphStore
+from plait.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+# A job a minute for a day, before the oldest ended ones are forgotten; and what may wait at once.
+MAX_KEPT = 1440
+MAX_WAITING = 64
+# Watchers see a change at most this often: a parse advances thousands of times.
+COALESCE_S = 0.1
+
+
+class JobState(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    PUBLISHED = "published"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def final(self) -> bool:
+        return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """`total` 0: not known."""
+
+    stage: str = ""
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    id: str
+    request: IndexRequest
+    repo: str
+    state: JobState = JobState.QUEUED
+    progress: JobProgress = field(default_factory=JobProgress)
+    report: IndexReport | None = None
+    revision: Revision | None = None
+    error: PlaitError | None = None
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+class _Reporter:
+    """`etl.report.Progress` that writes into the job's value."""
+
+    # The pipeline reads and writes until it starts its graph phase, which is after publishing.
+    PUBLISHED = frozenset({"graph", "vectors", "embed"})
+
+    def __init__(self, jobs: Jobs, job_id: str) -> None:
+        self._jobs = jobs
+        self._id = job_id
+
+    def start(self, phase: str, total: int | None = None) -> None:
+        state = JobState.PUBLISHED if phase in self.PUBLISHED else JobState.RUNNING
+        self._jobs.update(self._id, state=state, progress=JobProgress(phase, 0, total or 0))
+
+    def advance(self, n: int = 1) -> None:
+        now = self._jobs.get(self._id).progress
+        self._jobs.update(self._id, progress=replace(now, done=now.done + n))
+
+    def finish(self) -> None:
+        """The end is told by the job's state."""
+
+
+class Jobs:
+    """The jobs of one server. They live in memory: an index run is safe to repeat, so none is kept."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        truth: Truth,
+        graph: Callable[[], Awaitable[GraphStore]],
+        provider: Callable[[], Awaitable[EmbeddingProvider]],
+    ) -> None:
+        self._settings = settings
+        self._truth = truth
+        self._graph = graph
+        self._provider = provider
+        self._jobs: dict[str, Job] = {}
+        self._by_request: dict[str, str] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+        # One at a time: a run uses every core by itself.
+        self._turn = asyncio.Semaphore(1)
+
+    def start(self, request: IndexRequest, request_id: str = "") -> Job:
+        """A new job; or the one of this `request_id`, or the one that already runs on the repository.
+
+        Raises: TooManyJobs.
+        """
+        if request_id in self._by_request:
+            return self._jobs[self._by_request[request_id]]
+        repo = request.repo or request.root.name
+        for job in self._jobs.values():
+            same = (job.request.root, job.repo) == (request.root, repo)
+            if same and not job.state.final:
+                return job
+        if len(self._tasks) >= MAX_WAITING:
+            raise TooManyJobs(
+                f"{len(self._tasks)} index jobs wait or run already; wait for one to end",
+                jobs=len(self._tasks),
+            )
+        job = Job(uuid4().hex, request, repo)
+        self._jobs[job.id] = job
+        if request_id:
+            self._by_request[request_id] = job.id
+        self._tasks[job.id] = asyncio.create_task(self._run(job.id), name=f"index {repo}")
+        self._forget_old()
+        return job
+
+    def get(self, job_id: str) -> Job:
+        """Raises: IndexJobUnknown."""
+        try:
+            return self._jobs[job_id]
+        except KeyError:
+            raise IndexJobUnknown(job_id) from None
+
+    async def watch(self, job_id: str) -> AsyncIterator[Job]:
+        """The job now and after each change, the last one final. Raises: IndexJobUnknown."""
+        job = self.get(job_id)
+        yield job
+        while not job.state.final:
+            await self._changed.setdefault(job_id, asyncio.Event()).wait()
+            if not self.get(job_id).state.final:
+                await asyncio.sleep(COALESCE_S)
+            job = self.get(job_id)
+            yield job
+
+    def update(self, job_id: str, **changes: object) -> None:
+        """Replace fields of a job's value and wake its watchers."""
+        self._jobs[job_id] = replace(self._jobs[job_id], **changes)  # type: ignore[arg-type]
+        # A fresh event for who waits next; those who wait on this one all wake.
+        if event := self._changed.pop(job_id, None):
+            event.set()
+
+    async def close(self) -> None:
+        """Stop what runs: a run that is cut off leaves the published revision as it was."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, job_id: str) -> None:
+        try:
+            async with self._turn:
+                self.update(job_id, state=JobState.RUNNING, started_at=datetime.now(UTC))
+                report = await self._index(job_id)
+                revision = await self._truth.revision(report.repo)
+            self._end(job_id, JobState.SUCCEEDED, report=report, revision=revision)
+        except PlaitError as exc:
+            self._end(job_id, JobState.FAILED, error=exc)
+        except asyncio.CancelledError:
+            self._end(job_id, JobState.CANCELLED)
+            raise
+        except Exception:
+            logger.exception("index job failed", extra={"job": job_id})
+            message = f"internal error; the server's log has it under job {job_id}"
+            self._end(job_id, JobState.FAILED, error=PlaitError(message, job_id=job_id))
+        finally:
+            self._tasks.pop(job_id, None)
+
+    async def _index(self, job_id: str) -> IndexReport:
+        request = self.get(job_id).request
+        provider = await self._provider() if request.embed else None
+        progress = _Reporter(self, job_id)
+        return await index_repository(
+            request, self._settings, self._truth, self._graph, provider, progress
+        )
+
+    def _end(self, job_id: str, state: JobState, **changes: object) -> None:
+        self.update(job_id, state=state, ended_at=datetime.now(UTC), **changes)
+
+    def _forget_old(self) -> None:
+        ended = [job.id for job in self._jobs.values() if job.state.final]
+        for job_id in ended[: max(0, len(self._jobs) - MAX_KEPT)]:
+            del self._jobs[job_id]
+        self._by_request = {r: j for r, j in self._by_request.items() if j in self._jobs}
