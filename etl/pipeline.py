@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import posixpath
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -21,11 +22,11 @@ from etl import facts as facts_codec
 from etl.embed import fill_vectors
 from etl.facts import FACTS_VERSION, FileFacts
 from etl.languages import is_code, language_of
-from etl.languages.names import is_test_path, module_name, package_dirs
+from etl.languages.names import is_test_path, module_name
 from etl.parse import Job, ParsedBatch, ParsePool, hash_files
 from etl.project import Projector
 from etl.report import IndexReport, NoProgress, Progress
-from etl.resolve import OtherFile, resolve
+from etl.resolve import OtherFile, repo_node, resolve
 from etl.segment import SegmentBuilder
 from etl.walk import Walk, walk
 from plait.domain.errors import NoSymbols
@@ -67,6 +68,7 @@ class _Run:
     jobs: dict[str, Job]
     phases: dict[str, float] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    unparsed: list[tuple[str, str]] = field(default_factory=list)
     facts: dict[str, FileFacts] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     parsed: int = 0
@@ -91,7 +93,11 @@ def plan(root: Path, settings: Settings) -> tuple[Walk, dict[str, Job]]:
     Raises: NotARepository, EmptyRepository.
     """
     found = walk(root, max_file_bytes=settings.index.max_file_bytes)
-    packages = package_dirs(file.path for file in found.files)
+    packages = frozenset(
+        posixpath.dirname(file.path)
+        for file in found.files
+        if posixpath.basename(file.path) == "__init__.py"
+    )
     jobs = {}
     for file in found.files:
         language = language_of(file.path)
@@ -251,6 +257,16 @@ async def _parse_and_write(
         await truth.write_segment(draft, built)
 
 
+def _pool(root: Path, settings: Settings) -> ParsePool:
+    index = settings.index
+    return ParsePool(
+        root,
+        workers=index.workers,
+        timeout_s=index.parse_timeout_s,
+        max_file_bytes=index.max_file_bytes,
+    )
+
+
 async def _write_batch(
     run: _Run, draft: Draft, truth: Truth, settings: Settings, batch: ParsedBatch
 ) -> None:
@@ -265,6 +281,7 @@ async def _write_batch(
 
 def _keep_facts(run: _Run, batch: ParsedBatch) -> None:
     run.skipped += batch.skipped
+    run.unparsed += batch.unparsed
     run.parsed += len(batch.files)
     run.syntax_errors += batch.syntax_errors
     for row in batch.files:
@@ -321,12 +338,11 @@ def graph_parts(
     """
     found, jobs = plan(root, settings)
     run = _Run(found, jobs)
-    with ParsePool(
-        root, workers=settings.index.workers, timeout_s=settings.index.parse_timeout_s
-    ) as pool:
+    with _pool(root, settings) as pool:
         for batch in pool.run(list(jobs.values())):
             _keep_facts(run, batch)
     _refuse_no_symbols(run)
+    yield [repo_node(repo)], []
     for part in resolve(repo, list(run.facts.values()), _others(run, {})):
         yield part.nodes, part.edges
 
@@ -373,6 +389,7 @@ def _report(
         languages=_languages(run),
         skipped=dict(Counter(cause for _, cause in run.skipped)),
         skipped_files=tuple(run.skipped),
+        unparsed_files=tuple(run.unparsed),
         embedded=final.embedded,
         model=provider.model if provider else "",
         graph_published=final.graph_number == final.number,

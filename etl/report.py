@@ -46,6 +46,7 @@ class IndexReport:
     languages: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
     skipped_files: tuple[tuple[str, str], ...] = ()
+    unparsed_files: tuple[tuple[str, str], ...] = ()
     embedded: int = 0
     model: str = ""
     graph_published: bool = False
@@ -66,6 +67,10 @@ def render(report: IndexReport) -> str:
     if report.changed:
         lines += _counts(report)
     lines += _skips(report)
+    lines += [
+        f"  unparsed   {path}: {cause}; indexed as text alone"
+        for path, cause in report.unparsed_files[:SHOWN_SKIPS]
+    ]
     if report.syntax_errors:
         lines.append(
             f"  syntax     {report.syntax_errors:,} files with errors, indexed as far as they parse"
