@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from graph import embedded as graph
 from plait.settings import Settings, load
+from plait.supervisor.lease import wait_stopped
 from vector import embedded as postgres
 
 
@@ -21,7 +23,10 @@ def plait_home() -> Iterator[Path]:
     if os.geteuid() == 0:
         home.chmod(0o711)
     yield home
-    shutil.rmtree(home, ignore_errors=True)
+    # Fixtures that hold a server have left it by now: its keeper stops it and goes.
+    for lock in home.rglob("keeper.lock"):
+        assert wait_stopped(lock.parent, 60.0), f"{lock.parent} is still kept"
+    shutil.rmtree(home)
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +48,10 @@ def tcp_postgres_dsn(plait_home: Path) -> Iterator[str]:
     other = load(environ={"PLAIT_HOME": str(plait_home / "second")})
     with postgres.ensure(other, tcp=True) as lease:
         yield lease.dsn
+
+
+@pytest.fixture(scope="session")
+def embedded_graph(settings: Settings) -> Iterator[graph.GraphLease]:
+    """The embedded graph server; its database is shared by all tests."""
+    with graph.ensure(settings) as lease:
+        yield lease

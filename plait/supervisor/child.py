@@ -31,6 +31,11 @@ class Diagnosis:
     permanent: bool
 
 
+class StartAgain(Exception):
+    """The server runs but will never be ready, for a cause that another start may not meet: a port
+    that somebody took."""
+
+
 class ChildServer(Protocol):
     """A server that one keeper runs. Called from one thread only."""
 
@@ -61,7 +66,10 @@ class ChildServer(Protocol):
         ...
 
     def ready(self, pid: int) -> bool:
-        """Whether a real query was answered by process `pid`. Raises: PlaitError, when it never will."""
+        """Whether a real query was answered by process `pid`.
+
+        Raises: PlaitError, when it never will; StartAgain.
+        """
         ...
 
     def endpoint(self) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from plait.domain.errors import EmbeddedServerFailed, PlaitError
 from plait.supervisor import process, state
-from plait.supervisor.child import ChildServer
+from plait.supervisor.child import ChildServer, StartAgain
 from plait.supervisor.files import open_log, read_json, tail, trim, unusable, write_private
 from plait.supervisor.locks import FileLock
 from plait.supervisor.process import Identity
@@ -120,6 +120,10 @@ class Keeper:
             try:
                 self._start_once()
                 break
+            except StartAgain as exc:
+                self._stop_child()
+                error = EmbeddedServerFailed(f"{self._server.name} did not start: {exc}")
+                logger.warning("start failed: %s", exc)
             except _Died as exc:
                 self._stop_child()
                 diagnosis = self._server.diagnose(exc.log_tail)
@@ -146,8 +150,8 @@ class Keeper:
     def _start_once(self) -> None:
         """Spawn the server and wait until it answers. Raises: _Died, PlaitError."""
         mark = secrets.token_hex(8)
-        launch = self._server.launch(mark)
         trim(self._server.log)
+        launch = self._server.launch(mark)
         # Written before the start: should we be killed in between, the mark still proves the child ours.
         write_private(self._folder / state.CHILD_FILE, json.dumps({"mark": mark}))
         offset = _size(self._server.log)

@@ -106,6 +106,16 @@ def keeper_alive(folder: Path) -> bool:
         return not keeper.try_acquire(shared=True)
 
 
+def wait_stopped(folder: Path, limit_s: float) -> bool:
+    """Whether `folder` is without a keeper within `limit_s` seconds: True at once if it was never used."""
+    end = time.monotonic() + limit_s
+    while folder.is_dir() and keeper_alive(folder):
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 def _wait(kept: Kept) -> State:
     """The published state of a ready server, whose keeper is started if there is none."""
     began = time.monotonic()

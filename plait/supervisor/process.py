@@ -76,6 +76,18 @@ def find_marked(mark: str) -> list[Identity]:
     return found
 
 
+def listens_on(pid: int, *ports: int) -> bool:
+    """Whether process `pid` itself listens on all of these TCP ports."""
+    import psutil
+
+    try:
+        found = psutil.Process(pid).net_connections(kind="tcp")
+    except psutil.Error:
+        return False
+    listening = {link.laddr.port for link in found if link.status == psutil.CONN_LISTEN}
+    return listening.issuperset(ports)
+
+
 def stop(identity: Identity, steps: Sequence[Step]) -> bool:
     """Send the signals of `steps` in turn until the process is gone; True when it is."""
     for step in steps:
