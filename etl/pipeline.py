@@ -308,7 +308,7 @@ def _others(run: _Run, stored: dict[str, StoredFile]) -> list[OtherFile]:
     """The files that are indexed as text only: nodes without symbols."""
     unparsed = {path for path, _ in run.skipped}
     return [
-        OtherFile(path, job.language, run.lines.get(path) or stored[path].lines)
+        OtherFile(path, job.language, run.lines[path] if path in run.lines else stored[path].lines)
         for path, job in run.jobs.items()
         if path not in run.facts and path not in unparsed and (path in run.lines or path in stored)
     ]
