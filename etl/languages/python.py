@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from operator import attrgetter
 
 from tree_sitter import Node, Parser, QueryCursor
 
@@ -14,6 +15,8 @@ from etl.languages.names import is_test_path
 from etl.languages.python_syntax import QUERY, Reader, first
 
 _NO_NODES: list[Node] = []
+_START = attrgetter("start_byte")
+_PLACE = attrgetter("start_byte", "end_byte")
 _EXPORTED = re.compile(rb"""["']([^"'\\\s]+)["']""")
 _SELF = (b"(self", b"(cls")
 
@@ -85,6 +88,11 @@ class _File:
         self._bound: list[set[str]] = [set()]  # names bound in each function
 
     def collect(self, root: Node, captures: dict[str, list[Node]], module: str) -> None:
+        # The binding gathers captures in sets, so their order differs from run to run.
+        for nodes in captures.values():
+            nodes.sort(key=_START)
+        captures.get("call", _NO_NODES).sort(key=_PLACE)
+
         def get(name: str) -> list[Node]:
             return captures.get(name, _NO_NODES)
 
