@@ -77,7 +77,7 @@ def _output(name: str) -> Iterator[IO[bytes]]:
             sys.stdout.buffer.flush()
     elif _is_special(name):  # /dev/stdout, a fifo: there is nothing to rename over
         with _told(name):
-            file = open(name, "wb")  # noqa: SIM115, PTH123
+            file: IO[bytes] = open(name, "wb")  # noqa: SIM115, PTH123
         yield file
         with _told(name):
             file.close()

@@ -3,6 +3,9 @@
 Patterns are translated so that matching takes time linear in the path for each pattern: everything
 between two stars is matched at its first place and never again (atomic groups), which is exact for
 globs. A hostile `*a*a*a*a*b` therefore can't hold up a walk.
+
+git matches bytes: its `?` is half an "é". So patterns and paths come here as strings of one character
+a byte (`as_bytes_text`), which is the path itself when it is ASCII.
 """
 
 from __future__ import annotations
@@ -27,6 +30,13 @@ _POSIX_CLASSES = {
     "xdigit": "0-9A-Fa-f",
 }
 _NEVER = r"(?!)"
+
+
+def as_bytes_text(path: str) -> str:
+    """`path` with one character a byte."""
+    if path.isascii():
+        return path
+    return path.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 class BadPattern(ValueError):
@@ -63,7 +73,7 @@ def compile_ignore(text: str) -> IgnoreFile | None:
 
 
 def _rules(text: str) -> Iterator[tuple[str, bool]]:
-    for line in text.removeprefix("\ufeff").split("\n"):
+    for line in text.removeprefix("\xef\xbb\xbf").split("\n"):
         pattern = _strip(line)
         if not pattern or pattern.startswith("#"):
             continue

@@ -21,7 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from etl.gitdir import Exclusions, find_exclusions
-from etl.ignore import IgnoreFile, compile_ignore
+from etl.ignore import IgnoreFile, as_bytes_text, compile_ignore
 from plait.domain.errors import EmptyRepository, NotARepository
 
 SNIFF_BYTES = 8000  # git looks for a NUL in as many (buffer_is_binary)
@@ -72,13 +72,18 @@ class Walk:
 class _Rules:
     """Ignore files that hold in one folder, the one that decides first in front.
 
-    Each comes with the length to cut from, or the text to put before, a path relative to the root.
+    Each comes with the length to cut from, or the text to put before, a path relative to the root,
+    both as `as_bytes_text`.
     """
 
     plait: tuple[tuple[int, str, IgnoreFile], ...] = ()
     git: tuple[tuple[int, str, IgnoreFile], ...] = ()
+    all: bool = False  # in an ignored folder, entered for the tracked files in it
 
     def ignored(self, path: str) -> bool:
+        if self.all:
+            return True
+        path = as_bytes_text(path)
         for cut, before, rules in (*self.plait, *self.git):
             verdict = rules.verdict(before + path[cut:])
             if verdict is not None:
@@ -118,6 +123,8 @@ class _Walker:
     def enter(self, folder: str, names: set[str], rules: _Rules) -> _Rules:
         """The rules inside `folder`: its own ignore files come first."""
         plait, git = rules.plait, rules.git
+        if rules.all:
+            return rules
         if ".plaitignore" in names:
             plait = (*self.read_rules(folder, ".plaitignore"), *plait)
         if ".gitignore" in names:
@@ -135,14 +142,14 @@ class _Walker:
             self.skip(folder + name, Cause.BAD_IGNORE_FILE)
             return ()
         compiled = compile_ignore(text)
-        return ((len(folder), "", compiled),) if compiled else ()
+        return ((len(as_bytes_text(folder)), "", compiled),) if compiled else ()
 
     def sort_out(
         self, folder: str, entries: list[os.DirEntry[str]], rules: _Rules
     ) -> list[tuple[str, _Rules]]:
         """Take each entry in or skip it; return the folders to enter."""
         inner = []
-        decides = bool(rules.plait or rules.git)
+        decides = bool(rules.plait or rules.git or rules.all)
         for entry in entries:
             path = folder + entry.name
             if not path.isascii() and not _is_utf8(path):
@@ -151,10 +158,11 @@ class _Walker:
                 if entry.name == ".git":
                     continue
                 path += "/"
-                if decides and path not in self.tracked_dirs and rules.ignored(path):
+                ignored = decides and rules.ignored(path)
+                if ignored and path not in self.tracked_dirs:
                     self.skip(path, Cause.IGNORED)
                 else:
-                    inner.append((path, rules))
+                    inner.append((path, _Rules(all=True) if ignored else rules))
             elif not folder and entry.name == ".git":
                 continue  # a work tree's or a submodule's pointer to its repository
             elif decides and path not in self.tracked and rules.ignored(path):
@@ -232,7 +240,7 @@ def walk(root: Path, *, max_file_bytes: int) -> Walk:
 
 
 def read_text(path: str) -> str | None:
-    """A small regular file's text, broken UTF-8 replaced; None when it is too large. Never blocks.
+    """A small ignore file's text, one character a byte; None when it is too large. Never blocks.
 
     Raises: OSError.
     """
@@ -241,7 +249,7 @@ def read_text(path: str) -> str | None:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(f"{path} is not a regular file")
         data = file.read(MAX_IGNORE_BYTES + 1)
-    return None if len(data) > MAX_IGNORE_BYTES else data.decode("utf-8", "surrogateescape")
+    return None if len(data) > MAX_IGNORE_BYTES else data.decode("latin-1")
 
 
 def _outer_rules(exclusions: Exclusions) -> _Rules:
@@ -258,7 +266,7 @@ def _outer_rules(exclusions: Exclusions) -> _Rules:
             continue
         compiled = compile_ignore(text) if text else None
         if compiled:
-            kind.append((0, before, compiled))
+            kind.append((0, as_bytes_text(before), compiled))
     return _Rules(tuple(plait), tuple(git))
 
 
