@@ -67,7 +67,7 @@ class Reference(msgspec.Struct, frozen=True, array_like=True, gc=False):
     chain: str
     line: int
     kind: str = "call"
-    args: int = -1  # arguments passed, for languages with overloads; -1 when not counted
+    args: str = ""  # the arguments' types, comma-separated, `?` for an unknown one: where overloads are
 
 
 class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):

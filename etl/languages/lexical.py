@@ -21,9 +21,11 @@ from etl.facts import Binding, Definition, FileFacts, Import, Reference
 
 KEEP = "="  # the name stands for itself: a definition, an import, an object with members
 UNKNOWN = "?"
+NEAR = 200  # bytes between a comment and what it speaks of: indentation, `export default`, no more
 MAX_SEGMENTS = 12  # a longer chain loses its head; nobody writes one, generated code does
 _MAX_CHAIN = 400  # characters
 _MAX_HOPS = 8  # local variable → its value → that one's local variables …
+_STATED = frozenset({"type", "params"})  # kinds of binding whose value is the source's own word
 _HEAD = re.compile(r"^([^.()\[\]]*)((?:\(\)|\[\])*)")
 _SPACE = re.compile(r"\s+")
 
@@ -71,7 +73,11 @@ def clean_title(text: str, limit: int = 120) -> str:
 class FactsBuilder:
     """Collects one file's facts during a preorder walk."""
 
-    def __init__(self, source: bytes, path: str, language: str, module: str) -> None:
+    def __init__(
+        self, source: bytes, path: str, language: str, module: str, *, methods_apart: bool = False
+    ) -> None:
+        """`methods_apart`: a call without receiver never means a variable, as in Java."""
+        self._apart = methods_apart
         self.source = source
         self.path = path
         self.language = language
@@ -82,7 +88,7 @@ class FactsBuilder:
         self.frame = Frame(None, 0, len(source) + 1, "", True)
         self.root = self.frame
         self._copies: dict[str, int] = {}
-        self._uses: list[tuple[Frame, str, int, str, int]] = []
+        self._uses: list[tuple[Frame, str, int, str, tuple[str, ...]]] = []
         self._bindings: list[tuple[Frame, int, str, str, str]] = []
         self._assigned: list[tuple[Frame, str, str]] = []
 
@@ -118,9 +124,12 @@ class FactsBuilder:
         is_test: bool = False,
         doc_end_byte: int = 0,
     ) -> int:
-        """Add a definition and return its index. `path`: its dotted name below `parent`, if not `name`."""
-        outer = self.definitions[parent].qualname if self.definitions else ""
-        qualname = path or name
+        """Add a definition and return its index. `path`: its dotted name below `parent`, if not `name`.
+
+        The first one is the module: its qualname is `path` ("" for most languages).
+        """
+        outer = self.definitions[parent].qualname if parent else ""
+        qualname = (path or name) if self.definitions else path
         if outer:
             qualname = f"{outer}.{qualname}"
         copies = self._copies.get(qualname, 0) + 1
@@ -129,7 +138,16 @@ class FactsBuilder:
             qualname = f"{qualname}#{copies}"
         self.definitions.append(
             Definition(
-                name, qualname, kind, parent, *lines, *span, tuple(bases), returns, is_test, doc_end_byte
+                name,
+                qualname,
+                kind,
+                parent,
+                *lines,
+                *span,
+                tuple(bases),
+                returns,
+                is_test,
+                doc_end_byte,
             )
         )
         return len(self.definitions) - 1
@@ -144,7 +162,8 @@ class FactsBuilder:
         """`name = value`, for a name that a frame round here declares, before or after."""
         self._assigned.append((self.frame, name, value))
 
-    def use(self, chain: str, line: int, kind: str = "call", args: int = -1) -> None:
+    def use(self, chain: str, line: int, kind: str = "call", args: tuple[str, ...] = ()) -> None:
+        """`args`: what is passed, as chains or as types in the form `:int`."""
         self._uses.append((self.frame, chain, line, kind, args))
 
     def bind(self, scope: int, name: str, value: str, how: str) -> None:
@@ -177,9 +196,13 @@ class FactsBuilder:
                 where.values[name] = merge(where.values[name], value)
         references = []
         for frame, written, line, kind, args in self._uses:
-            chain, known = resolve(frame, written)
+            if self._apart and "." not in written:
+                chain, known = written, False
+            else:
+                chain, known = resolve(frame, written, self._apart)
             if keep is None or keep(chain, kind, known):
-                references.append(Reference(frame.scope, chain, line, kind, args))
+                types = ",".join([self._argument(frame, arg) for arg in args]) if args else ""
+                references.append(Reference(frame.scope, chain, line, kind, types))
         return FileFacts(
             path=self.path,
             language=self.language,
@@ -192,17 +215,27 @@ class FactsBuilder:
             has_error=has_error,
         )
 
+    def _argument(self, frame: Frame, written: str) -> str:
+        """The type of an argument, when it is one name: `?` otherwise."""
+        if written.startswith(":"):
+            return written[1:]
+        chain, _ = resolve(frame, written, self._apart)
+        one = chain.endswith("()") and chain.count("(") == 1 and "[" not in chain
+        return chain[:-2] if one else UNKNOWN
+
     def _resolved_bindings(self, globals_too: bool) -> list[Binding]:
         """One a (scope, name): a declared type wins, values that disagree say nothing."""
         found: dict[tuple[int, str], tuple[str, str]] = {}
         for frame, scope, name, written, how in self._bindings:
-            value, known = (written, True) if how == "type" else resolve(frame, written)
+            value, known = (
+                (written, True) if how in _STATED else resolve(frame, written, self._apart)
+            )
             if not (known or globals_too or value.startswith("this")):
                 value = UNKNOWN
             old_value, old_how = found.setdefault((scope, name), (value, how))
-            if how == "type" and old_how != "type":
+            if how in _STATED and old_how not in _STATED:
                 found[scope, name] = (value, how)
-            elif old_value != value and old_how != "type":
+            elif old_value != value and old_how not in _STATED:
                 found[scope, name] = (UNKNOWN, how)
         return [
             Binding(scope, name, value, how)
@@ -217,11 +250,16 @@ def _declaring(frame: Frame | None, name: str) -> Frame | None:
     return frame
 
 
-def resolve(frame: Frame, chain: str) -> tuple[str, bool]:
-    """`chain` without local variables, and whether its head names a definition or an import here."""
+def resolve(frame: Frame, chain: str, apart: bool = False) -> tuple[str, bool]:
+    """`chain` without local variables, and whether its head names a definition or an import here.
+
+    `apart`: the head `name()` is a method or a class, never a variable that is called.
+    """
     here: Frame | None = frame
     for _ in range(_MAX_HOPS):
         head, suffix, rest = split_head(chain)
+        if apart and suffix.startswith("()"):
+            return shorten(chain), False
         where = _declaring(here, head)
         if where is None:
             return shorten(chain), False

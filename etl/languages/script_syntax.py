@@ -9,9 +9,7 @@ from tree_sitter import Node
 
 from etl.languages.lexical import KEEP, MAX_SEGMENTS, UNKNOWN
 
-FUNCTIONS = frozenset(
-    {"arrow_function", "function_expression", "generator_function", "function"}
-)
+FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function", "function"})
 _DOTTED = re.compile(rb"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$#][\w$]*)*")
 _IDENTIFIER = re.compile(r"[#A-Za-z_$\u0080-\uffff][\w$\u0080-\uffff-]*")
 _UNWRAP = frozenset({"await_expression", "parenthesized_expression", "non_null_expression"})
