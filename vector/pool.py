@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg_pool import AsyncConnectionPool
 from tenacity import (
@@ -18,6 +17,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from plait.domain.errors import PlaitError
 from plait.settings import Settings
 from vector.errors import is_transient, translated
 
@@ -115,12 +115,21 @@ class Database:
     ) -> list[tuple[Any, ...]]:
         """All rows of one read, tried again when the connection was lost."""
 
-        async def read(_attempt: int) -> list[tuple[Any, ...]]:
-            async with self.connection() as conn:
-                cursor = await conn.execute(query, params)  # type: ignore[arg-type]
-                return await cursor.fetchall()
+        try:
+            # Straight first: tenacity's bookkeeping costs as much as a point read.
+            return await self._read(query, params)
+        except PlaitError as exc:
+            if not is_transient(exc):
+                raise
+            await self._pool.check()
+        return await self.retry(lambda _: self._read(query, params))
 
-        return await self.retry(read)
+    async def _read(
+        self, query: sql.Composable | str, params: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        async with self.connection() as conn:
+            cursor = await conn.execute(query, params)  # type: ignore[arg-type]
+            return await cursor.fetchall()
 
     async def retry(self, attempt: Callable[[int], Awaitable[T]]) -> T:
         """Run `attempt(number)`, from 1, until it ends or fails for good: exponential backoff with
@@ -165,6 +174,3 @@ async def copy_rows(
         copy.set_types([kind for _, kind in columns])
         for row in rows:
             await copy.write_row(row)
-
-
-__all__ = ["Connection", "Database", "copy_rows", "psycopg"]

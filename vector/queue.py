@@ -43,6 +43,13 @@ counted AS (
 UPDATE repository r SET embedded = embedded + n FROM counted c WHERE r.id = c.repo_id
 """
 
+COVERAGE = """
+SELECT embedded, chunks,
+       (SELECT count(*) FROM item i WHERE i.repo_id = r.id AND i.collection <> 'files'
+           AND i.embedding IS NULL AND i.superseded_at IS NULL)
+  FROM repository r WHERE r.name = %(repo)s
+"""
+
 RECOUNT = """
 UPDATE repository r SET embedded =
        (SELECT count(*) FROM files f WHERE f.repo_id = r.id AND f.embedding IS NOT NULL
@@ -101,13 +108,11 @@ class Queue:
         await self._db.retry(write)
 
     async def coverage(self, repo: str) -> tuple[int, int]:
-        rows = await self._db.rows(
-            "SELECT embedded, chunks FROM repository WHERE name = %(repo)s AND published > 0",
-            {"repo": repo},
-        )
+        """Chunks are counted as they are stored; agents' items count while they wait for a vector."""
+        rows = await self._db.rows(COVERAGE, {"repo": repo})
         if not rows:
             raise RepositoryNotIndexed(repo)
-        return int(rows[0][0]), int(rows[0][1])
+        return int(rows[0][0]), int(rows[0][1] + rows[0][2])
 
     async def finish(self, repo: str) -> None:
         """Count what is embedded, and index each collection that is large enough for an index to pay."""

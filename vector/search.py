@@ -294,10 +294,10 @@ def _phrase_query(cond: Condition) -> str:
 
 def _identifier_query(cond: Condition) -> str:
     return (
-        "WITH similar AS MATERIALIZED (SELECT repo_id, name, similarity(name, %(name)s) AS score"
+        "WITH near AS MATERIALIZED (SELECT repo_id, name, similarity(name, %(name)s) AS score"
         "   FROM symbol_name WHERE repo_id = ANY(%(in)s) AND name %% %(name)s"
         "   ORDER BY score DESC, name LIMIT %(names)s)"
-        f" SELECT i.id, s.score FROM similar s JOIN {cond.table} i"
+        f" SELECT i.id, s.score FROM near s JOIN {cond.table} i"
         "     ON i.repo_id = s.repo_id AND i.name = s.name AND i.name <> ''"
         f" WHERE {cond.where} ORDER BY s.score DESC, i.id LIMIT %(k)s"
     )

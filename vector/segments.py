@@ -24,11 +24,9 @@ Bools = npt.NDArray[np.bool_]
 
 POSTING_COLUMNS = (("segment_id", "int8"), ("term", "text"), ("body", "bytea"))
 
-# More live segments than this in one repository and the small ones become one: a query probes the
-# index once a (segment, term).
-MAX_SEGMENTS = 8
-# A segment of at least this share of the repository's documents is left alone unless mostly dead.
-LARGE_SHARE = 0.25
+# A run of more segments than this, each at most twice as large as all smaller ones together, becomes
+# one: a query probes the index once a (segment, term). Each document is rewritten O(log n) times.
+MAX_RUN = 8
 FETCH_ROWS = 20_000
 
 
@@ -130,27 +128,32 @@ async def tidy(conn: Connection, draft: Draft) -> None:
 
 
 def _to_merge(stored: Sequence[_Stored]) -> list[_Stored]:
-    """The segments whose merge pays: the small ones of too many, and the mostly dead."""
-    total = sum(len(s.alive) for s in stored)
-    small = [s for s in stored if len(s.alive) < LARGE_SHARE * total]
-    chosen = {s.id for s in small} if len(stored) > MAX_SEGMENTS else set()
-    chosen |= {s.id for s in stored if 2 * int(s.alive.sum()) < len(s.alive)}
+    """The segments whose merge pays: a long run of small ones, and the mostly dead."""
+    chosen = {s.id for s in stored if 2 * int(s.alive.sum()) < len(s.alive)}
+    run: list[_Stored] = []
+    documents = 0
+    for segment in sorted(stored, key=lambda s: len(s.alive)):
+        if run and len(segment.alive) > 2 * documents:
+            break
+        run.append(segment)
+        documents += len(segment.alive)
+    if len(run) > MAX_RUN:
+        chosen |= {s.id for s in run}
     return [s for s in stored if s.id in chosen]
 
 
 async def merge_small(conn: Connection, repo_id: int, collection: str) -> None:
-    """Merge the segments of an un-revisioned collection when they are many; in a transaction.
+    """Merge the segments of an un-revisioned collection when they are many; in a transaction that
+    holds the repository's merging lock.
 
     Replaced segments stay for a while, for readers that began with them; a later merge removes them.
     """
-    stored = await _live(conn, repo_id, collection, number=0)
-    if len(stored) <= MAX_SEGMENTS:
+    chosen = _to_merge(await _live(conn, repo_id, collection, number=0))
+    if not chosen:
         return
-    total = sum(len(s.alive) for s in stored)
-    small = [s for s in stored if len(s.alive) < LARGE_SHARE * total] or stored
-    await merge(conn, repo_id, collection, small, rev_from=0)
+    await merge(conn, repo_id, collection, chosen, rev_from=0)
     await conn.execute(
-        "UPDATE segment SET replaced_at = now() WHERE id = ANY(%s)", ([s.id for s in small],)
+        "UPDATE segment SET replaced_at = now() WHERE id = ANY(%s)", ([s.id for s in chosen],)
     )
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from vector.bm25 import SpaceCache
 from vector.drafts import Drafts
+from vector.episodes import Episodes
 from vector.errors import translated
 from vector.migrate import migrate
 from vector.nearest import Nearest
+from vector.outbox import Outbox
 from vector.pool import Database
 from vector.queue import Queue
 from vector.repositories import Repositories
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from vector.embedded import PostgresLease
 
 
-class Store(Drafts, Repositories, Queue, Lexical, Nearest):
+class Store(Drafts, Repositories, Queue, Lexical, Nearest, Episodes, Outbox):
     """IndexStore, VectorQueue, SearchStore, EpisodeStore and Outbox over one database."""
 
     def __init__(self, db: Database, lease: PostgresLease | None = None) -> None:
@@ -28,6 +30,8 @@ class Store(Drafts, Repositories, Queue, Lexical, Nearest):
         self._lease = lease
         self._drafts = {}
         self._spaces = SpaceCache()
+        self._claims = {}
+        self._claiming = None
 
     @classmethod
     async def open(cls, settings: Settings) -> Store:
@@ -61,6 +65,7 @@ class Store(Drafts, Repositories, Queue, Lexical, Nearest):
     async def close(self) -> None:
         """Release locks and connections, then the lease on the embedded server. Safe to repeat."""
         await self._close_drafts()
+        await self._close_claims()
         await self._db.close()
         if self._lease is not None:
             lease, self._lease = self._lease, None

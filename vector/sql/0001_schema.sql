@@ -116,6 +116,12 @@ ALTER TABLE tests       ADD PRIMARY KEY (id);
 ALTER TABLE memories    ADD PRIMARY KEY (id);
 CREATE INDEX item_path ON item (repo_id, path);
 CREATE INDEX item_content_hash ON item (content_hash);
+-- What of the agents' items waits for a vector: next to nothing, so next to no cost.
+CREATE INDEX diffs_waiting       ON diffs (repo_id) WHERE embedding IS NULL;
+CREATE INDEX plans_waiting       ON plans (repo_id) WHERE embedding IS NULL;
+CREATE INDEX reflections_waiting ON reflections (repo_id) WHERE embedding IS NULL;
+CREATE INDEX tests_waiting       ON tests (repo_id) WHERE embedding IS NULL;
+CREATE INDEX memories_waiting    ON memories (repo_id) WHERE embedding IS NULL;
 
 -- Distinct symbol names for trigram search: Django has 46,000 chunks and 14,000 names.
 CREATE TABLE symbol_name (
@@ -179,8 +185,8 @@ CREATE TABLE episode_link (
     repo_id    integer NOT NULL,
     episode_id uuid NOT NULL REFERENCES episode ON DELETE CASCADE,
     relation   text NOT NULL,
-    target     text NOT NULL,                   -- node id
-    path       text COLLATE "C" NOT NULL,       -- file that defines it; '' when unknown
+    target     text NOT NULL,                   -- qualified name, or `/path` of a file
+    path       text COLLATE "C" NOT NULL,       -- the file it is said to be in; '' when unknown
     UNIQUE (episode_id, relation, target)
 );
 CREATE INDEX episode_link_repo ON episode_link (repo_id);
