@@ -19,7 +19,7 @@ from plait.domain.errors import BadSettings
 
 PREFIX = "PLAIT_"
 # Read by name below, not as settings keys.
-_SPECIAL = {"PLAIT_HOME", "PLAIT_CONFIG"}
+_SPECIAL = {"PLAIT_HOME", "PLAIT_CONFIG", "PLAIT_DEBUG"}
 
 
 class _Section(BaseModel):
@@ -143,6 +143,12 @@ def load(
         raise BadSettings(
             f"setting `{key}`: {first['msg']}; docs/configuration.md lists every key", key=key
         ) from None
+
+
+def debug(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether `PLAIT_DEBUG` asks for tracebacks: set, and neither empty nor 0."""
+    env = os.environ if environ is None else environ
+    return env.get("PLAIT_DEBUG", "") not in ("", "0")
 
 
 def default_home() -> Path:

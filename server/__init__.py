@@ -1,0 +1,26 @@
+"""The server: composition root, gRPC services, command line.
+
+`python -m server` puts the working folder first on `sys.path`, and users run it inside their own
+repositories: their `graph/` or `numpy/` would run in place of ours. So the working folder leaves the
+path here, before anything else is imported (`etl/__init__.py` says more; it can't be asked to do it,
+as finding it is what must be made safe). `plait serve` doesn't have this.
+"""
+
+import os
+import sys
+
+
+def _leave_working_folder() -> None:
+    """Take the working folder off `sys.path`, unless it is the checkout that this package lies in."""
+    try:
+        here = os.path.realpath(os.getcwd())  # noqa: PTH109
+    except OSError:  # it was deleted, so nothing can be imported from it
+        return
+    if here == os.path.dirname(os.path.dirname(os.path.realpath(__file__))):  # noqa: PTH120
+        return
+    sys.path[:] = [path for path in sys.path if os.path.realpath(path or ".") != here]
+
+
+# "-m" while Python looks for the module to run (`runpy` puts the real name there later).
+if sys.argv[:1] == ["-m"]:
+    _leave_working_folder()

@@ -47,6 +47,10 @@ class AsyncPlaitClient:
     async def close(self) -> None:
         await self._channel.close(None)
 
+    async def healthy(self, *, timeout_s: float = 5.0) -> bool:
+        """Whether the server says it can serve. Raises PlaitRpcError when it doesn't answer."""
+        return await self._run(calls.healthy(timeout_s))
+
     async def search(
         self,
         query: str,

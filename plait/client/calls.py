@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 from uuid import uuid4
 
 from google.protobuf.message import Message
+from grpc_health.v1 import health_pb2
 
 from plait.client import decode, wire
 from plait.client.values import (
@@ -47,7 +48,21 @@ class Call(Generic[T]):
 
     @property
     def path(self) -> str:
-        return f"/plait.v1.{self.service}/{self.method}"
+        package = "" if "." in self.service else "plait.v1."
+        return f"/{package}{self.service}/{self.method}"
+
+
+def healthy(timeout_s: float) -> Call[bool]:
+    """Not retried: the caller wants to know how it is now."""
+    pb = health_pb2
+    request, response = pb.HealthCheckRequest(), pb.HealthCheckResponse
+    return Call(
+        "grpc.health.v1.Health", "Check", request, response, _serving, timeout_s, retry=False
+    )
+
+
+def _serving(message: Any) -> bool:
+    return bool(message.status == health_pb2.HealthCheckResponse.SERVING)
 
 
 def search(

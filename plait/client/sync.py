@@ -45,6 +45,10 @@ class PlaitClient:
     def close(self) -> None:
         self._channel.close()
 
+    def healthy(self, *, timeout_s: float = 5.0) -> bool:
+        """Whether the server says it can serve. Raises PlaitRpcError when it doesn't answer."""
+        return self._run(calls.healthy(timeout_s))
+
     def search(
         self,
         query: str,

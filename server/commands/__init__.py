@@ -1,0 +1,1 @@
+"""The subcommands of `plait`, one module each with `main(argv, prog)`."""

@@ -1,0 +1,57 @@
+"""Where the running server of a PLAIT_HOME listens: the file it leaves there while it runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+# `struct sockaddr_un.sun_path` holds 108 bytes with its NUL on Linux, 104 on macOS.
+MAX_SOCKET_BYTES = 103
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """`socket` is always there; `port` 0 means no TCP."""
+
+    pid: int
+    socket: str
+    host: str
+    port: int
+    version: str
+    started_at: str
+
+    @property
+    def target(self) -> str:
+        """For the clients: the socket, which only this account can reach."""
+        return f"unix:{self.socket}"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+
+def folder(home: Path) -> Path:
+    """The folder of the server's lock, address and socket; 0700."""
+    return home / "server"
+
+
+def socket_path(home: Path) -> Path:
+    """The server's socket: in its folder, or, where that path is too long for a socket, in a private
+    folder of the system's temporary one, named after the home."""
+    path = folder(home) / "plait.sock"
+    if len(os.fsencode(path)) <= MAX_SOCKET_BYTES:
+        return path
+    digest = hashlib.blake2b(os.fsencode(home), digest_size=8).hexdigest()
+    return Path(tempfile.gettempdir()) / f"plait-{os.getuid()}-{digest}" / "plait.sock"
+
+
+def read(home: Path) -> ServerAddress | None:
+    """What the last server of `home` left; it may be dead, so try it. None: nothing to read."""
+    try:
+        tree = json.loads((folder(home) / "server.json").read_text(encoding="utf-8"))
+        return ServerAddress(**tree)
+    except (OSError, ValueError, TypeError):
+        return None

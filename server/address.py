@@ -1,0 +1,78 @@
+"""One server a PLAIT_HOME: the lock it holds, the socket it owns, the address file it leaves."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from plait.client import discovery
+from plait.client.discovery import ServerAddress
+from plait.domain.errors import HomeUnusable, ServerAlreadyRunning
+from plait.supervisor.files import private_folder, write_private
+from plait.supervisor.locks import FileLock
+
+
+@contextmanager
+def claimed(home: Path) -> Iterator[Path]:
+    """Be the server of `home` for the length of the block; gives the socket's path.
+
+    The lock is the kernel's and goes with this process, so what a killed server left is never in the
+    way: a stale address file is overwritten, a stale socket removed.
+
+    Raises: ServerAlreadyRunning, HomeUnusable, StoreFull.
+    """
+    folder = private_folder(discovery.folder(home))
+    with FileLock(folder / "lock") as lock:
+        if not lock.try_acquire():
+            raise _already(home)
+        socket = discovery.socket_path(home)
+        _private(socket.parent)
+        socket.unlink(missing_ok=True)
+        address = folder / "server.json"
+        address.unlink(missing_ok=True)
+        try:
+            yield socket
+        finally:
+            # In this order: who finds no address asks nobody.
+            address.unlink(missing_ok=True)
+            socket.unlink(missing_ok=True)
+
+
+def announce(home: Path, address: ServerAddress) -> None:
+    """Leave `address` for clients on this machine."""
+    write_private(discovery.folder(home) / "server.json", address.to_json())
+
+
+def is_claimed(home: Path) -> bool:
+    """Whether a live process is the server of `home`."""
+    path = discovery.folder(home) / "lock"
+    if not path.exists():
+        return False
+    with FileLock(path) as lock:
+        return not lock.try_acquire(shared=True)
+
+
+def _already(home: Path) -> ServerAlreadyRunning:
+    known = discovery.read(home)
+    where = f"process {known.pid} at {known.host}:{known.port}" if known else "another process"
+    return ServerAlreadyRunning(
+        f"{where} is the server of {home} already; use it, or stop it first, or start this one with "
+        "another PLAIT_HOME",
+        home=home,
+        pid=known.pid if known else "",
+    )
+
+
+def _private(folder: Path) -> None:
+    """Make sure that nobody else can put a socket in our socket's place."""
+    private_folder(folder)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise HomeUnusable(
+            f"{folder} must be a folder that only uid {os.geteuid()} can enter, as the server's socket "
+            f"lies in it; remove it, or run `chmod 700 {folder}`",
+            path=folder,
+        )

@@ -1,0 +1,69 @@
+"""The console script `plait`: finds the subcommand and hands over. Nothing heavy is imported here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+# name → (module with `main(argv, prog)`, what it does)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "index": ("etl.index_repo", "index a repository, or bring its index up to date"),
+    "search": ("server.commands.search", "find code and memories"),
+    "graph": ("server.commands.graph", "ask the call graph: callers, callees, impact …"),
+    "ingest": ("server.commands.ingest", "store what an agent did: episodes as JSON"),
+    "repos": ("server.commands.repos", "list what is indexed, or delete it"),
+    "serve": ("server.commands.serve", "serve gRPC until stopped"),
+    "doctor": ("server.doctor", "show what runs where, and what is wrong"),
+    "version": ("server.commands.version", "print the version"),
+}
+
+HELP = """\
+usage: plait COMMAND …
+
+Long-horizon memory for coding agents: vectors and a code graph.
+
+{commands}
+
+examples:
+  plait index .
+  plait search "where are retries configured"
+  plait graph callers mypkg.module.function
+
+`plait COMMAND --help` says more. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing found,
+130 interrupted. Errors go to standard error with their reason; docs/errors.md has every fix.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `plait`; return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage(), end="")
+        return 0 if arguments else 2
+    name, rest = arguments[0], arguments[1:]
+    if name in ("--version", "-V"):
+        name = "version"
+    if name not in COMMANDS:
+        print(f"error: no command {name!r}; {_nearest(name)}", file=sys.stderr)
+        return 2
+    module = import_module(COMMANDS[name][0])
+    code: int = module.main(rest, prog=f"plait {name}")
+    return code
+
+
+def usage() -> str:
+    lines = "\n".join(f"  {name:<8} {about}" for name, (_, about) in COMMANDS.items())
+    return HELP.format(commands=lines)
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    if close := get_close_matches(name, COMMANDS, n=1):
+        return f"did you mean `plait {close[0]}`?"
+    return f"the commands are {', '.join(COMMANDS)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

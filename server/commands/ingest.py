@@ -1,0 +1,47 @@
+"""`plait ingest FILE`: as `python -m etl.ingest_episode`, over the contract."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from etl import ingest_episode
+from etl.ingest_episode import NotStored, Sink, Stored
+from server.commands import frame
+
+if TYPE_CHECKING:
+    from plait.client.aio import AsyncPlaitClient
+    from plait.domain.values import Episode
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "plait ingest") -> int:
+    args = ingest_episode.parser(prog).parse_args(argv)
+    return frame.run_async(args, lambda: ingest_episode.ingest(args, _over_grpc))
+
+
+@asynccontextmanager
+async def _over_grpc(args: argparse.Namespace) -> AsyncIterator[Sink]:
+    from plait import settings
+    from server.local import connected
+
+    async with connected(settings.load(args.config)) as client:
+        yield _Remote(client)
+
+
+class _Remote:
+    def __init__(self, client: AsyncPlaitClient) -> None:
+        self._client = client
+
+    async def append(self, episode: Episode) -> Stored:
+        from plait.client.errors import PlaitRpcError
+
+        try:
+            stored = await self._client.append_episode(episode)
+        except PlaitRpcError as exc:
+            # A reused request id or a limit is this episode's fault; a server that is gone is not.
+            if exc.code.name in ("ALREADY_EXISTS", "INVALID_ARGUMENT"):
+                raise NotStored(exc) from exc
+            raise
+        return Stored(stored.episode_id, len(stored.item_ids), stored.repeated)

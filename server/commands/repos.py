@@ -1,0 +1,97 @@
+"""`plait repos`: what is indexed; `plait repos delete NAME`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from server.commands import frame
+from server.commands.frame import FAILED, NOTHING_FOUND, OK
+
+if TYPE_CHECKING:
+    from plait.client.aio import AsyncPlaitClient
+    from plait.client.values import Repository
+
+EXAMPLES = """\
+  plait repos                       what is indexed, and how far its vectors and graph are
+  plait repos --json
+  plait repos delete django --yes   remove an index; its episodes stay
+
+Exit code 3: nothing is indexed.
+"""
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "plait repos") -> int:
+    out = frame.parser(prog, "List what is indexed, or delete it.", EXAMPLES)
+    out.add_argument("action", nargs="?", choices=("list", "delete"), default="list")
+    out.add_argument("name", nargs="?", metavar="NAME", help="the repository to delete")
+    out.add_argument("--yes", "-y", action="store_true", help="delete without asking")
+    args = out.parse_args(argv)
+    if (args.action == "delete") != (args.name is not None):
+        out.error("`delete` takes one NAME, `list` none")
+    return frame.run_async(args, lambda: _repos(args))
+
+
+async def _repos(args: argparse.Namespace) -> int:
+    from plait import settings
+    from server.local import connected
+
+    if args.action == "delete" and not _agreed(args):
+        return FAILED
+    async with connected(settings.load(args.config)) as client:
+        if args.action == "delete":
+            return await _delete(args, client)
+        found = await client.list_repositories()
+    if args.json:
+        print(json.dumps({"repositories": [_as_json(r) for r in found]}, ensure_ascii=False))
+    elif found:
+        _show(found)
+    else:
+        print("nothing is indexed yet; run `plait index PATH`", file=sys.stderr)
+    return OK if found else NOTHING_FOUND
+
+
+def _agreed(args: argparse.Namespace) -> bool:
+    if args.yes:
+        return True
+    if not sys.stdin.isatty():
+        print("error: nobody to ask; say --yes to delete [USAGE]", file=sys.stderr)
+        return False
+    return input(f"Delete the index of {args.name}? [y/N] ").strip().lower() in ("y", "yes")
+
+
+async def _delete(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
+    await client.delete_repository(args.name)
+    if args.json:
+        print(json.dumps({"deleted": args.name}))
+    else:
+        print(f"Deleted the index of {args.name}; its episodes stay", file=sys.stderr)
+    return OK
+
+
+def _show(found: Sequence[Repository]) -> None:
+    from server.commands import show
+
+    columns = ("name", "revision", "files", "chunks", "vectors", "graph", "root")
+    cells = [
+        (
+            r.name,
+            r.revision.revision,
+            f"{r.files:,}",
+            f"{r.revision.total:,}",
+            f"{100 * r.revision.embedded // max(1, r.revision.total)} %",
+            "current" if r.revision.graph_revision == r.revision.revision else "behind",
+            r.root,
+        )
+        for r in found
+    ]
+    show.rows(columns, cells, show.console())
+
+
+def _as_json(r: Repository) -> dict[str, Any]:
+    published = r.published_at.isoformat() if r.published_at else None
+    return {**asdict(r), "revision": asdict(r.revision), "published_at": published}

@@ -1,0 +1,179 @@
+"""`plait search QUERY`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from server.commands import frame
+from server.commands.frame import NOTHING_FOUND, OK
+
+if TYPE_CHECKING:
+    from plait.client.values import SearchResult
+    from plait.domain.values import Filter, Hit
+
+EXAMPLES = """\
+  plait search "where are retries configured"
+  plait search Session.request --repo requests --kind method
+  plait search "parse the header" --path 'src/**' --language python -k 20
+  plait search "flaky test" --in reflections --in tests --json
+
+Exit code 3: nothing found.
+"""
+COLLECTIONS = ("files", "diffs", "plans", "reflections", "tests", "memories")
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "plait search") -> int:
+    args = _parser(prog).parse_args(argv)
+    return frame.run_async(args, lambda: _search(args))
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    out = frame.parser(prog, "Find code and memories.", EXAMPLES)
+    out.add_argument("query", nargs="+", metavar="QUERY", help="plain language or identifiers")
+    frame.add_repo(out)
+    out.add_argument(
+        "-k", type=int, default=0, metavar="N", help="most hits (default 10, up to 200)"
+    )
+    out.add_argument(
+        "--in",
+        dest="collections",
+        action="append",
+        choices=COLLECTIONS,
+        help="a collection (repeatable; default: files)",
+    )
+    out.add_argument(
+        "--kind", action="append", default=[], help="function, class, doc … (repeatable)"
+    )
+    out.add_argument("--language", action="append", default=[], help="python, go … (repeatable)")
+    out.add_argument(
+        "--path", default="", metavar="GLOB", help="paths: * stays in a folder, ** does not"
+    )
+    out.add_argument("--tag", action="append", default=[], help="one of these tags (repeatable)")
+    out.add_argument("--since", type=_time, metavar="TIME", help="not before, as 2026-11-22T09:30Z")
+    out.add_argument("--until", type=_time, metavar="TIME", help="before")
+    out.add_argument(
+        "--min-score", type=float, default=0.0, metavar="S", help="0 to 1, after fusion"
+    )
+    out.add_argument("--mode", choices=("fast", "full"), default="fast")
+    out.add_argument("--fusion", choices=("minmax", "rrf"), help="how the arms are united")
+    out.add_argument("--explain", action="store_true", help="a score an arm, and a time a stage")
+    out.add_argument("--timeout", type=float, metavar="S", help="seconds to wait (default 15)")
+    return out
+
+
+def _time(text: str) -> Any:
+    from datetime import UTC, datetime
+
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+async def _search(args: argparse.Namespace) -> int:
+    from plait import settings
+    from server.local import connected
+
+    query = " ".join(args.query)
+    async with connected(settings.load(args.config)) as client:
+        where = _filter(args, await frame.repositories(args, client))
+        answer = await client.search(
+            query,
+            where=where,
+            k=args.k,
+            min_score=args.min_score,
+            mode=args.mode,
+            fusion=args.fusion,
+            explain=args.explain,
+            timeout_s=args.timeout,
+        )
+    if args.json:
+        print(json.dumps(_as_json(query, answer), ensure_ascii=False))
+    else:
+        _show(args, query, answer)
+    return OK if answer.hits else NOTHING_FOUND
+
+
+def _filter(args: argparse.Namespace, repos: tuple[str, ...]) -> Filter:
+    from plait.domain.values import Collection, Filter
+
+    return Filter(
+        repos=repos,
+        collections=tuple(Collection(name) for name in args.collections or ("files",)),
+        kinds=tuple(args.kind),
+        languages=tuple(args.language),
+        path_glob=args.path,
+        tags_any=tuple(args.tag),
+        since=args.since,
+        until=args.until,
+    )
+
+
+def _show(args: argparse.Namespace, query: str, answer: SearchResult) -> None:
+    from server.commands import show
+
+    out = show.console()
+    show.hits(answer.hits, query, explain=args.explain, out=out)
+    if not answer.hits:
+        print(_nothing(answer), file=sys.stderr)
+    if args.explain:
+        stages = "  ".join(f"{t.stage} {t.took_ms:.1f} ms" for t in answer.timings)
+        out.print(f"\n{stages}", style="dim")
+    for note in _notes(answer):
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _nothing(answer: SearchResult) -> str:
+    if not answer.revisions:
+        return "nothing is indexed yet; run `plait index PATH`"
+    names = ", ".join(sorted(r.repository for r in answer.revisions))
+    return f"nothing found in {names}; fewer filters or other words may help"
+
+
+def _notes(answer: SearchResult) -> list[str]:
+    """What keeps the answer from being whole."""
+    notes = [f"{d.part} left out: {d.cause}" for d in answer.degraded if d.cause != "coverage"]
+    for r in answer.revisions:
+        if r.embedded < r.total:
+            notes.append(
+                f"{r.embedded:,} of {r.total:,} chunks of {r.repository} have a vector; the rest is "
+                "ranked by text alone (`plait index` goes on filling in)"
+            )
+    return notes
+
+
+def _as_json(query: str, answer: SearchResult) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "query": query,
+        "hits": [_hit(hit) for hit in answer.hits],
+        "revisions": [asdict(r) for r in answer.revisions],
+        "degraded": [asdict(d) for d in answer.degraded],
+        "timings": {t.stage: t.took_ms for t in answer.timings},
+        "took_ms": answer.took_ms,
+    }
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    item = hit.item
+    return {
+        "score": hit.score,
+        "arms": dict(hit.arms),
+        "id": str(item.id),
+        "collection": str(item.collection),
+        "repo": item.repo,
+        "kind": item.kind,
+        "path": item.path,
+        "symbol": item.symbol,
+        "language": item.language,
+        "start_line": item.start_line,
+        "end_line": item.end_line,
+        "is_test": item.is_test,
+        "content": item.content,
+        "meta": dict(item.meta),
+        "tags": list(item.tags),
+        "time": item.ts.isoformat(),
+    }

@@ -1,0 +1,76 @@
+"""`plait serve`: gRPC on TCP and on a Unix socket, until a signal stops it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from server.commands import frame
+from server.commands.frame import OK
+
+if TYPE_CHECKING:
+    from plait.client.discovery import ServerAddress
+    from plait.settings import Settings
+
+EXAMPLES = """\
+  plait serve                    on 127.0.0.1:50051 and on a socket in PLAIT_HOME
+  plait serve --port 0           on a free port, which it prints
+  PLAIT_POSTGRES__DSN=postgresql://plait@db/plait plait serve
+
+SIGTERM or Ctrl-C: no new calls, those in flight end within `server.drain_s`. A second one ends it at
+once. There is no authentication: keep it on the loopback address, or behind something that has it.
+"""
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "plait serve") -> int:
+    out = frame.parser(prog, "Serve gRPC until stopped.", EXAMPLES)
+    out.add_argument("--host", help="address to listen on (default: `server.host`)")
+    out.add_argument(
+        "--port",
+        type=_port,
+        metavar="PORT",
+        help="TCP port, 0 for a free one (default: `server.port`)",
+    )
+    out.add_argument("--verbose", "-v", action="store_true", help="log each stage, too")
+    args = out.parse_args(argv)
+    return frame.run(args, lambda: _serve(args))
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from server import logs, serve
+
+    logs.to_stderr(verbose=args.verbose)
+    serve.run(_settings(args), lambda address: _ready(args, address))
+    return OK
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 65535:
+        raise ValueError(text)
+    return number
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    from plait import settings as plait_settings
+
+    settings = plait_settings.load(args.config)
+    given = {"host": args.host, "port": args.port}
+    changes = {key: value for key, value in given.items() if value is not None}
+    server = settings.server.model_copy(update=changes)
+    return settings.model_copy(update={"server": server})
+
+
+def _ready(args: argparse.Namespace, address: ServerAddress) -> None:
+    if args.json:
+        print(json.dumps(json.loads(address.to_json())), flush=True)
+        return
+    print(
+        f"Plait {address.version} serves {address.host}:{address.port} and {address.target}\n"
+        "Ctrl-C stops it",
+        file=sys.stderr,
+        flush=True,
+    )

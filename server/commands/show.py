@@ -1,0 +1,174 @@
+"""Answers as people read them in a terminal. Text from repositories is data: it can't steer the terminal."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from plait.domain.answers import GraphEdge, GraphNode, GraphPath
+from plait.domain.values import Hit
+
+SNIPPET_LINES = 4
+_WORD = re.compile(r"\w{3,}")
+
+
+def console() -> Console:
+    """Standard output: colours only on a terminal and without NO_COLOR (rich looks after both)."""
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def clean(text: str) -> str:
+    """`text` without characters that steer a terminal or reorder what is read (escape sequences,
+    bidirectional overrides); tabs become spaces."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_clean_character(c) for c in text)
+
+
+def _clean_character(c: str) -> str:
+    if c == "\t":
+        return "    "
+    # Cc: control, Cf: format (bidi overrides, zero-width), Zl/Zp: line separators, Cs: surrogates.
+    return "\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp", "Cs") else c
+
+
+def hits(found: Sequence[Hit], query: str, *, explain: bool, out: Console) -> None:
+    """Each hit: a headline with place, symbol and score, then the lines that hold the query's words."""
+    terms = {word.lower() for word in _WORD.findall(query)}
+    repos = {hit.item.repo for hit in found}
+    for number, hit in enumerate(found, 1):
+        out.print(_headline(number, hit, with_repo=len(repos) > 1))
+        for line, text in snippet(hit.item.content, hit.item.start_line, terms):
+            out.print(_source_line(line, text, terms, out.width))
+        if explain:
+            arms = "  ".join(f"{name} {score:.3f}" for name, score in sorted(hit.arms.items()))
+            out.print(Text(f"      {arms}", style="dim"))
+        if number < len(found):
+            out.print()
+
+
+def _headline(number: int, hit: Hit, *, with_repo: bool) -> Text:
+    item = hit.item
+    text = Text(f"{number:>2}. ")
+    if with_repo:
+        text.append(f"{clean(item.repo)}  ", style="magenta")
+    if item.path:
+        text.append(clean(item.path), style="bold cyan")
+        text.append(f":{item.start_line}-{item.end_line}" if item.start_line else "", style="cyan")
+    else:
+        text.append(f"{item.collection} {item.id}", style="bold cyan")
+    if item.symbol:
+        text.append(f"  {clean(item.symbol)}", style="bold")
+    text.append(f"  {clean(item.kind)}", style="dim")
+    text.append(f"  {hit.score:.2f}", style="green")
+    return text
+
+
+def snippet(
+    content: str, start_line: int, terms: set[str], most: int = SNIPPET_LINES
+) -> list[tuple[int, str]]:
+    """The first line that says something and those that hold most of `terms`, in their order."""
+    lines = [(start_line + i, text) for i, text in enumerate(content.splitlines()) if text.strip()]
+    if not lines:
+        return []
+    ranked = sorted(lines[1:], key=lambda line: (-_score(line[1], terms), line[0]))
+    chosen = [lines[0], *ranked[: most - 1]]
+    return sorted(chosen)
+
+
+def _score(text: str, terms: set[str]) -> int:
+    low = text.lower()
+    return sum(term in low for term in terms)
+
+
+def _source_line(line: int, text: str, terms: set[str], width: int) -> Text:
+    number = f"{line:>6} " if line else "       "
+    body = Text(clean(text.rstrip())[: max(20, width - 9)])
+    if terms:
+        body.highlight_regex(
+            "(?i)" + "|".join(re.escape(term) for term in sorted(terms)), style="bold yellow"
+        )
+    return Text.assemble((number, "dim"), ("│ ", "dim"), body)
+
+
+# -- graph ------------------------------------------------------------------------------------------
+
+
+def rows(columns: Sequence[str], cells: Iterable[Sequence[Any]], out: Console) -> None:
+    """A table on a terminal; tab-separated with a heading elsewhere, for `cut` and its kin."""
+    texts = [[cell(value) for value in row] for row in cells]
+    if not out.is_terminal:
+        for row in [list(columns), *texts]:
+            out.print("\t".join(row))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in columns:
+        table.add_column(clean(name), overflow="fold")
+    for row in texts:
+        table.add_row(*(Text(text) for text in row))
+    out.print(table)
+
+
+def cell(value: Any) -> str:
+    """One cell in one line."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:g}"
+        case GraphNode():
+            return _node(value)
+        case GraphEdge():
+            lines = value.properties.get("lines") or ()
+            at = f" (line {', '.join(str(n) for n in lines)})" if lines else ""
+            return clean(f"{value.source} -{value.relation}-> {value.target}{at}")
+        case GraphPath():
+            return " → ".join(_node(node) for node in value.nodes)
+        case list():
+            return ", ".join(cell(item) for item in value)
+        case dict():
+            return ", ".join(f"{clean(key)}: {cell(item)}" for key, item in value.items())
+        case bytes():
+            return value.hex()
+    return clean(str(value))
+
+
+def _node(node: GraphNode) -> str:
+    properties = node.properties
+    name = properties.get("qualified_name") or properties.get("name") or node.id
+    path, line = properties.get("path"), properties.get("start_line")
+    where = f" ({path}:{line})" if path and line else f" ({path})" if path else ""
+    return clean(f"{name}{where}")
+
+
+def plain(value: Any) -> Any:
+    """A cell as JSON takes it."""
+    match value:
+        case GraphNode():
+            return {"id": value.id, "labels": value.labels, "properties": plain(value.properties)}
+        case GraphEdge():
+            return {
+                "relation": value.relation,
+                "source": value.source,
+                "target": value.target,
+                "properties": plain(value.properties),
+            }
+        case GraphPath():
+            return {"nodes": plain(list(value.nodes)), "edges": plain(list(value.edges))}
+        case bytes():
+            return value.hex()
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case dict():
+            return {key: plain(item) for key, item in value.items()}
+        case float() if value != value or value in (float("inf"), float("-inf")):
+            return str(value)  # JSON has no such number
+    return value

@@ -1,0 +1,60 @@
+"""A client for a command line: of the running server of this PLAIT_HOME, or of one in this process.
+
+Either way every command speaks the contract over a socket: one path, tested as one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from plait.client import discovery
+from plait.client.aio import AsyncPlaitClient
+from plait.client.errors import PlaitRpcError
+from plait.domain.errors import ServerNotAnswering
+from plait.settings import Settings
+from server.address import is_claimed
+
+ANSWER_S = 5.0
+
+
+@asynccontextmanager
+async def connected(settings: Settings) -> AsyncIterator[AsyncPlaitClient]:
+    """Raises: ServerNotAnswering; and as `server.app.open_app`, when it starts a server of its own."""
+    address = discovery.read(settings.home)
+    if address is not None and is_claimed(settings.home):
+        async with AsyncPlaitClient(address.target) as client:
+            await _check(client, address)
+            yield client
+        return
+    async with _own_server(settings) as target, AsyncPlaitClient(target) as client:
+        yield client
+
+
+async def _check(client: AsyncPlaitClient, address: discovery.ServerAddress) -> None:
+    try:
+        await client.healthy(timeout_s=ANSWER_S)
+    except PlaitRpcError as exc:
+        raise ServerNotAnswering(
+            f"the server of this PLAIT_HOME, process {address.pid}, does not answer ({exc.message}); "
+            f"look at its log, or end it with `kill {address.pid}`",
+            pid=address.pid,
+            cause=exc.reason,
+        ) from exc
+
+
+@asynccontextmanager
+async def _own_server(settings: Settings) -> AsyncIterator[str]:
+    """A server in this process, on a socket that nobody else can reach."""
+    # Here, because a command that finds a running server needs none of it.
+    from server.app import open_app
+    from server.grpc.server import running
+
+    # A folder of the system's: short enough for a socket, and made 0700.
+    with tempfile.TemporaryDirectory(prefix="plait-") as folder:
+        socket = Path(folder) / "plait.sock"
+        async with open_app(settings, background=False) as app:
+            async with running(app, socket=socket):
+                yield f"unix:{socket}"

@@ -1,0 +1,79 @@
+"""`plait serve`: the server as a process, from its start to its drained end."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import plait
+from plait.client.discovery import ServerAddress
+from plait.settings import Settings
+from server.address import announce, claimed
+from server.app import open_app
+
+logger = logging.getLogger(__name__)
+
+
+def run(settings: Settings, on_ready: Callable[[ServerAddress], None]) -> None:
+    """Serve until SIGTERM or SIGINT, on uvloop. `on_ready` gets the address once calls are answered.
+
+    Raises: ServerAlreadyRunning, PortTaken, HomeUnusable, StoreUnavailable, SchemaMismatch,
+        EmbeddedServerFailed.
+    """
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(settings, on_ready))
+
+
+async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -> None:
+    """As `run`, inside a running loop."""
+    from server.grpc.server import running
+
+    stop = asyncio.Event()
+    _on_signals(stop)
+    host, port = settings.server.host, settings.server.port
+    if not _is_loopback(host):
+        logger.warning("listening without authentication beyond this machine", extra={"host": host})
+    with claimed(settings.home) as socket:
+        async with open_app(settings, background=True) as app:
+            async with running(app, socket=socket, host=host, port=port) as server:
+                address = ServerAddress(
+                    pid=os.getpid(),
+                    socket=str(socket),
+                    host=host,
+                    port=server.port,
+                    version=plait.__version__,
+                    started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                )
+                announce(settings.home, address)
+                on_ready(address)
+                await stop.wait()
+                logger.info("draining", extra={"limit_s": settings.server.drain_s})
+
+
+def _on_signals(stop: asyncio.Event) -> None:
+    """The first signal drains, the second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        if stop.is_set():
+            sys.stderr.write("second signal: ending without waiting for calls in flight\n")
+            os._exit(130)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
