@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+
 from etl import chunk, languages
 from etl.languages.names import is_test_path, module_name
 from etl.walk import walk

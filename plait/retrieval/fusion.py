@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from plait.domain.values import Candidate, ItemId
 
@@ -12,6 +12,7 @@ RRF_K = 60
 
 Rankings = Mapping[str, Sequence[Candidate]]  # by arm, each best first
 Scores = dict[ItemId, float]
+Unite = Callable[[Rankings, Mapping[str, float]], Scores]
 
 
 def minmax(rankings: Rankings, weights: Mapping[str, float]) -> Scores:

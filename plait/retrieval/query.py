@@ -75,7 +75,7 @@ def analyse(query: SearchQuery) -> Analysis:
     )
 
 
-_PHRASE = re.compile(r'"([^"\n]{3,200})"')
+_PHRASE = re.compile(r'"([^"\s][^"\n]{1,200}[^"\s])"')
 # A word that may be code: letters, digits, _ and the joints of a qualified name. No nesting of
 # repeats, so 8 KB of anything is matched in linear time.
 _WORD = re.compile(r"[^\W\d][\w.:#>$-]*(?:\(\))?", re.UNICODE)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+
 from plait.domain.errors import EmbeddingUnavailable
 from plait.embedding.cache import CachedProvider, Vector
 from plait.ports import Vectors
