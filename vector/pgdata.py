@@ -13,6 +13,7 @@ from pathlib import Path
 from plait.domain.errors import EmbeddedServerFailed, SchemaMismatch, StoreFull
 from plait.supervisor.account import Account
 from plait.supervisor.files import give, secret, write_private
+from vector.embedded import pgvector_version
 
 # Only our role, only by password. The superuser has none and no line: nobody connects as it.
 HBA = """# Written by Plait at each start.
@@ -60,9 +61,7 @@ class PgTools:
 
     def pgvector(self) -> str:
         """The version of pgvector that comes with these programs."""
-        control = self.root / "share" / "extension" / "vector.control"
-        found = re.search(r"default_version\s*=\s*'([^']+)'", control.read_text())
-        return found.group(1) if found else ""
+        return pgvector_version(self.root)
 
 
 def environment() -> dict[str, str]:
