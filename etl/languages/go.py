@@ -15,8 +15,9 @@ import tree_sitter_go
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 from etl.facts import FileFacts, Import
-from etl.languages.go_syntax import chain_of, line_of, result_of, text_of, type_of
+from etl.languages.go_syntax import chain_of, result_of, type_of
 from etl.languages.lexical import KEEP, NEAR, UNKNOWN, FactsBuilder
+from etl.languages.nodes import line_of, named, text_of
 
 _TEST = re.compile(r"(?:Test|Benchmark|Example|Fuzz)(?:[^a-z].*)?$", re.DOTALL)
 _TYPE_KINDS = {"struct_type": "struct", "interface_type": "interface"}
@@ -135,7 +136,7 @@ class GoWalk:
                 facts.bind(number, "=", alias, "type")
 
     def _fields(self, struct: Node, number: int, generic: frozenset[str]) -> None:
-        fields = struct.named_child(0)
+        fields = named(struct)
         for field in fields.named_children if fields is not None else ():
             if field.type != "field_declaration":
                 continue
@@ -152,7 +153,7 @@ class GoWalk:
             return
         facts, text = self.facts, text_of(name)
         receiver = node.child_by_field_name("receiver")
-        own = receiver.named_child(0) if receiver is not None else None
+        own = named(receiver) if receiver is not None else None
         owner = type_of(own.child_by_field_name("type")) if own is not None else ""
         body = node.child_by_field_name("body")
         generic = _type_parameters(node) | _receiver_parameters(own)
@@ -310,7 +311,7 @@ class GoWalk:
         if function is None:
             return
         while function.type == "parenthesized_expression" and function.named_child_count == 1:
-            function = function.named_child(0) or function
+            function = named(function) or function
             if function.type == "unary_expression":  # (*T)(x) makes a T, as T(x)
                 function = function.child_by_field_name("operand") or function
         chain = chain_of(function)
@@ -364,7 +365,7 @@ def _receiver_parameters(receiver: Node | None) -> frozenset[str]:
     """K and V of `func (m *Map[K, V])`."""
     type_ = receiver.child_by_field_name("type") if receiver is not None else None
     if type_ is not None and type_.type == "pointer_type":
-        type_ = type_.named_child(0)
+        type_ = named(type_)
     if type_ is None or type_.type != "generic_type":
         return frozenset()
     arguments = type_.child_by_field_name("type_arguments")
@@ -375,14 +376,14 @@ def _embedded(type_: Node) -> tuple[str, ...]:
     """The types a struct or an interface embeds."""
     bases = []
     if type_.type == "struct_type":
-        fields = type_.named_child(0)
+        fields = named(type_)
         for field in fields.named_children if fields is not None else ():
             if field.type == "field_declaration" and field.child_by_field_name("name") is None:
                 bases.append(type_of(field.child_by_field_name("type")))
     elif type_.type == "interface_type":
         for member in type_.named_children:
             if member.type == "type_elem" and member.named_child_count == 1:
-                bases.append(type_of(member.named_child(0)))
+                bases.append(type_of(named(member)))
     return tuple(base for base in bases if base)
 
 

@@ -5,19 +5,11 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from etl.languages.lexical import MAX_SEGMENTS, UNKNOWN
+from etl.languages.nodes import named, text_of
 
 _NAMES = frozenset({"identifier", "type_identifier", "package_identifier", "field_identifier"})
 _LISTS = frozenset({"slice_type", "array_type", "implicit_length_array_type"})
 _TYPES_DEEP = 8
-
-
-def text_of(node: Node | None) -> str:
-    raw = node.text if node is not None else b""
-    return raw.decode("utf-8", "replace") if raw else ""
-
-
-def line_of(node: Node) -> int:
-    return node.start_point[0] + 1
 
 
 def type_of(node: Node | None) -> str:
@@ -31,7 +23,7 @@ def type_of(node: Node | None) -> str:
             name = "".join(text_of(node).split())
             return name + suffix if len(name) <= 200 else ""
         if kind in ("pointer_type", "parenthesized_type"):
-            node = node.named_child(0)
+            node = named(node)
         elif kind == "selector_expression":
             return "".join(text_of(node).split())[:200] + suffix
         elif kind == "generic_type":
@@ -68,7 +60,7 @@ def chain_of(node: Node | None) -> str:
         elif kind in ("unary_expression", "slice_expression"):
             node = node.child_by_field_name("operand")
         elif kind == "parenthesized_expression":
-            node = node.named_child(0)
+            node = named(node)
         elif kind in (
             "composite_literal",
             "type_assertion_expression",
@@ -98,7 +90,7 @@ def _made(call: Node) -> str:
     if function is None or function.type != "identifier" or function.text not in (b"new", b"make"):
         return ""
     arguments = call.child_by_field_name("arguments")
-    return type_of(arguments.named_child(0)) if arguments is not None else ""
+    return type_of(named(arguments)) if arguments is not None else ""
 
 
 def _join(segments: list[str], head: str) -> str:
@@ -109,5 +101,5 @@ def result_of(node: Node | None) -> str:
     """The type of a function's first result."""
     if node is None or node.type != "parameter_list":
         return type_of(node)
-    first = node.named_child(0)
+    first = named(node)
     return type_of(first.child_by_field_name("type")) if first is not None else ""

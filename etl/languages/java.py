@@ -19,13 +19,12 @@ from etl.languages.java_syntax import (
     argument_of,
     chain_of,
     dotted,
-    line_of,
     plain_type,
-    text_of,
     type_of,
 )
 from etl.languages.lexical import KEEP, NEAR, UNKNOWN, FactsBuilder
 from etl.languages.names import is_test_path
+from etl.languages.nodes import line_of, named, text_of
 
 NO_PACKAGE = "default"  # a keyword, so no package has this name
 _TYPES = {
@@ -207,7 +206,7 @@ class JavaWalk:
             name = next((c for c in children if c.type in ("type_identifier", "identifier")), None)
             bound = next((c for c in children if c.type == "type_bound"), None)
             if name is not None:
-                names[text_of(name)] = plain_type(bound.named_child(0)) if bound is not None else ""
+                names[text_of(name)] = plain_type(named(bound)) if bound is not None else ""
         self.bounds.append((node.end_byte, names))
 
     def type_text(self, node: Node | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from etl.languages.lexical import MAX_SEGMENTS, UNKNOWN
+from etl.languages.nodes import named, text_of
 
 # Their type argument is what they hold; `Foo[]` stands for each of them (see `etl.languages.lexical`).
 _COLLECTION_NAMES = (
@@ -35,15 +36,6 @@ _LITERALS = {
 }
 _PRIMITIVES = frozenset({"integral_type", "floating_point_type", "boolean_type"})
 _TYPES_DEEP = 6
-
-
-def text_of(node: Node | None) -> str:
-    raw = node.text if node is not None else b""
-    return raw.decode("utf-8", "replace") if raw else ""
-
-
-def line_of(node: Node) -> int:
-    return node.start_point[0] + 1
 
 
 def dotted(node: Node | None) -> str:
@@ -78,7 +70,7 @@ def plain_type(node: Node | None) -> str:
         elif kind in _PRIMITIVES:
             return text_of(node) + suffix
         elif kind == "catch_type" and node.named_child_count == 1:
-            node = node.named_child(0)
+            node = named(node)
         else:
             return ""
     return ""
@@ -142,7 +134,7 @@ def chain_of(node: Node | None) -> str:
             type_ = type_of(node.child_by_field_name("type"))
             return _join(segments, f"{type_}()" + suffix if type_ else UNKNOWN)
         elif kind == "parenthesized_expression":
-            node = node.named_child(0)
+            node = named(node)
         elif kind == "assignment_expression":
             node = node.child_by_field_name("right")
         elif kind == "string_literal":

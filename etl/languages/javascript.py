@@ -16,15 +16,14 @@ from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 from etl.facts import FileFacts
 from etl.languages.lexical import UNKNOWN, FactsBuilder, clean_title, split_head
+from etl.languages.nodes import line_of, named, text_of
 from etl.languages.script_assignments import ScriptAssignments
 from etl.languages.script_definitions import CLASSES, Naming
 from etl.languages.script_modules import required_module
 from etl.languages.script_syntax import (
     FUNCTIONS,
     chain_of,
-    line_of,
     string_value,
-    text_of,
 )
 
 _TEST = re.compile(r"(?:Deno\.)?(?:it|test|specify|fit|xit|xtest|bench)(?:\.[A-Za-z]+)*")
@@ -94,7 +93,7 @@ class ScriptWalk(ScriptAssignments):
             self._declare_pattern(parameter, UNKNOWN)
 
     def on_return(self, node: Node) -> None:
-        value = node.named_child(0)
+        value = named(node)
         if value is not None and value.type != "comment":
             self._returns(value)
 
@@ -147,7 +146,7 @@ class ScriptWalk(ScriptAssignments):
                 self.facts.use(chain, line_of(argument), "callback")
 
     def on_decorator(self, node: Node) -> None:
-        target = node.named_child(0)
+        target = named(node)
         if target is None:
             return
         if target.type == "call_expression":
@@ -176,7 +175,7 @@ class ScriptWalk(ScriptAssignments):
         if not is_test and _SUITE.fullmatch(name) is None:
             return
         body = next((a for a in reversed(arguments.named_children) if a.type in FUNCTIONS), None)
-        first = arguments.named_child(0)
+        first = named(arguments)
         if body is None or first is None or first.type not in ("string", "template_string"):
             return
         title = string_value(first)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from etl.languages.lexical import KEEP, UNKNOWN
+from etl.languages.nodes import line_of, named, text_of
 from etl.languages.script_definitions import CLASSES, Naming, ScriptDefinitions
 from etl.languages.script_modules import WHOLE, pattern_names, required_module
 from etl.languages.script_syntax import (
     FUNCTIONS,
-    line_of,
     plain_chain,
     property_name,
-    text_of,
     type_of,
     value_of,
 )
@@ -76,7 +75,7 @@ class ScriptAssignments(ScriptDefinitions):
                 return False
             value = right
         while value.type in ("parenthesized_expression", "as_expression", "satisfies_expression"):
-            inner = value.named_child(0)
+            inner = named(value)
             if inner is None:
                 return False
             value = inner
@@ -259,7 +258,7 @@ class ScriptAssignments(ScriptDefinitions):
                     self.modules.export(name)
             return
         if declared.type == "ambient_declaration":
-            declared = declared.named_child(0) or declared
+            declared = named(declared) or declared
         name_node = declared.child_by_field_name("name")
         name = text_of(name_node) if name_node is not None else ""
         if not default:

@@ -8,13 +8,12 @@ from tree_sitter import Node
 
 from etl.languages.lexical import KEEP, NEAR, UNKNOWN, FactsBuilder, clean_title
 from etl.languages.names import is_test_path
+from etl.languages.nodes import line_of, named, text_of
 from etl.languages.script_modules import ScriptModules, pattern_names
 from etl.languages.script_syntax import (
     FUNCTIONS,
-    line_of,
     plain_chain,
     property_name,
-    text_of,
     type_of,
     value_of,
 )
@@ -160,7 +159,7 @@ class ScriptDefinitions:
             if pattern.type == "this":
                 continue
             if type_ and pattern.type == "rest_pattern" and type_.endswith("[]"):
-                pattern = pattern.named_child(0) or pattern
+                pattern = named(pattern) or pattern
             self._declare_pattern(pattern, f"{type_}()" if type_ else UNKNOWN)
             if naming is None or naming.kind != "constructor" or not type_:
                 continue
@@ -310,7 +309,7 @@ class ScriptDefinitions:
             if member.type == "method_signature":
                 self._signature(member, name_text, "method", number)
             elif member.type == "property_signature" and name_text and type_node is not None:
-                inner = type_node.named_child(0)
+                inner = named(type_node)
                 if inner is not None and inner.type == "function_type":
                     self._signature(member, name_text, "method", number)
                 elif type_ := type_of(type_node):

@@ -15,7 +15,8 @@ from tree_sitter import Node
 
 from etl.facts import Import
 from etl.languages.lexical import KEEP, UNKNOWN, FactsBuilder
-from etl.languages.script_syntax import chain_of, line_of, string_value, text_of
+from etl.languages.nodes import line_of, named, text_of
+from etl.languages.script_syntax import chain_of, string_value
 
 REEXPORT = "export:"
 WHOLE = "module.exports"
@@ -182,7 +183,7 @@ def required_module(call: Node) -> str | None:
     arguments = call.child_by_field_name("arguments")
     if arguments is None or not arguments.named_child_count:
         return None
-    return string_value(arguments.named_child(0))
+    return string_value(named(arguments))
 
 
 def pattern_names(pattern: Node | None) -> list[str]:

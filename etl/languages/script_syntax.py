@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from etl.languages.lexical import KEEP, MAX_SEGMENTS, UNKNOWN
+from etl.languages.nodes import named, text_of
 
 FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function", "function"})
 _DOTTED = re.compile(rb"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$#][\w$]*)*")
@@ -24,15 +25,6 @@ _COLLECTIONS = frozenset(
     | {"AsyncIterable", "AsyncIterator", "Generator", "AsyncGenerator"}
 )
 _TYPES_DEEP = 6  # nested type arguments that are looked into
-
-
-def text_of(node: Node) -> str:
-    raw = node.text
-    return raw.decode("utf-8", "replace") if raw else ""
-
-
-def line_of(node: Node) -> int:
-    return node.start_point[0] + 1
 
 
 def string_value(node: Node | None) -> str | None:
@@ -105,18 +97,18 @@ def chain_of(node: Node | None, require: Callable[[Node], str]) -> str:
         elif kind == "super":
             return _join(segments, "super()" + suffix)
         elif kind in _UNWRAP:
-            node = node.named_child(0)
+            node = named(node)
         elif kind in _CAST:
-            type_ = type_of(node.named_child(1))
+            type_ = type_of(named(node, 1))
             if type_:
                 return _join(segments, f"{type_}()" + suffix)
-            node = node.named_child(0)
+            node = named(node)
         elif kind == "assignment_expression":
             node = node.child_by_field_name("right")
         elif kind == "sequence_expression":
-            node = node.child_by_field_name("right") or node.named_child(node.named_child_count - 1)
+            node = node.child_by_field_name("right") or named(node, node.named_child_count - 1)
         elif kind == "instantiation_expression":
-            node = node.named_child(0)
+            node = named(node)
         else:
             break
     return _join(segments, UNKNOWN)
@@ -153,20 +145,20 @@ def type_of(node: Node | None) -> str:
             return ""
         kind = node.type
         if kind in ("type_annotation", "parenthesized_type", "readonly_type", "optional_type"):
-            node = node.named_child(0)
+            node = named(node)
         elif kind in ("type_identifier", "nested_type_identifier", "identifier"):
             name = text_of(node)
             return "" if name in _NO_TYPE or len(name) > 120 else name + suffix
         elif kind == "this_type" or kind == "this":
             return "this" + suffix
         elif kind == "array_type":
-            suffix, node = "[]" + suffix, node.named_child(0)
+            suffix, node = "[]" + suffix, named(node)
         elif kind == "generic_type":
             name = text_of(head) if (head := node.child_by_field_name("name")) else ""
             arguments = node.child_by_field_name("type_arguments")
             if name in _SEE_THROUGH or name in _COLLECTIONS:
                 suffix = ("[]" if name in _COLLECTIONS else "") + suffix
-                node = arguments.named_child(0) if arguments else None
+                node = named(arguments) if arguments else None
             else:
                 return name + suffix if len(name) <= 120 else ""
         elif kind == "union_type":
