@@ -84,7 +84,7 @@ async def record(
     """The statements each query's search runs, by running it."""
     import plait.embedding
 
-    provider = plait.embedding.open(settings.embedding)
+    provider = await plait.embedding.open(settings.embedding)
     service = SearchService(store, provider, settings.search)
     log: list[Statement] = []
     rows = type(store._db).rows

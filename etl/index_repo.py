@@ -65,6 +65,9 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait index") -> int:
     except PlaitError as exc:
         _print_error(exc, as_json=args.json)
         return 1
+    except OSError as exc:  # a full disk or a lost folder under our own files
+        print(f"error: {exc.strerror or exc}: {exc.filename or args.path}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(
             "\ninterrupted: what was published stays, the rest left no trace; "
@@ -110,7 +113,7 @@ async def _index(request: IndexRequest, settings: Settings, progress: Progress) 
         if request.embed:
             import plait.embedding
 
-            provider = plait.embedding.open(settings.embedding)
+            provider = await plait.embedding.open(settings.embedding)
             stack.push_async_callback(provider.close)
         opened: list[GraphStore] = []
 

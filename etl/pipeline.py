@@ -31,6 +31,7 @@ from etl.segment import SegmentBuilder
 from etl.walk import Walk, walk
 from plait.domain.errors import NoSymbols
 from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
+from plait.domain.values import Revision
 from plait.ports import (
     Draft,
     EmbeddingProvider,
@@ -39,7 +40,6 @@ from plait.ports import (
     IndexStats,
     IndexStore,
     Outbox,
-    Revision,
     StoredFile,
     VectorQueue,
 )
@@ -72,6 +72,7 @@ class _Run:
     facts: dict[str, FileFacts] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     parsed: int = 0
+    removed: int = 0
     syntax_errors: int = 0
     chunks_written: int = 0
     nodes: int = 0
@@ -176,6 +177,7 @@ async def _write_revision(
         await truth.discard(draft)  # all that "changed" was files that can't be parsed, as before
         return None
     await truth.retire(draft, removed)
+    run.removed = len(removed)
     _refuse_no_symbols(run)
     with run.phase("resolve"):
         progress.start("resolve")
@@ -379,6 +381,7 @@ def _report(
         changed=changed,
         files=final.files,
         files_parsed=run.parsed,
+        files_removed=run.removed,
         syntax_errors=run.syntax_errors,
         symbols=sum(len(f.definitions) - 1 for f in run.facts.values()),
         chunks=final.chunks,
