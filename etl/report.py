@@ -59,6 +59,8 @@ class IndexReport:
 
 # The summary names this many skipped files; `--json` names all.
 SHOWN_SKIPS = 5
+# Nobody misses these in an index, so they are only counted.
+EXPECTED = frozenset({"binary", "ignored"})
 
 
 def render(report: IndexReport) -> str:
@@ -117,11 +119,10 @@ def _skips(report: IndexReport) -> list[str]:
         return []
     causes = ", ".join(f"{cause} {n:,}" for cause, n in sorted(report.skipped.items()))
     lines = [f"  skipped    {sum(report.skipped.values()):,} ({causes})"]
-    lines += [f"             {path}: {cause}" for path, cause in report.skipped_files[:SHOWN_SKIPS]]
-    if len(report.skipped_files) > SHOWN_SKIPS:
-        lines.append(
-            f"             … and {len(report.skipped_files) - SHOWN_SKIPS:,} more, see --json"
-        )
+    odd = [(path, cause) for path, cause in report.skipped_files if cause not in EXPECTED]
+    lines += [f"             {path}: {cause}" for path, cause in odd[:SHOWN_SKIPS]]
+    if len(odd) > SHOWN_SKIPS:
+        lines.append(f"             … and {len(odd) - SHOWN_SKIPS:,} more, see --json")
     return lines
 
 
