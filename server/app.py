@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -34,6 +34,8 @@ from server.jobs import Jobs
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+RESTART_S = 5.0
 
 
 class Truth(IndexStore, VectorQueue, SearchStore, EpisodeStore, Outbox, Protocol):
@@ -180,9 +182,20 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
         stack.push_async_callback(app.jobs.close)
         if background:
             stop = asyncio.Event()
-            loop = asyncio.create_task(app.projector.run_forever(stop), name="projector")
+            loop = asyncio.create_task(_project_forever(app, stop), name="projector")
             stack.push_async_callback(_stop, loop, stop)
         yield app
+
+
+async def _project_forever(app: App, stop: asyncio.Event) -> None:
+    """The projector's loop, begun again after a fault that it doesn't know how to wait out."""
+    while not stop.is_set():
+        try:
+            await app.projector.run_forever(stop)
+        except Exception:  # the graph would stay as it is until the next start, in silence
+            logger.exception("projector failed", extra={"again_in_s": RESTART_S})
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), RESTART_S)
 
 
 async def _stop(loop: asyncio.Task[None], stop: asyncio.Event) -> None:

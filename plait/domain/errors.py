@@ -337,11 +337,5 @@ class ServerNotAnswering(Unavailable):
     reason = "SERVER_NOT_ANSWERING"
 
 
-class ServerStopping(Unavailable):
-    """The server drains; another one, or the next one, will answer."""
-
-    reason = "SERVER_STOPPING"
-
-
 class TooManyJobs(Exhausted):
     reason = "TOO_MANY_JOBS"

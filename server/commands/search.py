@@ -134,13 +134,17 @@ def _nothing(answer: SearchResult) -> str:
 
 def _notes(answer: SearchResult) -> list[str]:
     """What keeps the answer from being whole."""
-    notes = [f"{d.part} left out: {d.cause}" for d in answer.degraded if d.cause != "coverage"]
-    for r in answer.revisions:
-        if r.embedded < r.total:
-            notes.append(
-                f"{r.embedded:,} of {r.total:,} chunks of {r.repository} have a vector; the rest is "
-                "ranked by text alone (`plait index` goes on filling in)"
-            )
+    notes = []
+    for part in answer.degraded:
+        if part.cause not in ("coverage", "no_vectors"):
+            notes.append(f"{part.part} search was left out: {part.cause}")
+            continue
+        notes += [
+            f"{r.embedded:,} of {r.total:,} chunks of {r.repository} have a vector; the rest is "
+            "ranked by its words alone (`plait index` goes on filling in)"
+            for r in answer.revisions
+            if r.embedded < r.total
+        ]
     return notes
 
 

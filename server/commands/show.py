@@ -42,10 +42,12 @@ def hits(found: Sequence[Hit], query: str, *, explain: bool, out: Console) -> No
     """Each hit: a headline with place, symbol and score, then the lines that hold the query's words."""
     terms = {word.lower() for word in _WORD.findall(query)}
     repos = {hit.item.repo for hit in found}
+    # Nine columns hold the line's number. Elsewhere than on a terminal lines are cut against megabytes.
+    width = max(20, out.width - 9) if out.is_terminal else 400
     for number, hit in enumerate(found, 1):
         out.print(_headline(number, hit, with_repo=len(repos) > 1))
         for line, text in snippet(hit.item.content, hit.item.start_line, terms):
-            out.print(_source_line(line, text, terms, out.width))
+            out.print(_source_line(line, text, terms, width))
         if explain:
             arms = "  ".join(f"{name} {score:.3f}" for name, score in sorted(hit.arms.items()))
             out.print(Text(f"      {arms}", style="dim"))
@@ -89,7 +91,7 @@ def _score(text: str, terms: set[str]) -> int:
 
 def _source_line(line: int, text: str, terms: set[str], width: int) -> Text:
     number = f"{line:>6} " if line else "       "
-    body = Text(clean(text.rstrip())[: max(20, width - 9)])
+    body = Text(clean(text.rstrip())[:width])
     if terms:
         body.highlight_regex(
             "(?i)" + "|".join(re.escape(term) for term in sorted(terms)), style="bold yellow"
