@@ -6,6 +6,7 @@ to readers until `publish` raises `repository.published` to that number.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,12 @@ from uuid import UUID, uuid4
 
 from psycopg import errors as pg
 
-from plait.domain.errors import RepositoryBusy, RepositoryNameTaken
+from plait.domain.errors import (
+    RepositoryBusy,
+    RepositoryNameTaken,
+    StoreFull,
+    StoreUnavailable,
+)
 from plait.domain.values import Chunk, Revision
 from plait.ports import Draft, FileGraph, FileRow, IndexStats, Segment, StoredFile
 from vector import drafts_sql as q
@@ -22,6 +28,8 @@ from vector.errors import translated
 from vector.outbox import queue_index
 from vector.pool import Connection, Database, copy_rows
 from vector.repositories import COLUMNS, collect_garbage, drop_segments, ensure_row, to_revision
+
+logger = logging.getLogger(__name__)
 
 # Facts travel in portions of this many files: some 5 kB each.
 FACTS_ROUND = 500
@@ -212,17 +220,23 @@ class Drafts:
             return to_revision(row)
 
     async def discard(self, draft: Draft) -> None:
+        """Never fails for what the next `begin` mends: what is left of the draft means nothing to
+        readers, and this is called on the way out of another error."""
         mine = self._drafts.get(draft.repo_id)
         if mine is None:
             return
         try:
-            with translated(self._db.timeout_s):
+            async with self._db.transaction() as conn:
+                cursor = await conn.execute(q.FENCE, (draft.repo_id, mine.token))
+                if await cursor.fetchone() is None:
+                    return  # the lock was lost, and another process has cleaned up already
                 if mine.wrote:
-                    await _clean(mine.conn, draft.repo_id)
-                await mine.conn.execute(
-                    "UPDATE repository SET draft_token = NULL WHERE id = %s AND draft_token = %s",
-                    (draft.repo_id, mine.token),
+                    await _clean(conn, draft.repo_id)
+                await conn.execute(
+                    "UPDATE repository SET draft_token = NULL WHERE id = %s", (draft.repo_id,)
                 )
+        except (StoreUnavailable, StoreFull) as exc:
+            logger.warning("a draft is left to the next run", extra={"error": str(exc)})
         finally:
             await self._release(draft)
 

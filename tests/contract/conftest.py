@@ -1,0 +1,168 @@
+"""Two PostgreSQL servers for the truth store's contract, and a toy indexer to fill them.
+
+The servers have homes of their own: these tests empty every table and choose their own embedding model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import vector
+from plait.domain.graph import Edge, Label, Node, Relation, encode_edges, encode_nodes
+from plait.domain.ids import new_item_ids
+from plait.domain.values import Chunk, Revision, embedded_text
+from plait.ports import FileGraph, FileRow, IndexStats, Segment
+from plait.retrieval.text import tokens
+from plait.settings import Settings, load
+from vector import embedded, segments
+from vector.store import Store
+
+Files = Mapping[str, Sequence[str]]
+IndexFiles = Callable[..., Awaitable[Any]]
+
+TABLES = (
+    "item, source_file, file_graph, symbol_name, segment, posting, segment_dead, episode,"
+    " episode_link, request, outbox, dead_letter, repository, embedding_space"
+)
+
+
+@pytest.fixture(scope="session", params=["embedded", "tcp"])
+def truth_dsn(request: pytest.FixtureRequest, plait_home: Path) -> Iterator[str]:
+    """The embedded server over its socket; a second one as an external server is, over TCP."""
+    over_tcp = request.param == "tcp"
+    home = plait_home / f"contract-{request.param}"
+    with embedded.ensure(load(environ={"PLAIT_HOME": str(home)}), tcp=over_tcp) as lease:
+        yield lease.dsn
+
+
+@pytest.fixture(scope="session")
+def truth_settings(truth_dsn: str, plait_home: Path) -> Settings:
+    return load(environ={"PLAIT_HOME": str(plait_home), "PLAIT_POSTGRES__DSN": truth_dsn})
+
+
+@pytest.fixture(scope="session")
+async def _opened(truth_settings: Settings) -> AsyncIterator[Store]:
+    store = await vector.open(truth_settings)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def store(_opened: Store, truth_dsn: str) -> Store:
+    """The store over an empty database."""
+    with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
+        conn.execute(f"TRUNCATE {TABLES}")
+    return _opened
+
+
+@pytest.fixture
+async def other(store: Store, truth_settings: Settings) -> AsyncIterator[Store]:
+    """A second store over the same database, as another process has it."""
+    second = await vector.open(truth_settings)
+    yield second
+    await second.close()
+
+
+@pytest.fixture
+def index() -> IndexFiles:
+    return index_files
+
+
+# -- a toy language: a file is lines `name: callee callee`, names are global ----------------------
+
+
+async def index_files(
+    store: Store, repo: str, files: Files, *, root: str = "/src", publish: bool = True
+) -> Revision | None:
+    """Bring `repo` to `files` the way the pipeline does: only what changed is written."""
+    draft = await store.begin(repo, root)
+    stored = await store.stored_files(draft)
+    changed = {
+        p: ls for p, ls in files.items() if p not in stored or stored[p].content_hash != digest(ls)
+    }
+    removed = [path for path in stored if path not in files]
+    if draft.base and not changed and not removed:
+        await store.discard(draft)
+        return await store.revision(repo)
+    await store.write_files(
+        draft,
+        [FileRow(p, digest(ls), "toy", len(ls), len(ls), b"facts") for p, ls in changed.items()],
+    )
+    chunks = [chunk for path, lines in changed.items() for chunk in chunks_of(path, lines)]
+    await store.write_chunks(draft, chunks)
+    if chunks:
+        await store.write_segment(draft, segment_of(chunks))
+    await store.retire(draft, removed)
+    parts = resolve(repo, files)
+    await store.write_graph(
+        draft,
+        [p for p in parts if p.path not in stored or stored[p.path].graph_hash != p.graph_hash],
+    )
+    if not publish:
+        return None
+    return await store.publish(draft, IndexStats(files=len(files), chunks=len(chunks)))
+
+
+def digest(lines: Sequence[str]) -> bytes:
+    return hashlib.blake2b("\n".join(lines).encode(), digest_size=16).digest()
+
+
+def module_of(path: str) -> str:
+    return path.removesuffix(".toy").replace("/", ".")
+
+
+def chunks_of(path: str, lines: Sequence[str]) -> list[Chunk]:
+    out = []
+    for n, (id_, line) in enumerate(zip(new_item_ids(len(lines)), lines, strict=True), start=1):
+        symbol = f"{module_of(path)}.{line.partition(':')[0]}"
+        hashed = hashlib.blake2b(
+            embedded_text(path, symbol, line).encode(), digest_size=16
+        ).digest()
+        is_test = path.startswith("test")
+        out.append(Chunk(id_, path, symbol, "function", "toy", n, n, line, hashed, is_test))
+    return out
+
+
+def segment_of(chunks: Sequence[Chunk]) -> Segment:
+    texts = [embedded_text(c.path, c.symbol, c.content) for c in chunks]
+    return segments.build([c.id for c in chunks], [tokens(text) for text in texts])
+
+
+def resolve(repo: str, files: Files) -> list[FileGraph]:
+    """Each file's part: its symbols, and calls bound to whatever file defines the name now."""
+    defined = {
+        line.partition(":")[0]: f"{repo}:{module_of(path)}.{line.partition(':')[0]}"
+        for path, lines in sorted(files.items(), reverse=True)
+        for line in lines
+    }
+    parts = []
+    for path, lines in files.items():
+        file_id = f"{repo}:/{path}"
+        nodes = {file_id: Node(file_id, Label.FILE, path, path, path, 0, len(lines), "toy")}
+        edges: dict[tuple[str, str, str], Edge] = {}
+        _add(edges, Edge(Relation.CONTAINS, f"{repo}:", file_id))
+        for n, line in enumerate(lines, start=1):
+            name, _, callees = line.partition(":")
+            id_ = f"{repo}:{module_of(path)}.{name}"
+            qualified = id_.partition(":")[2]
+            nodes[id_] = Node(id_, Label.FUNCTION, name, qualified, path, n, n, "toy")
+            _add(edges, Edge(Relation.CONTAINS, file_id, id_))
+            for callee in callees.split():
+                if callee in defined:
+                    _add(edges, Edge(Relation.CALLS, id_, defined[callee], (n,), "toy"))
+                    # As VALIDATED_BY is: the edge belongs to another file than its source does.
+                    _add(edges, Edge(Relation.VALIDATED_BY, defined[callee], id_))
+        blobs = encode_nodes(list(nodes.values())), encode_edges([edges[k] for k in sorted(edges)])
+        hashed = hashlib.blake2b(b"".join(blobs), digest_size=16).digest()
+        parts.append(FileGraph(path, *blobs, hashed))
+    return parts
+
+
+def _add(edges: dict[tuple[str, str, str], Edge], edge: Edge) -> None:
+    edges[(edge.relation, edge.source, edge.target)] = edge
