@@ -67,7 +67,7 @@ class Reference(msgspec.Struct, frozen=True, array_like=True, gc=False):
     chain: str
     line: int
     kind: str = "call"
-    args: str = ""  # the arguments' types, comma-separated, `?` for an unknown one: where overloads are
+    args: str = ""  # the arguments, comma-separated, where overloads are: `:type`, a chain, or `?`
 
 
 class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):

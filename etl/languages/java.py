@@ -131,7 +131,6 @@ class JavaWalk:
         )  # fmt: skip
         parameters = node.child_by_field_name("parameters")
         self.facts.declare(text_of(name), KEEP)
-        self._annotations(node)
         self.facts.enter(node.end_byte, number, "this", is_function=True)
         if parameters is None:
             return
@@ -158,7 +157,6 @@ class JavaWalk:
             returns=returns, is_test=not constructor and self._is_test(node, text_of(name)),
             doc_end=body.start_byte if body is not None else node.end_byte,
         )  # fmt: skip
-        self._annotations(node)
         frame = facts.enter(node.end_byte, number, "this", is_function=True)
         frame.owns = True
         parameters = node.child_by_field_name("parameters")
@@ -184,12 +182,6 @@ class JavaWalk:
         return self.in_tests and name.startswith("test") and not marks & {"Override", "Ignore"} \
             and text_of(node.child_by_field_name("type")) == "void" \
             and text_of(node.child_by_field_name("parameters")) == "()"  # fmt: skip
-
-    def _annotations(self, node: Node) -> None:
-        for mark in _marks(node):
-            name = dotted(mark.child_by_field_name("name"))
-            if name:
-                self.facts.use(name, line_of(mark), "decorator")
 
     # -- types of names ----------------------------------------------------------------------------
 

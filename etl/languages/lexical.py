@@ -216,12 +216,11 @@ class FactsBuilder:
         )
 
     def _argument(self, frame: Frame, written: str) -> str:
-        """The type of an argument, when it is one name: `?` otherwise."""
+        """One argument: `:type` where that is known on the spot, else its chain, or `?`."""
         if written.startswith(":"):
-            return written[1:]
+            return written
         chain, _ = resolve(frame, written, self._apart)
-        one = chain.endswith("()") and chain.count("(") == 1 and "[" not in chain
-        return chain[:-2] if one else UNKNOWN
+        return UNKNOWN if chain.startswith(UNKNOWN) or len(chain) > 80 else chain
 
     def _resolved_bindings(self, globals_too: bool) -> list[Binding]:
         """One a (scope, name): a declared type wins, values that disagree say nothing."""
