@@ -171,8 +171,9 @@ class JavaBinder:
                 types.append("?")
             else:
                 value = self.walk(file, scope, steps(argument))
-                if value.many:
-                    types.append("?")
+                if value.many:  # List<Foo> and Foo[] look alike; a list of int does not exist
+                    array = value.kind == "foreign" and value.path in _PRIMITIVES
+                    types.append(value.path + "[]" * value.many if array else "?")
                 elif value.kind == "instance":
                     types.append(self._types.definition((value.file, value.number)).name)
                 else:

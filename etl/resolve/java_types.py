@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from etl.facts import Definition, FileFacts, Import
 from etl.languages.java import NO_PACKAGE
 from etl.resolve.brace import AMBIGUOUS, EXTERNAL, Value
