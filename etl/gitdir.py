@@ -7,12 +7,12 @@ Only plain files are read: `.git/info/exclude`, `.git/index`, ignore files above
 from __future__ import annotations
 
 import os
-import stat
 import struct
 from dataclasses import dataclass
 
+from etl.files import read_limited
+
 MAX_INDEX_BYTES = 512 * 2**20
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +83,9 @@ def _common_dir(git_dir: str) -> str:
 def _read(path: str, limit: int) -> bytes | None:
     """The bytes of a regular file of at most `limit`; None for anything else. Never blocks."""
     try:
-        fd = os.open(path, _READ)
+        return read_limited(path, limit)
     except OSError:
         return None
-    with os.fdopen(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-            return None
-        try:
-            return file.read(limit)
-        except OSError:
-            return None
 
 
 def _tracked(index: str, before: str) -> frozenset[str]:

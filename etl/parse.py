@@ -25,8 +25,8 @@ from typing import Self
 
 import numpy as np
 
+from etl.files import opened
 from etl.segment import PartialIndex
-from etl.walk import OPEN_FLAGS
 from etl.wire import Reply, Setup, WireJob, decode, read_frame, write_frame
 from plait.domain.errors import ParseWorkerFailed
 from plait.domain.ids import new_item_ids
@@ -392,20 +392,14 @@ def hash_files(root: Path, paths: Sequence[str]) -> dict[str, bytes]:
     top = os.path.abspath(root) + "/"  # noqa: PTH100
     for path in paths:
         try:
-            fd = os.open(top + path, OPEN_FLAGS)
+            with opened(top + path) as (fd, size):
+                data = os.read(fd, size + 1)
+                digest = blake2b(data, digest_size=HASH_BYTES)
+                while len(data) > size and (data := os.read(fd, 2**20)):  # it grew meanwhile
+                    digest.update(data)
         except OSError:
             continue
-        try:
-            size = os.fstat(fd).st_size
-            data = os.read(fd, size + 1)
-            digest = blake2b(data, digest_size=HASH_BYTES)
-            while len(data) > size and (data := os.read(fd, 2**20)):  # it grows while it is read
-                digest.update(data)
-            out[path] = digest.digest()
-        except OSError:
-            continue
-        finally:
-            os.close(fd)
+        out[path] = digest.digest()
     return out
 
 

@@ -64,15 +64,16 @@ def _cut_row(row: Row, limit: int) -> Iterator[Row]:
     """Pieces of at most `limit - 1` characters, cut behind a space or punctuation when one is near."""
     index, text = row
     size = limit - 1
-    while len(text) > size:
-        cut = size
-        for k in range(size, size // 2, -1):
+    start = 0
+    while len(text) - start > size:
+        cut = end = start + size
+        for k in range(end, end - size // 2, -1):
             if not (text[k - 1].isalnum() or text[k - 1] == "_"):
                 cut = k
                 break
-        yield index, text[:cut]
-        text = text[cut:]
-    yield index, text
+        yield index, text[start:cut]
+        start = cut
+    yield index, text[start:]
 
 
 def sections(lines: Sequence[str], *, markdown: bool) -> list[tuple[int, int]]:

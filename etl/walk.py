@@ -20,14 +20,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from etl.files import NotAFile, opened, read_limited
 from etl.gitdir import Exclusions, find_exclusions
 from etl.ignore import IgnoreFile, as_bytes_text, compile_ignore
 from plait.domain.errors import EmptyRepository, NotARepository
 
 SNIFF_BYTES = 8000  # git looks for a NUL in as many (buffer_is_binary)
 MAX_IGNORE_BYTES = 1_000_000
-# Never blocks on a fifo, never follows a link that was put there since the folder was listed.
-OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class Cause(StrEnum):
@@ -135,13 +134,13 @@ class _Walker:
 
     def read_rules(self, folder: str, name: str) -> tuple[tuple[int, str, IgnoreFile], ...]:
         try:
-            text = read_text(self.root + "/" + folder + name)
+            data = read_limited(self.root + "/" + folder + name, MAX_IGNORE_BYTES)
         except OSError:
             return ()  # the file itself is walked too, and reported there
-        if text is None:
+        if data is None:
             self.skip(folder + name, Cause.BAD_IGNORE_FILE)
             return ()
-        compiled = compile_ignore(text)
+        compiled = compile_ignore(data.decode("latin-1"))
         return ((len(as_bytes_text(folder)), "", compiled),) if compiled else ()
 
     def sort_out(
@@ -178,24 +177,17 @@ class _Walker:
     def sniff(self, path: str) -> None:
         """Take `path` in, unless its size or its first bytes forbid it."""
         try:
-            fd = os.open(self.root + "/" + path, OPEN_FLAGS)
+            with opened(self.root + "/" + path) as (fd, size):
+                if size > self.max_file_bytes:
+                    self.skip(path, Cause.TOO_LARGE)
+                elif b"\0" in os.read(fd, SNIFF_BYTES):
+                    self.skip(path, Cause.BINARY)
+                else:
+                    self.files.append(WalkedFile(path, size))
+        except NotAFile:
+            self.skip(path, Cause.NOT_A_FILE)
         except OSError:
             self.skip(path, Cause.UNREADABLE)
-            return
-        try:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                self.skip(path, Cause.NOT_A_FILE)
-            elif status.st_size > self.max_file_bytes:
-                self.skip(path, Cause.TOO_LARGE)
-            elif b"\0" in os.read(fd, SNIFF_BYTES):
-                self.skip(path, Cause.BINARY)
-            else:
-                self.files.append(WalkedFile(path, status.st_size))
-        except OSError:
-            self.skip(path, Cause.UNREADABLE)
-        finally:
-            os.close(fd)
 
     def link_cause(self, path: str) -> Cause:
         full = self.root + "/" + path
@@ -239,19 +231,6 @@ def walk(root: Path, *, max_file_bytes: int) -> Walk:
     return found
 
 
-def read_text(path: str) -> str | None:
-    """A small ignore file's text, one character a byte; None when it is too large. Never blocks.
-
-    Raises: OSError.
-    """
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(f"{path} is not a regular file")
-        data = file.read(MAX_IGNORE_BYTES + 1)
-    return None if len(data) > MAX_IGNORE_BYTES else data.decode("latin-1")
-
-
 def _outer_rules(exclusions: Exclusions) -> _Rules:
     """The rules that reach the root from above it."""
     plait: list[tuple[int, str, IgnoreFile]] = []
@@ -261,10 +240,10 @@ def _outer_rules(exclusions: Exclusions) -> _Rules:
         *((git, item) for item in exclusions.gitignores),
     ):
         try:
-            text = read_text(file)
+            data = read_limited(file, MAX_IGNORE_BYTES)
         except OSError:
             continue
-        compiled = compile_ignore(text) if text else None
+        compiled = compile_ignore(data.decode("latin-1")) if data else None
         if compiled:
             kind.append((0, as_bytes_text(before), compiled))
     return _Rules(tuple(plait), tuple(git))

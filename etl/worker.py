@@ -11,7 +11,6 @@ import contextlib
 import os
 import resource
 import signal
-import stat
 import sys
 from array import array
 from collections import Counter
@@ -22,6 +21,7 @@ from typing import BinaryIO
 from etl import facts as facts_codec
 from etl.chunk import RawChunk, chunk_code, chunk_text, decode
 from etl.facts import FileFacts
+from etl.files import NotAFile, read_limited
 from etl.languages import extractor, is_code
 from etl.wire import (
     Reply,
@@ -38,7 +38,6 @@ from plait.retrieval.text import split, words
 
 HASH_BYTES = 16
 SNIFF_BYTES = 8000
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 # The limit is CPU time, so that a busy machine doesn't change what is indexed; a file that hangs
 # without using the CPU (a network folder) is given this many times as long on the clock.
 _WALL_FACTOR = 6
@@ -162,33 +161,18 @@ def read_source(path: str, max_file_bytes: int) -> bytes:
     Raises: Skip, with the same causes as `etl.walk` (the file may have changed since the walk).
     """
     try:
-        fd = os.open(path, _OPEN)
+        source = read_limited(path, max_file_bytes)
     except FileNotFoundError:
         raise Skip("removed while indexing") from None
+    except NotAFile:
+        raise Skip("not a regular file") from None
     except OSError:
         raise Skip("unreadable") from None
-    with os.fdopen(fd, "rb", buffering=0) as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise Skip("not a regular file")
-        if status.st_size > max_file_bytes:
-            raise Skip("too large")
-        try:
-            source = read_all(file, max_file_bytes + 1)
-        except OSError:
-            raise Skip("unreadable") from None
-    if len(source) > max_file_bytes:
+    if source is None:
         raise Skip("too large")
     if source.find(b"\0", 0, SNIFF_BYTES) >= 0:
         raise Skip("binary")
     return source
-
-
-def read_all(file: BinaryIO, limit: int) -> bytes:
-    data = file.read(limit)
-    while len(data) < limit and (more := file.read(limit - len(data))):
-        data += more
-    return data
 
 
 def serve(inp: BinaryIO, out: BinaryIO, progress: int) -> None:

@@ -317,6 +317,11 @@ def test_a_fifo_as_ignore_file_does_not_block(tmp_path: Path) -> None:
     assert listed(tmp_path) == ["a.py"]
 
 
+def test_folders_where_files_belong_are_no_rules(tmp_path: Path) -> None:
+    make(tmp_path, {"a.py": "x", ".gitignore/b.py": "", ".git/index/x": "", ".git/info": ""})
+    assert listed(tmp_path) == [".gitignore/b.py", "a.py"]
+
+
 def test_an_oversized_ignore_file_is_told(tmp_path: Path) -> None:
     make(tmp_path, {"a.py": "x", ".gitignore": b"# x\n" * 300_000})
     assert "ignore file too large" in walk(tmp_path, max_file_bytes=10**7).skips
