@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,6 +122,11 @@ def gather(space: Space, bodies: Iterable[tuple[int, bytes]]) -> TermPostings:
     return TermPostings(np.concatenate(docs), np.concatenate(tfs))
 
 
+def has_rare(space: Space, postings: Mapping[str, TermPostings]) -> bool:
+    """Whether a term that occurs has an idf of `MIN_IDF` or more."""
+    return any(len(p.docs) and idf(space.living, len(p.docs)) >= MIN_IDF for p in postings.values())
+
+
 def score(space: Space, postings: Mapping[str, TermPostings]) -> Floats:
     """A score a document, 0 where no term occurs. Terms with an idf below `MIN_IDF` count only when
     no other term is there. Terms are added in sorted order: float sums depend on it."""
@@ -177,6 +182,3 @@ class SpaceCache:
         while self._held > self._limit and len(self._spaces) > 1:
             _, dropped = self._spaces.popitem(last=False)
             self._held -= len(dropped.norm)
-
-
-Loader = Callable[[Sequence[SegmentRef]], list[LoadedSegment]]

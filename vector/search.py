@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -165,16 +165,15 @@ class Lexical:
         if not refs or not wanted:
             return None, {}
         space = await self._space(refs)
-        common = bm25.common_from(space.living) + space.dead
-        most = 1 << 40 if all_of_them else 5 * common
-        found = await self._read_postings(refs, wanted, most)
-        if found and all(body is None for bodies in found.values() for _, body in bodies):
-            found = await self._read_postings(refs, wanted, 1 << 40)
-        return space, {
-            term: bm25.gather(space, [(s, b) for s, b in bodies if b is not None])
-            for term, bodies in found.items()
-            if bodies[0][1] is not None
-        }
+        everything = 1 << 40
+        rare = bm25.common_from(space.living) - 1 + space.dead
+        found = await self._read_postings(refs, wanted, everything if all_of_them else 5 * rare)
+        postings = _gathered(space, found)
+        if len(postings) < len(found) and not bm25.has_rare(space, postings):
+            # Only common terms: then they all count.
+            found = await self._read_postings(refs, wanted, everything)
+            postings = _gathered(space, found)
+        return space, postings
 
     async def _read_postings(
         self, refs: Sequence[SegmentRef], terms: list[str], most: int
@@ -250,6 +249,17 @@ def _segments_of(view: View, where: Filter) -> tuple[SegmentRef, ...]:
     assert isinstance(view, PinnedView), "views come from `view`"
     collections = set(where.collections or Collection)
     return tuple(s for s in view.segments if s.collection in collections)
+
+
+def _gathered(
+    space: Space, found: Mapping[str, Sequence[tuple[int, bytes | None]]]
+) -> dict[str, TermPostings]:
+    """The terms whose bodies were read."""
+    return {
+        term: bm25.gather(space, [(segment, body) for segment, body in bodies if body is not None])
+        for term, bodies in found.items()
+        if bodies[0][1] is not None
+    }
 
 
 def _loaded(ref: SegmentRef, row: tuple[Any, ...] | None) -> LoadedSegment:
