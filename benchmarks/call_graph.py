@@ -3,8 +3,9 @@
     python benchmarks/call_trace.py /tmp/flask.json flask-3.1.0 -m pytest -q tests   # in its own venv
     python benchmarks/call_graph.py flask-3.1.0 /tmp/flask.json [more pairs] [--missed N] [--wrong N]
 
-Recall: of the pairs (caller, callee) that happened inside the project, those the graph has. Calls that
-no call expression makes (properties, operators, `with`, iteration, class bodies) are counted apart.
+Recall: of the pairs (caller, callee) that happened inside the project, those the graph has, by whether
+they start and end in tests; "code→test" are mostly functions that a test hands to the code. Calls that no
+call expression makes (properties, operators, `with`, iteration, class bodies) are counted apart.
 Precision: of the graph's call sites whose line ran a call to a function of the target's name, those
 where the target is the one that ran ("by name"); and of those whose line ran any call at all, those
 where the target ran ("by line"; too strict, as `a or b.c()` may stop before c).
@@ -35,6 +36,7 @@ class Truth:
 
     pairs: dict[tuple[Place, Place], set[int]] = field(default_factory=lambda: defaultdict(set))
     implicit: set[tuple[Place, Place]] = field(default_factory=set)
+    generators: set[Place] = field(default_factory=set)
     names: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
 
 
@@ -45,6 +47,7 @@ class Source:
         self.by_code: dict[tuple[int, str], int] = {}
         self.spans: list[tuple[int, int, int]] = []  # first line, last line, line of def
         self.properties: set[int] = set()
+        self.generators: set[int] = set()
         self.classes: set[tuple[int, str]] = set()
         try:
             tree = ast.parse(path.read_bytes())
@@ -57,8 +60,10 @@ class Source:
                 self.spans.append((first, node.end_lineno or first, node.lineno))
                 if isinstance(node, ast.ClassDef):
                     self.classes.add((first, node.name))
-                elif any("property" in ast.unparse(each) for each in node.decorator_list):
+                elif any(_is_property(ast.unparse(each)) for each in node.decorator_list):
                     self.properties.add(node.lineno)
+                elif isinstance(node, ast.FunctionDef) and _yields(node):
+                    self.generators.add(node.lineno)
 
     def place(self, line: int, name: str) -> int:
         """The line of the `def` a code object belongs to; the one around a lambda; 0: the module."""
@@ -67,6 +72,21 @@ class Source:
             return known
         around = [(last - first, at) for first, last, at in self.spans if first <= line <= last]
         return min(around)[1] if around and name != "<module>" else 0
+
+
+def _is_property(decorator: str) -> bool:
+    return decorator.endswith(("property", ".setter", ".deleter", ".getter"))
+
+
+def _yields(function: ast.FunctionDef) -> bool:
+    todo: list[ast.AST] = list(function.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            todo.extend(ast.iter_child_nodes(node))
+    return False
 
 
 def read_truth(root: Path, trace: Path) -> Truth:
@@ -91,7 +111,9 @@ def read_truth(root: Path, trace: Path) -> Truth:
         caller = (file, source(file).place(first, name))
         callee = (other, target.place(other_first, other_name))
         dunder = other_name[:2] == "__" == other_name[-2:] and other_name not in EXPLICIT_DUNDERS
-        if dunder or callee[1] in target.properties:
+        if callee[1] in target.generators:
+            truth.generators.add(callee)  # seen when it is resumed, not where it is called
+        elif dunder or callee[1] in target.properties:
             truth.implicit.add((caller, callee))
         else:
             truth.pairs[caller, callee].add(line)
@@ -144,10 +166,12 @@ def _recall(
     lost = []
     for pair, lines in sorted(truth.pairs.items()):
         where = "test" if is_test_path(pair[0][0], "python") else "code"
+        if is_test_path(pair[1][0], "python"):
+            where += "→test"
         counts[f"{where} pairs"] += 1
         if pair in rules:
             counts[f"{where} found"] += 1
-        elif where == "code":
+        elif where in ("code", "test"):
             lost.append((pair, min(lines)))
     counts["implicit pairs"] = len(truth.implicit)
     counts["implicit found"] = sum(pair in rules for pair in truth.implicit)
@@ -162,7 +186,7 @@ def _precision(
     bad = []
     for rule, caller, callee, line, name in sites:
         ran = truth.names.get((caller[0], line))
-        if ran is None:
+        if ran is None or callee in truth.generators:
             continue
         counts[f"{rule} lines"] += 1
         right = line in truth.pairs.get((caller, callee), ())
@@ -213,9 +237,9 @@ def _sum(rules: Counter[str]) -> Counter[str]:
 
 def _line(counts: Counter[str]) -> str:
     found = []
-    for where in ("code", "test", "implicit"):
+    for where in ("code", "test", "code→test", "test→test", "implicit"):
         pairs, have = counts[f"{where} pairs"], counts[f"{where} found"]
-        found.append(f"{where} recall {have}/{pairs} {have / pairs if pairs else 0:.3f}")
+        found.append(f"{where} {have}/{pairs} {have / pairs if pairs else 0:.3f}")
     return "  ".join(found)
 
 

@@ -145,6 +145,8 @@ class PythonBinder:
                 receiver = infer.walk(file, scope, steps, line)
             values = infer.attribute(receiver, steps[-1]) if receiver else ()
         targets = self._targets(values, kind)
+        if kind == "callback":
+            return
         if not targets:
             if kind != "call":
                 return

@@ -1,7 +1,8 @@
 """What expressions of Python code may be: names by scope, attributes by class, results of calls.
 
 Everything is found on demand and kept, so a run looks at each binding once. A cycle (`x = f()` where
-`f` returns `x`) gives nothing for the inner question. The questions come in the order of the files'
+`f` returns `x`) gives nothing for the inner question; an empty answer that such a cut may have caused
+is not kept, but asked again when somebody else wants it. The questions come in the order of the files'
 paths, so the answers are the same every time.
 """
 
@@ -39,9 +40,11 @@ from etl.resolve.table import Table
 _BUILTINS = frozenset(dir(builtins))
 _STEP = re.compile(r"\(\)|\[\]|[^.()\[\]]+")
 _CLASS_METHODS = frozenset({"__new__", "__init_subclass__", "__class_getitem__"})
-_MAX_DEPTH = 30  # of bindings that lead to bindings; each costs some eight Python frames
+_MAX_DEPTH = 40  # of questions that lead to questions; each costs some eight Python frames
+_MAX_TRIES = 4  # of a question whose answer was cut short by a cycle
 _MAX_ALTERNATIVES = 6
 _EMPTY: Values = ()
+_PENDING: Values = (Value(),)  # being worked out: asked again from below, it is a cycle
 
 
 class Inference:
@@ -56,10 +59,12 @@ class Inference:
         self._functions: dict[tuple[int, int], Function] = {}
         self._bindings: list[list[Values | None]] = [[None] * len(f.bindings) for f in table.files]
         self._imports: list[list[Values | None]] = [[None] * len(f.imports) for f in table.files]
-        self._globals: list[dict[str, Values]] = [{} for _ in table.files]
+        self._globals: list[dict[str, Values | None]] = [{} for _ in table.files]
         self._returns: dict[tuple[int, int], Values] = {}
         self._steps: dict[str, tuple[str, ...]] = {}
         self._depth = 0
+        self._cuts = 0  # questions answered "nothing" because of a cycle, or of the depth
+        self._tries: dict[object, int] = {}
         self.bases = self.classes.link(self._base)
 
     def _base(self, cls: Class, written: str) -> Values:
@@ -156,7 +161,8 @@ class Inference:
                         return found
                 continue
             found = union(found, self._entry(file, entry))
-            if line and (entry.until == 0 or line <= entry.until):
+            # A name bound anew to something unknown mostly keeps its type: `x = wrap(x)`.
+            if found and line and (entry.until == 0 or line <= entry.until):
                 return found
         if not found:  # used before it is bound: a loop, or a nested function
             values = [self._entry(file, e) for e in entries if not self._is_narrow(file, e)]
@@ -196,15 +202,43 @@ class Inference:
 
     def module_name(self, file: int, name: str) -> Values:
         """A name at module level: the module's own, star imports', then the builtins'."""
-        known = self._globals[file].get(name)
-        if known is not None:
-            return known
-        self._globals[file][name] = _EMPTY  # cuts cycles
-        values = self._module_level(file, name)
+        values = self._own_global(file, name)
         if values is None:
             values = (BUILTIN,) if name in _BUILTINS else _EMPTY
-        self._globals[file][name] = values
         return values
+
+    def _own_global(self, file: int, name: str) -> Values | None:
+        """As `_module_level`, kept."""
+        known = self._globals[file]
+        if name in known:
+            values = known[name]
+            if values is not _PENDING:
+                return values
+            self._cuts += 1
+            return _EMPTY
+        if self._depth >= _MAX_DEPTH:
+            self._cuts += 1
+            return _EMPTY
+        before = self._enter_question()
+        known[name] = _PENDING
+        values = self._module_level(file, name)
+        if self._leave_question(before, values, ("global", file, name)):
+            known[name] = values
+        else:
+            del known[name]
+        return values
+
+    def _enter_question(self) -> int:
+        self._depth += 1
+        return self._cuts
+
+    def _leave_question(self, before: int, values: Values | None, question: object) -> bool:
+        """True when the answer may be kept."""
+        self._depth -= 1
+        if values or self._cuts == before or self._depth == 0:
+            return True
+        tries = self._tries[question] = self._tries.get(question, 0) + 1
+        return tries > _MAX_TRIES
 
     def _module_level(self, file: int, name: str) -> Values | None:
         """None when the module does not have the name."""
@@ -242,28 +276,27 @@ class Inference:
         exports = self.table.files[target].exports
         if (exports and name not in exports) or (not exports and name[0] == "_"):
             return None
-        known = self._globals[target].get(name)
-        if known is not None:
-            return known or None
-        self._globals[target][name] = _EMPTY
-        values = self._module_level(target, name)
-        if values is None:
-            del self._globals[target][name]
-        else:
-            self._globals[target][name] = values
-        return values
+        return self._own_global(target, name)
 
     # -- imports ----------------------------------------------------------------------------------
 
     def imported(self, file: int, number: int) -> Values:
         """What an import binds."""
         known = self._imports[file][number]
-        if known is not None:
-            return known
-        self._imports[file][number] = _EMPTY
-        values = self._imported(file, number)
-        self._imports[file][number] = values
-        return values
+        if known is None:
+            if self._depth >= _MAX_DEPTH:
+                self._cuts += 1
+                return _EMPTY
+            before = self._enter_question()
+            self._imports[file][number] = _PENDING
+            values = self._imported(file, number)
+            keep = self._leave_question(before, values, ("import", file, number))
+            self._imports[file][number] = values if keep else None
+            return values
+        if known is _PENDING:
+            self._cuts += 1
+            return _EMPTY
+        return known
 
     def _imported(self, file: int, number: int) -> Values:
         each = self.table.files[file].imports[number]
@@ -291,14 +324,7 @@ class Inference:
         values: Values | None = None
         file = module.file
         if file is not None:
-            values = self._globals[file].get(name)
-            if values is None:
-                self._globals[file][name] = _EMPTY
-                values = self._module_level(file, name)
-                if values is None:
-                    del self._globals[file][name]
-                else:
-                    self._globals[file][name] = values
+            values = self._own_global(file, name)
         if not values:
             below = f"{module.name}.{name}"
             if self.modules.file(below) is not None or self.modules.is_package(below):
@@ -310,16 +336,20 @@ class Inference:
     def binding(self, file: int, number: int) -> Values:
         """What a binding gives its name."""
         known = self._bindings[file][number]
-        if known is not None:
-            return known
-        if self._depth >= _MAX_DEPTH:
+        if known is None:
+            if self._depth >= _MAX_DEPTH:
+                self._cuts += 1
+                return _EMPTY
+            before = self._enter_question()
+            self._bindings[file][number] = _PENDING
+            values = self._bound(file, number)[:_MAX_ALTERNATIVES]
+            keep = self._leave_question(before, values, ("binding", file, number))
+            self._bindings[file][number] = values if keep else None
+            return values
+        if known is _PENDING:
+            self._cuts += 1
             return _EMPTY
-        self._bindings[file][number] = _EMPTY
-        self._depth += 1
-        values = self._bound(file, number)[:_MAX_ALTERNATIVES]
-        self._depth -= 1
-        self._bindings[file][number] = values
-        return values
+        return known
 
     def _bound(self, file: int, number: int) -> Values:
         each = self.table.files[file].bindings[number]
@@ -463,14 +493,52 @@ class Inference:
             return (value,)
         if isinstance(value, Box):
             return (BoxMethod(value, BOX_METHODS.get(name, "")),)
+        if isinstance(value, Function) and value.definition.decorators:
+            return self.attribute(self._decorated(value), name)
         return _EMPTY
+
+    def _decorated(self, function: Function) -> Values:
+        """The instances that the outermost decorator makes of a function (`@app.command()`)."""
+        key = (function.file, -function.number)
+        known = self._returns.get(key)
+        if known is None:
+            if self._depth >= _MAX_DEPTH:
+                self._cuts += 1
+                return _EMPTY
+            before = self._enter_question()
+            self._returns[key] = _PENDING
+            definition = function.definition
+            written = f"{definition.decorators[0]}()"
+            made = self.chain(function.file, definition.parent, written, definition.start_line)
+            values = tuple(value for value in made if isinstance(value, Instance))
+            if self._leave_question(before, values, key):
+                self._returns[key] = values
+            else:
+                del self._returns[key]
+            return values
+        if known is _PENDING:
+            self._cuts += 1
+            return _EMPTY
+        return known
 
     def _on_class(self, cls: Class, name: str, receiver: Value) -> Values:
         key = (name, receiver)
         known = cls.seen.get(key)
         if known is None:
-            cls.seen[key] = _EMPTY
-            known = cls.seen[key] = self._in_mro(cls, cls.mro, name, receiver)
+            if self._depth >= _MAX_DEPTH:
+                self._cuts += 1
+                return _EMPTY
+            before = self._enter_question()
+            cls.seen[key] = _PENDING
+            values = self._in_mro(cls, cls.mro, name, receiver)
+            if self._leave_question(before, values, (cls, key)):
+                cls.seen[key] = values
+            else:
+                del cls.seen[key]
+            return values
+        if known is _PENDING:
+            self._cuts += 1
+            return _EMPTY
         return known
 
     def _in_mro(self, cls: Class, mro: tuple[Class, ...], name: str, receiver: Value) -> Values:
@@ -539,24 +607,33 @@ class Inference:
 
     def returns(self, file: int, number: int) -> Values:
         """What a function returns: by its annotation, else by its `return` and `yield` statements."""
-        known = self._returns.get((file, number))
-        if known is not None:
-            return known
-        if self._depth >= _MAX_DEPTH:
+        key = (file, number)
+        known = self._returns.get(key)
+        if known is None:
+            if self._depth >= _MAX_DEPTH:
+                self._cuts += 1
+                return _EMPTY
+            before = self._enter_question()
+            self._returns[key] = _PENDING
+            values = self._returned(file, number)
+            if self._leave_question(before, values, ("returns", file, number)):
+                self._returns[key] = values
+            else:
+                del self._returns[key]
+            return values
+        if known is _PENDING:
+            self._cuts += 1
             return _EMPTY
-        self._returns[file, number] = _EMPTY
-        self._depth += 1
-        values = self._returned(file, number)
-        self._depth -= 1
-        self._returns[file, number] = values
-        return values
+        return known
 
     def _returned(self, file: int, number: int) -> Values:
         definition = self.table.files[file].definitions[number]
         declared: Values = _EMPTY
+        known = False
         if definition.returns:
             declared = self.annotation(file, definition.parent, definition.returns)
-            if any(not isinstance(value, External) for value in declared):
+            known = any(not isinstance(value, External) for value in declared)
+            if known and "Callable" not in definition.returns:
                 return declared
         scopes = self.scopes[file]
         yields = scopes.yields.get(number)
@@ -565,6 +642,8 @@ class Inference:
         returned = scopes.results.get(number, ())
         inferred = union(*(self.binding(file, i) for i in returned))[:_MAX_ALTERNATIVES]
         own = tuple(value for value in inferred if not isinstance(value, External))
+        if known and own:
+            return union(declared, tuple(value for value in own if isinstance(value, Function)))
         return own or declared or inferred
 
     def element(self, values: Values, subscript: bool = False) -> Values:
