@@ -107,7 +107,7 @@ def rows(columns: Sequence[str], cells: Iterable[Sequence[Any]], out: Console) -
     texts = [[cell(value) for value in row] for row in cells]
     if not out.is_terminal:
         for row in [list(columns), *texts]:
-            out.print("\t".join(row))
+            out.file.write("\t".join(row) + "\n")  # rich would turn the tabs into spaces
         return
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in columns:

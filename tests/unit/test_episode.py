@@ -141,7 +141,7 @@ def test_meta_is_flattened_or_refused() -> None:
 
 def test_contents_together_have_a_limit() -> None:
     many = [{"kind": "note", "content": "x" * 2**20}] * 17
-    with pytest.raises(EpisodeInvalid, match="^/artifacts: hold"):
+    with pytest.raises(EpisodeInvalid, match=r"^/artifacts: hold"):
         parse(with_(artifacts=many))
 
 

@@ -1,0 +1,79 @@
+"""A real grpc.aio server over the embedded stores, and a small repository indexed through it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc.aio
+import pytest
+
+from plait.client import AsyncPlaitClient
+from plait.settings import Settings
+from server.app import App, open_app
+from server.grpc.server import Server, running
+
+REPO = "served"
+SOURCE = '''\
+"""Retries for flaky calls."""
+
+
+def backoff(attempt: int) -> float:
+    """Seconds to wait before another attempt, exponential with a ceiling."""
+    return min(30.0, 0.1 * 2**attempt)
+
+
+def fetch_with_retries(url: str) -> bytes:
+    """Download a page, waiting between attempts."""
+    for attempt in range(3):
+        backoff(attempt)
+    return b""
+'''
+
+
+@pytest.fixture(scope="session")
+async def app(settings: Settings) -> AsyncIterator[App]:
+    async with open_app(settings, background=True) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+async def server(app: App, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
+    socket = tmp_path_factory.mktemp("s") / "plait.sock"
+    async with running(app, socket=socket, host="127.0.0.1", port=0) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+async def client(server: Server) -> AsyncIterator[AsyncPlaitClient]:
+    async with AsyncPlaitClient(f"127.0.0.1:{server.port}") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("served")
+    (root / "pkg").mkdir()
+    (root / "pkg" / "__init__.py").write_text("")
+    (root / "pkg" / "retries.py").write_text(SOURCE)
+    (root / "README.md").write_text("# Served\n\nA page about retries.\n")
+    return root
+
+
+@pytest.fixture(scope="session")
+async def indexed(client: AsyncPlaitClient, source: Path) -> str:
+    """The repository, indexed over the wire: text, graph and vectors."""
+    begun = await client.start_index(str(source), repository=REPO)
+    *_, job = [state async for state in client.watch_index_job(begun.id)]
+    assert job.state == "succeeded", (job.error_reason, job.error_message)
+    assert job.counts["files"] == 3
+    assert job.revision is not None
+    assert job.revision.graph_revision == job.revision.revision
+    assert job.revision.embedded == job.revision.total > 0
+    return REPO

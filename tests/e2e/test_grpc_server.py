@@ -1,0 +1,476 @@
+"""A real grpc.aio server over the embedded stores, spoken to over its socket and over TCP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from plait.client import AsyncPlaitClient, IndexJob, PlaitClient, PlaitRpcError
+from plait.client.errors import from_rpc
+from plait.domain.deadline import Deadline
+from plait.domain.errors import PortTaken
+from plait.domain.values import Collection, Filter
+from plait.memory.episode import parse
+from plait.settings import Settings
+from plait.v1 import (
+    admin_service_pb2,
+    knowledge_service_pb2,
+    knowledge_service_pb2_grpc,
+    memory_service_pb2,
+)
+from plait.v1 import index_service_pb2 as index_pb
+from server.app import App
+from server.grpc.server import SERVICES, Server, running
+
+REPO = "served"
+S = knowledge_service_pb2.SearchRequest
+
+
+async def refused(call: Any) -> PlaitRpcError:
+    with pytest.raises(PlaitRpcError) as caught:
+        await call
+    return caught.value
+
+
+async def ended(client: AsyncPlaitClient, job: IndexJob) -> IndexJob:
+    """The last state of `job`."""
+    *_, last = [state async for state in client.watch_index_job(job.id)]
+    return last
+
+
+def raw(channel: grpc.aio.Channel, method: str, request: Any, response: Any) -> Any:
+    return channel.unary_unary(
+        f"/plait.v1.{method}",
+        request_serializer=type(request).SerializeToString,
+        response_deserializer=response.FromString,
+    )
+
+
+async def status_of(call: Any) -> PlaitRpcError:
+    """What a raw call ends with, read as the client reads it."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return from_rpc(caught.value)
+
+
+# -- search ------------------------------------------------------------------------------------------------
+
+
+async def test_search_finds_code_with_place_and_score(
+    client: AsyncPlaitClient, indexed: str, source: Path
+) -> None:
+    answer = await client.search(
+        "exponential wait between attempts", where=Filter(repos=(indexed,))
+    )
+    best = answer.hits[0]
+    assert best.item.path == "pkg/retries.py"
+    assert best.item.symbol.endswith(("backoff", "fetch_with_retries"))
+    assert 0.0 < best.score <= 1.0
+    lines = (source / best.item.path).read_text().splitlines()
+    assert lines[best.item.start_line - 1].startswith(("def ", '"""'))
+    assert not best.arms
+    assert [r.repository for r in answer.revisions] == [indexed]
+    assert answer.degraded == ()
+
+
+async def test_explain_tells_each_arm_and_stage(client: AsyncPlaitClient, indexed: str) -> None:
+    answer = await client.search("backoff", where=Filter(repos=(indexed,)), explain=True)
+    assert {"lexical", "semantic"} <= set(answer.hits[0].arms)
+    assert answer.timings
+
+
+async def test_rrf_is_selectable(client: AsyncPlaitClient, indexed: str) -> None:
+    answer = await client.search("backoff", where=Filter(repos=(indexed,)), fusion="rrf")
+    assert answer.hits[0].item.symbol.endswith("backoff")
+
+
+async def test_k_and_min_score_cut(client: AsyncPlaitClient, indexed: str) -> None:
+    where = Filter(repos=(indexed,))
+    assert len((await client.search("retries", where=where, k=1)).hits) == 1
+    scores = [h.score for h in (await client.search("retries", where=where, min_score=0.9)).hits]
+    assert all(score >= 0.9 for score in scores)
+
+
+async def test_the_sync_client_gets_the_same(
+    client: AsyncPlaitClient, server: Server, indexed: str
+) -> None:
+    def ask() -> list[str]:
+        with PlaitClient(f"127.0.0.1:{server.port}") as sync:
+            assert sync.healthy()
+            return [str(h.item.id) for h in sync.search("backoff", where=where).hits]
+
+    where = Filter(repos=(indexed,))
+    expected = [str(h.item.id) for h in (await client.search("backoff", where=where)).hits]
+    assert await asyncio.to_thread(ask) == expected
+
+
+async def test_a_repository_that_is_not_indexed_is_not_found(client: AsyncPlaitClient) -> None:
+    error = await refused(client.search("x", where=Filter(repos=("nowhere",))))
+    assert (error.code, error.reason) == (grpc.StatusCode.NOT_FOUND, "REPOSITORY_NOT_INDEXED")
+    assert error.metadata["repository"] == "nowhere"
+
+
+# -- the graph ------------------------------------------------------------------------------------------------
+
+
+async def test_cypher_answers_typed(client: AsyncPlaitClient, indexed: str) -> None:
+    answer = await client.graph_query(
+        "MATCH (a:Function)-[c:CALLS]->(b:Function) WHERE a.repo = $repo "
+        "RETURN a, c, b.name AS name, b.start_line AS line, [1, 'x'] AS list",
+        {"repo": indexed},
+        repositories=[indexed],
+    )
+    assert answer.columns == ("a", "c", "name", "line", "list")
+    ((node, edge, name, line, items),) = answer.rows
+    assert node.properties["qualified_name"].endswith("fetch_with_retries")
+    assert (edge.relation, edge.source) == ("CALLS", node.id)
+    assert edge.properties["lines"] == [12]
+    assert (name, line, items) == ("backoff", 4, [1, "x"])
+    assert [n.id for n in answer.nodes] == [node.id]
+    assert not answer.truncated
+
+
+async def test_rows_are_capped_and_said_to_be(client: AsyncPlaitClient, indexed: str) -> None:
+    answer = await client.graph_query("MATCH (n) RETURN n.id", max_rows=1)
+    assert len(answer.rows) == 1
+    assert answer.truncated
+
+
+async def test_callers_by_template(client: AsyncPlaitClient, indexed: str) -> None:
+    answer = await client.template("callers", {"symbol": "pkg.retries.backoff", "repo": indexed})
+    assert any("fetch_with_retries" in str(row) for row in answer.rows)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE (n) RETURN n",
+        "MATCH (n) DETACH DELETE n",
+        "LOAD CSV FROM 'file:///etc/passwd' AS l RETURN l",
+    ],
+)
+async def test_cypher_that_is_not_a_read_is_refused(client: AsyncPlaitClient, text: str) -> None:
+    error = await refused(client.graph_query(text))
+    assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "CYPHER_REFUSED")
+
+
+async def test_an_unknown_template_is_refused(client: AsyncPlaitClient) -> None:
+    assert (await refused(client.template("nonsense"))).reason == "UNKNOWN_TEMPLATE"
+
+
+# -- episodes ----------------------------------------------------------------------------------------------------
+
+
+def an_episode(summary: str, **changes: Any) -> Any:
+    document = {
+        "repo": REPO,
+        "outcome": {"status": "success", "summary": summary, "metrics": {"passed": 3}},
+        "artifacts": [
+            {"kind": "reflection", "content": f"{summary}: the ceiling of zebra backoff is 30 s"},
+            {
+                "kind": "diff",
+                "path": "pkg/retries.py",
+                "content": "--- a\n+++ b\n",
+                "meta": {"n": 1},
+            },
+        ],
+        "tags": ["retries"],
+        **changes,
+    }
+    return parse(document)
+
+
+async def test_an_episode_is_stored_once_and_found(client: AsyncPlaitClient, indexed: str) -> None:
+    episode = an_episode("stored once")
+    first = await client.append_episode(episode)
+    again = await client.append_episode(episode)
+    assert (first.repeated, again.repeated) == (False, True)
+    assert (first.episode_id, first.item_ids) == (again.episode_id, again.item_ids)
+    assert len(first.item_ids) == 2
+    where = Filter(repos=(REPO,), collections=(Collection.REFLECTIONS,), tags_any=("retries",))
+    answer = await client.search("ceiling of zebra", where=where)
+    assert first.item_ids[0] in {str(hit.item.id) for hit in answer.hits}
+
+
+async def test_an_episode_reaches_the_graph(
+    client: AsyncPlaitClient, app: App, indexed: str
+) -> None:
+    await client.append_episode(an_episode("for the graph"))
+    for _ in range(100):
+        if await app.truth.waiting() == 0:
+            break
+        await asyncio.sleep(0.1)
+    answer = await client.graph_query(
+        "MATCH (e:Episode)-[:TOUCHES]->(f) RETURN DISTINCT f.path AS path"
+    )
+    assert ("pkg/retries.py",) in answer.rows
+
+
+async def test_a_request_id_with_another_body_is_refused(
+    client: AsyncPlaitClient, indexed: str
+) -> None:
+    await client.append_episode(an_episode("one", request_id="reused-1"))
+    error = await refused(client.append_episode(an_episode("two", request_id="reused-1")))
+    assert (error.code, error.reason) == (grpc.StatusCode.ALREADY_EXISTS, "REQUEST_ID_REUSED")
+
+
+async def test_a_caller_who_leaves_does_not_cut_a_write_in_two(app: App, indexed: str) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        await asyncio.sleep(0.05)
+        ended.set()
+
+    caller = asyncio.create_task(app.commit(work()))
+    await begun.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert not ended.is_set()
+    await app.settle()
+    assert ended.is_set()
+
+
+# -- deadlines --------------------------------------------------------------------------------------------------------
+
+
+class Slow:
+    """A search that never ends, and knows how it ended."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    async def search(self, query: Any) -> Any:
+        self.begun.set()
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+
+@pytest.fixture
+def slow(app: App, monkeypatch: pytest.MonkeyPatch) -> Slow:
+    out = Slow()
+    monkeypatch.setattr(app, "search", out)
+    return out
+
+
+async def test_a_deadline_ends_the_work_too(client: AsyncPlaitClient, slow: Slow) -> None:
+    error = await refused(client.search("x", timeout_s=0.3))
+    assert error.code is grpc.StatusCode.DEADLINE_EXCEEDED
+    await asyncio.wait_for(slow.cancelled.wait(), 10)
+
+
+async def test_a_call_without_a_deadline_gets_the_servers(
+    app: App, slow: Slow, settings: Settings
+) -> None:
+    quick = settings.model_copy(
+        update={"search": settings.search.model_copy(update={"timeout_s": 0.2})}
+    )
+    app.settings = quick
+    try:
+        async with running(app, host="127.0.0.1", port=0) as second:
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{second.port}") as channel:
+                stub: Any = knowledge_service_pb2_grpc.KnowledgeServiceStub(channel)
+                error = await status_of(stub.Search(S(query="x")))
+    finally:
+        app.settings = settings
+    assert (error.code, error.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")
+
+
+async def test_a_cancelled_call_cancels_the_work(server: Server, slow: Slow) -> None:
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        stub: Any = knowledge_service_pb2_grpc.KnowledgeServiceStub(channel)
+        call = stub.Search(S(query="x"))
+        await asyncio.wait_for(slow.begun.wait(), 10)
+        call.cancel()
+        await asyncio.wait_for(slow.cancelled.wait(), 10)
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+
+async def test_a_short_deadline_reaches_the_graph(client: AsyncPlaitClient, indexed: str) -> None:
+    text = "MATCH (a), (b), (c), (d), (e), (f), (g), (h) RETURN count(DISTINCT a.id + h.id)"
+    error = await refused(client.graph_query(text, timeout_s=1.0))
+    assert error.code is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_an_internal_fault_leaks_nothing(
+    client: AsyncPlaitClient, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def search(query: Any) -> Any:
+        raise RuntimeError("password=hunter2")
+
+    monkeypatch.setattr(app.search, "search", search)
+    error = await refused(client.search("x"))
+    assert (error.code, error.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
+    assert "hunter2" not in str(error)
+    assert error.metadata["error_id"]
+
+
+# -- what is not built, what runs ------------------------------------------------------------------------------------
+
+
+NOT_BUILT = [
+    (knowledge_service_pb2, "KnowledgeService", "Recall"),
+    (knowledge_service_pb2, "KnowledgeService", "ReportFeedback"),
+    (admin_service_pb2, "AdminService", "Compact"),
+    *(
+        (memory_service_pb2, "MemoryService", method.name)
+        for method in memory_service_pb2.DESCRIPTOR.services_by_name["MemoryService"].methods
+    ),
+]
+
+
+@pytest.mark.parametrize(("module", "service", "method"), NOT_BUILT, ids=[n[2] for n in NOT_BUILT])
+async def test_calls_not_built_say_so(
+    channel: grpc.aio.Channel, module: Any, service: str, method: str
+) -> None:
+    request = getattr(module, f"{method}Request")()
+    call = raw(channel, f"{service}/{method}", request, getattr(module, f"{method}Response"))
+    error = await status_of(call(request))
+    assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, "NOT_BUILT")
+    assert "not built yet" in error.message
+
+
+async def test_as_of_is_refused_rather_than_ignored(channel: grpc.aio.Channel) -> None:
+    request = S(query="x", as_of=Timestamp(seconds=1))
+    call = raw(channel, "KnowledgeService/Search", request, knowledge_service_pb2.SearchResponse)
+    assert (await status_of(call(request))).reason == "NOT_BUILT"
+
+
+async def test_health_of_every_service(channel: grpc.aio.Channel) -> None:
+    stub: Any = health_pb2_grpc.HealthStub(channel)
+    for service in ("", *SERVICES):
+        answer = await stub.Check(health_pb2.HealthCheckRequest(service=service))
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    error = await status_of(stub.Check(health_pb2.HealthCheckRequest(service="nope")))
+    assert error.code is grpc.StatusCode.NOT_FOUND
+
+
+async def test_reflection_lists_every_service(channel: grpc.aio.Channel) -> None:
+    stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+    asked = reflection_pb2.ServerReflectionRequest(list_services="")
+
+    async def requests() -> AsyncIterator[reflection_pb2.ServerReflectionRequest]:
+        yield asked
+
+    answers = [answer async for answer in stub.ServerReflectionInfo(requests())]
+    names = {service.name for service in answers[0].list_services_response.service}
+    assert {*SERVICES, "grpc.health.v1.Health"} <= names
+
+
+async def test_repositories_are_listed_by_page(
+    client: AsyncPlaitClient, channel: grpc.aio.Channel, indexed: str
+) -> None:
+    every = await client.list_repositories()
+    mine = next(r for r in every if r.name == indexed)
+    assert mine.files == 3
+    request = index_pb.ListRepositoriesRequest(page_size=1)
+    call = raw(channel, "IndexService/ListRepositories", request, index_pb.ListRepositoriesResponse)
+    names = []
+    while True:
+        page = await call(request)
+        names += [r.name for r in page.repositories]
+        if not page.next_page_token:
+            break
+        request.page_token = page.next_page_token
+    assert names == sorted(r.name for r in every)
+
+
+async def test_a_deleted_repository_is_gone(
+    client: AsyncPlaitClient, app: App, source: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.py").write_text("def gone():\n    return 1\n")
+    job = await ended(
+        client, await client.start_index(str(tmp_path), repository="brief", embed=False)
+    )
+    assert job.state == "succeeded", job
+    await client.delete_repository("brief")
+    assert "brief" not in {r.name for r in await client.list_repositories()}
+    error = await refused(client.delete_repository("brief"))
+    assert error.reason == "REPOSITORY_NOT_INDEXED"
+
+
+async def test_an_index_that_fails_says_why(client: AsyncPlaitClient, tmp_path: Path) -> None:
+    job = await ended(client, await client.start_index(str(tmp_path / "missing")))
+    assert (job.state, job.error_reason) == ("failed", "NOT_A_REPOSITORY")
+    assert (await refused(client.get_index_job("none"))).reason == "INDEX_JOB_UNKNOWN"
+
+
+async def test_the_same_request_id_gets_the_same_job(
+    client: AsyncPlaitClient, tmp_path: Path
+) -> None:
+    one = await client.start_index(str(tmp_path), request_id="index-1")
+    two = await client.start_index(str(tmp_path), request_id="index-1")
+    assert one.id == two.id
+
+
+async def test_stats_and_rebuild(client: AsyncPlaitClient, app: App, indexed: str) -> None:
+    await client.rebuild([indexed])
+    deadline = Deadline.after(60)
+    while (await client.stats()).waiting_projections:
+        deadline.check("the projection")
+        await asyncio.sleep(0.1)
+    stats = await client.stats(include_graph=True)
+    assert stats.graph_counts["Function"] >= 2
+    assert stats.embedding_dimension == 384
+    answer = await client.graph_query("MATCH (n:Function {name: 'backoff'}) RETURN n.repo")
+    assert answer.rows == ((indexed,),)
+
+
+# -- ends ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_taken_port_is_said_with_its_fix(app: App, server: Server) -> None:
+    with pytest.raises(PortTaken, match="--port"):
+        async with running(app, host="127.0.0.1", port=server.port):
+            pytest.fail("two servers on one port")
+
+
+async def test_draining_lets_calls_end_and_takes_no_new_ones(app: App, indexed: str) -> None:
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    class Held:
+        async def search(self, query: Any) -> Any:
+            begun.set()
+            await let_go.wait()
+            return await real.search(query)
+
+    real = app.search
+    async with contextlib.AsyncExitStack() as stack:
+        started = await stack.enter_async_context(running(app, host="127.0.0.1", port=0))
+        client = await stack.enter_async_context(AsyncPlaitClient(f"127.0.0.1:{started.port}"))
+        app.search = Held()  # type: ignore[assignment]
+        try:
+            call = asyncio.create_task(client.search("backoff", where=Filter(repos=(indexed,))))
+            await begun.wait()
+            draining = asyncio.create_task(started.drain(30.0))
+            await asyncio.sleep(0.1)
+            error = await refused(client.healthy(timeout_s=2.0))
+            assert error.code is grpc.StatusCode.UNAVAILABLE
+            let_go.set()
+            assert (await call).hits
+            await draining
+        finally:
+            app.search = real
+
+
+async def test_no_server_is_an_error_with_a_fix(tmp_path: Path) -> None:
+    async with AsyncPlaitClient(f"unix:{tmp_path}/none.sock") as client:
+        error = await refused(client.search("x", timeout_s=1.0))
+    assert error.code is grpc.StatusCode.UNAVAILABLE
+    assert "plait serve" in error.message
