@@ -266,6 +266,18 @@ class UnknownTemplate(InvalidInput):
     reason = "UNKNOWN_TEMPLATE"
 
 
+class UnknownSymbol(NotFound):
+    """No node answers to the name a template was given."""
+
+    reason = "UNKNOWN_SYMBOL"
+
+
+class AmbiguousSymbol(InvalidInput):
+    """Several nodes answer to the name; the text lists them."""
+
+    reason = "AMBIGUOUS_SYMBOL"
+
+
 class ResultTooLarge(Exhausted):
     reason = "RESULT_TOO_LARGE"
 

@@ -1,0 +1,200 @@
+"""Two logins at one Bolt server: one that writes, one for users' Cypher; driver errors translated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from neo4j import (
+    AsyncDriver,
+    AsyncGraphDatabase,
+    AsyncManagedTransaction,
+    NotificationMinimumSeverity,
+)
+from neo4j.exceptions import (
+    AuthError,
+    ClientError,
+    ConfigurationError,
+    DatabaseUnavailable,
+    DriverError,
+    Neo4jError,
+    ServiceUnavailable,
+    SessionExpired,
+    TransientError,
+)
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_exponential_jitter,
+)
+
+from graph import dialect
+from plait.domain.errors import BadSettings, StoreFull, StoreUnavailable
+
+if TYPE_CHECKING:
+    from plait.settings import Settings
+
+T = TypeVar("T")
+Rows = list[list[Any]]
+Statement = tuple[str, Mapping[str, Any]]
+
+# What a lost connection looks like; the transaction may or may not have been committed.
+LOST = (ServiceUnavailable, SessionExpired, DatabaseUnavailable)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the server is and who we are there. Passwords: never log this."""
+
+    uri: str
+    writer: tuple[str, str]
+    reader: tuple[str, str]
+    database: str
+    connect_timeout_s: float
+
+    @classmethod
+    def external(cls, settings: Settings) -> Endpoint:
+        """Raises: BadSettings, for a `graph.uri` without a password or with an unknown scheme."""
+        graph = settings.graph
+        password = graph.password.get_secret_value()
+        if not password:
+            raise BadSettings(
+                "`graph.uri` is set and `graph.password` is empty; set PLAIT_GRAPH__PASSWORD",
+                key="graph.password",
+            )
+        writer = (graph.user, password)
+        reader = (graph.reader_user, graph.reader_password.get_secret_value())
+        return cls(
+            uri=graph.uri,
+            writer=writer,
+            reader=reader if graph.reader_user else writer,
+            database=graph.database,
+            connect_timeout_s=graph.connect_timeout_s,
+        )
+
+
+class Bolt:
+    """The drivers of one endpoint. `close` it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.database = endpoint.database or None
+        self._writer = _driver(endpoint, endpoint.writer)
+        self._reader: AsyncDriver | None = None
+
+    @property
+    def reader(self) -> AsyncDriver:
+        """Opened on first use: an index run never reads users' Cypher."""
+        if self._reader is None:
+            self._reader = _driver(self.endpoint, self.endpoint.reader)
+        return self._reader
+
+    async def greet(self) -> dialect.Dialect:
+        """Connect, run one real query, and say what answered. Raises: StoreUnavailable, BadSettings."""
+        with translated("graph"):
+            info = await self._writer.get_server_info()
+            await self.read("RETURN 1 AS one")
+        return dialect.of_agent(info.agent)
+
+    async def write(self, *statements: Statement) -> list[Rows]:
+        """Run `statements` in one managed transaction: retried whole while the server says TransientError.
+
+        Raises: StoreUnavailable, once the connection is lost: whether it was committed is not known.
+        """
+
+        async def work(tx: AsyncManagedTransaction) -> list[Rows]:
+            return [await (await tx.run(text, dict(given))).values() for text, given in statements]
+
+        return await self.transact(work)
+
+    async def transact(self, work: Callable[[AsyncManagedTransaction], Awaitable[T]]) -> T:
+        """`work(tx)` as a managed write transaction; see `write`."""
+        with translated("graph"):
+            async with self._writer.session(database=self.database) as session:
+                return await session.execute_write(work)
+
+    async def read(self, text: str, /, **given: Any) -> Rows:
+        """One read by the writer's login, for Plait's own questions."""
+
+        async def work(tx: AsyncManagedTransaction) -> Rows:
+            return await (await tx.run(text, given)).values()
+
+        with translated("graph"):
+            async with self._writer.session(database=self.database) as session:
+                return await session.execute_read(work)
+
+    async def define(self, text: str) -> None:
+        """Run one schema statement; schema and data never share a transaction on Neo4j."""
+        await self.write((text, {}))
+
+    async def close(self) -> None:
+        await self._writer.close()
+        if self._reader is not None:
+            await self._reader.close()
+
+
+def _driver(endpoint: Endpoint, login: tuple[str, str]) -> AsyncDriver:
+    try:
+        return AsyncGraphDatabase.driver(
+            endpoint.uri,
+            auth=login,
+            user_agent="plait",
+            connection_timeout=endpoint.connect_timeout_s,
+            connection_acquisition_timeout=endpoint.connect_timeout_s,
+            max_transaction_retry_time=15.0,
+            notifications_min_severity=NotificationMinimumSeverity.OFF,
+        )
+    except (ConfigurationError, ValueError) as exc:
+        raise BadSettings(
+            f"`graph.uri` {endpoint.uri!r} is not a Bolt address: {exc}; "
+            "write bolt://host:7687, or neo4j+s://host for a cluster with TLS",
+            key="graph.uri",
+        ) from exc
+
+
+def retrying(attempts: int) -> AsyncRetrying:
+    """Exponential backoff with jitter round whole idempotent work while the server is away."""
+    return AsyncRetrying(
+        retry=retry_if_exception_type(StoreUnavailable),
+        wait=wait_exponential_jitter(initial=0.1, max=5.0, jitter=0.25),
+        stop=stop_after_attempt(attempts),
+        reraise=True,
+    )
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Driver errors of Plait's own statements become domain errors here and nowhere else.
+
+    `ClientError`s pass: they are a bug of ours, or a user's Cypher, which the reader translates.
+    """
+    try:
+        yield
+    except AuthError as exc:
+        raise BadSettings(
+            "the graph server refused the login; check `graph.user` and `graph.password`",
+            key="graph.password",
+        ) from exc
+    except LOST as exc:
+        raise StoreUnavailable(f"the {what} server does not answer: {exc}; is it running?") from exc
+    except TransientError as exc:
+        raise StoreUnavailable(f"the {what} server is busy: {exc.message}") from exc
+    except Neo4jError as exc:
+        if _disk_full(exc):
+            raise StoreFull(f"the disk under the {what} server is full: {exc.message}") from exc
+        if isinstance(exc, ClientError):
+            raise
+        raise StoreUnavailable(f"the {what} server failed: {exc.message}") from exc
+    except (DriverError, OSError, asyncio.IncompleteReadError) as exc:
+        raise StoreUnavailable(f"the {what} server cannot be reached: {exc}") from exc
+
+
+def _disk_full(exc: Neo4jError) -> bool:
+    text = f"{exc.code} {exc.message}"
+    return any(
+        sign in text for sign in ("No space left", "DiskFull", "disk is full", "quota exceeded")
+    )

@@ -1,0 +1,164 @@
+"""A delta cut into batches: pure, so that a repeat after a crash cuts it at the same places."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from plait.domain.errors import InvalidInput
+from plait.domain.graph import Edge, Label, Node, Relation, encode_edges, encode_nodes
+from plait.ports import GraphDelta
+
+# "Write both stores in 500-item transactions": the stated contract. Larger ones gain nothing here
+# (5,000 edges a transaction: the same server CPU, 0.3 s less client CPU on Django).
+BATCH_ITEMS = 500
+PROPERTY = re.compile(r"[a-z][a-z0-9_]{0,63}")
+CORE_PROPERTIES = frozenset(Node.__struct_fields__) - {"label"} | {"repo"}
+
+
+class Step(StrEnum):
+    DROP_EDGES = "drop edges"
+    DROP_NODES = "drop nodes"
+    CREATE_NODES = "create nodes"
+    UPSERT_NODES = "upsert nodes"
+    CREATE_EDGES = "create edges"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Up to `BATCH_ITEMS` items of one step. `kind`: their label or relation; "" for ids."""
+
+    step: Step
+    kind: str
+    items: Sequence[Any]
+
+
+def batches(delta: GraphDelta) -> list[Batch]:
+    """`delta` in the order its docstring demands, one label or relation a batch (neither can be a
+    parameter in Cypher), edges sorted by source so that each source is matched once.
+
+    Raises: InvalidInput, for a label, relation or property the graph does not have.
+    """
+    _check(delta)
+    out: list[Batch] = []
+    for relation, edges in _grouped(delta.drop_edges, "relation"):
+        out += _cut(Step.DROP_EDGES, relation, edges)
+    out += _cut(Step.DROP_NODES, "", delta.drop_nodes)
+    step = Step.CREATE_NODES if delta.fresh and delta.number else Step.UPSERT_NODES
+    for label, nodes in _grouped(delta.nodes, "label"):
+        out += _cut(step, label, nodes)
+    for relation, edges in _grouped(delta.edges, "relation"):
+        edges.sort(key=lambda edge: edge.source)
+        out += _cut(Step.CREATE_EDGES, relation, edges)
+    return out
+
+
+def digest(delta: GraphDelta) -> str:
+    """Tells whether a recorded batch number belongs to this very delta: another truth store may
+    number its events alike. About 0.1 s for Django."""
+    parts = (
+        f"{delta.repo}\0{delta.number}\0{delta.fresh}\0{delta.remove_repo}".encode(),
+        encode_edges(delta.drop_edges),
+        msgspec.msgpack.encode(delta.drop_nodes),
+        encode_nodes(delta.nodes),
+        encode_edges(delta.edges),
+        msgspec.msgpack.encode(delta.properties),
+    )
+    total = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        total.update(len(part).to_bytes(8, "big"))
+        total.update(part)
+    return total.hexdigest()
+
+
+def _check(delta: GraphDelta) -> None:
+    labels, relations = set(Label), set(Relation)
+    for node in delta.nodes:
+        if node.label not in labels:
+            raise InvalidInput(f"node {node.id!r} has the unknown label {node.label!r}", id=node.id)
+    for edge in itertools.chain(delta.drop_edges, delta.edges):
+        if edge.relation not in relations:
+            raise InvalidInput(
+                f"edge {edge.source!r} → {edge.target!r} has the unknown relation {edge.relation!r}",
+                relation=edge.relation,
+            )
+    for properties in delta.properties.values():
+        for key in properties:
+            if not PROPERTY.fullmatch(key) or key in CORE_PROPERTIES:
+                raise InvalidInput(f"{key!r} cannot be an extra property of a node", key=key)
+
+
+def _grouped(items: Iterable[Any], field: str) -> Iterator[tuple[str, list[Any]]]:
+    groups: dict[str, list[Any]] = {}
+    for item in items:
+        groups.setdefault(getattr(item, field), []).append(item)
+    yield from sorted(groups.items())
+
+
+def _cut(step: Step, kind: str, items: Sequence[Any]) -> Iterator[Batch]:
+    for start in range(0, len(items), BATCH_ITEMS):
+        yield Batch(step, kind, items[start : start + BATCH_ITEMS])
+
+
+def node_row(node: Node) -> list[Any]:
+    """In the order of `NODE_COLUMNS`. Lists travel cheaper than maps: no key is repeated."""
+    return [
+        node.id,
+        node.name,
+        node.qualified_name,
+        node.path,
+        node.start_line,
+        node.end_line,
+        node.language,
+        node.kind,
+    ]
+
+
+NODE_COLUMNS = (
+    "id",
+    "name",
+    "qualified_name",
+    "path",
+    "start_line",
+    "end_line",
+    "language",
+    "kind",
+)
+# `r` is a row of `node_row`.
+NODE_MAP = (
+    "{" + ", ".join(f"{key}: r[{i}]" for i, key in enumerate(NODE_COLUMNS)) + ", repo: $repo}"
+)
+
+
+def is_bare(edges: Sequence[Edge]) -> bool:
+    """No edge of the batch says how it was bound: CONTAINS and the like."""
+    return not any(edge.lines or edge.resolver or edge.confidence != 1.0 for edge in edges)
+
+
+def edge_rows(edges: Sequence[Edge], ids: Mapping[str, str]) -> tuple[list[list[Any]], list[Edge]]:
+    """Rows `[source, [[target, lines, resolver, confidence], …]]` in server ids, and the edges
+    whose ends are not in `ids`. `edges` sorted by source."""
+    rows: list[list[Any]] = []
+    missing: list[Edge] = []
+    bare = is_bare(edges)
+    for source, group in itertools.groupby(edges, key=lambda edge: edge.source):
+        start = ids.get(source)
+        targets: list[list[Any]] = []
+        for edge in group:
+            end = ids.get(edge.target)
+            if start is None or end is None:
+                missing.append(edge)
+            elif bare:
+                targets.append([end])
+            else:
+                targets.append([end, edge.lines, edge.resolver, edge.confidence])
+        if targets:
+            rows.append([start, targets])
+    return rows, missing

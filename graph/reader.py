@@ -1,0 +1,184 @@
+"""Run guarded Cypher: rows and bytes capped while streaming, and a deadline the server obeys too."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from neo4j import READ_ACCESS, AsyncSession, AsyncTransaction
+from neo4j.exceptions import ClientError, DatabaseError, Neo4jError, TransientError
+
+from graph.bolt import Bolt, translated
+from graph.convert import Converter
+from graph.dialect import Dialect
+from plait.domain.deadline import Deadline
+from plait.domain.errors import CypherInvalid, DeadlineExceeded, ResultTooLarge
+from plait.ports import GraphResult
+
+logger = logging.getLogger(__name__)
+
+_NAMES = "UNWIND $ids AS i MATCH (n) WHERE elementId(n) = i RETURN i, n.id"
+_FETCH = 200  # rows a round trip
+_TERMINATE_S = 2.0  # what ending a query may take before its connection is dropped anyway
+
+
+class Reader:
+    """Queries of one server by the reader's login. Text that comes here has passed the guard."""
+
+    def __init__(self, bolt: Bolt, dialect: Dialect, *, max_bytes: int) -> None:
+        self._bolt = bolt
+        self._dialect = dialect
+        self._max_bytes = max_bytes
+        self._endings: set[asyncio.Task[None]] = set()
+
+    async def run(
+        self, text: str, given: Mapping[str, Any], *, max_rows: int, deadline: Deadline
+    ) -> GraphResult:
+        """Raises: CypherInvalid, DeadlineExceeded, ResultTooLarge, StoreUnavailable."""
+        deadline.check("the graph query")
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(deadline.left_s):
+                columns, rows, converter, more = await self._stream(text, given, max_rows, deadline)
+        except TimeoutError:
+            raise DeadlineExceeded("the graph query", deadline.limit_s) from None
+        return GraphResult(
+            columns=columns,
+            rows=[[converter.cell(cell) for cell in row] for row in rows],
+            nodes=list(converter.nodes.values()),
+            edges=list(converter.edges.values()),
+            truncated=more,
+            took_ms=(time.perf_counter() - started) * 1e3,
+        )
+
+    async def _stream(
+        self, text: str, given: Mapping[str, Any], max_rows: int, deadline: Deadline
+    ) -> tuple[tuple[str, ...], list[list[Any]], Converter, bool]:
+        driver = self._bolt.reader
+        session = driver.session(
+            database=self._bolt.database, default_access_mode=READ_ACCESS, fetch_size=_FETCH
+        )
+        with translated("graph"), _user_errors(deadline):
+            async with session:
+                tx = await session.begin_transaction(timeout=deadline.left_s)
+                finished = False
+                try:
+                    out = await self._read(tx, text, given, max_rows)
+                    finished = True
+                finally:
+                    if not finished:
+                        self._end(session, tx, text)
+                await self._leave(session, tx, truncated=out[3])
+                return out
+
+    async def _read(
+        self, tx: AsyncTransaction, text: str, given: Mapping[str, Any], max_rows: int
+    ) -> tuple[tuple[str, ...], list[list[Any]], Converter, bool]:
+        # Text and parameters are the user's: the guard has read the text, parameters are bound.
+        result = await tx.run(text, dict(given))
+        columns = tuple(result.keys())
+        converter, rows, size, more = Converter(), list[list[Any]](), 0, False
+        async for record in result:
+            if len(rows) == max_rows:
+                more = True
+                break
+            row = list(record.values())
+            size += converter.survey(row)
+            if size > self._max_bytes:
+                raise ResultTooLarge(
+                    f"the result passes {self._max_bytes} bytes after {len(rows)} rows; "
+                    "return fewer columns, or add a LIMIT",
+                    limit_bytes=self._max_bytes,
+                    rows=len(rows),
+                )
+            rows.append(row)
+        if converter.unnamed and not more:
+            names = await tx.run(_NAMES, {"ids": sorted(converter.unnamed)})
+            converter.names.update({i: str(name or "") async for i, name in names})
+        elif converter.unnamed:
+            converter.names.update(await self._names(sorted(converter.unnamed)))
+        return columns, rows, converter, more
+
+    async def _names(self, server_ids: list[str]) -> dict[str, str]:
+        """Our ids, over another connection: this one is still in the middle of its rows."""
+        async with self._bolt.reader.session(
+            database=self._bolt.database, default_access_mode=READ_ACCESS
+        ) as session:
+            rows = await session.run(_NAMES, {"ids": server_ids})
+            return {i: str(name or "") async for i, name in rows}
+
+    async def _leave(self, session: AsyncSession, tx: AsyncTransaction, *, truncated: bool) -> None:
+        """End the transaction. Closing one in the middle of its rows makes the driver DISCARD the
+        rest, which ArcadeDB computes to the end first (27 s, seen): there the connection is dropped."""
+        if truncated and not self._dialect.stops_on_disconnect:
+            session.cancel()
+        else:
+            await tx.close()
+
+    def _end(self, session: AsyncSession, tx: AsyncTransaction, text: str) -> None:
+        """The query failed, timed out or was cancelled: drop the connection, and where the server
+        would run on regardless, terminate the query by its name."""
+        port = _local_port(tx)
+        session.cancel()
+        if not self._dialect.stops_on_disconnect:
+            task = asyncio.get_running_loop().create_task(self._terminate(text, port))
+            self._endings.add(task)
+            task.add_done_callback(self._endings.discard)
+
+    async def _terminate(self, text: str, port: int) -> None:
+        """End our running query on ArcadeDB: the one with this text, from this local port."""
+        try:
+            async with asyncio.timeout(_TERMINATE_S):
+                async with self._bolt.reader.session(database=self._bolt.database) as session:
+                    shown = await (await session.run("SHOW TRANSACTIONS")).data()
+                    for row in shown:
+                        here = not port or str(row["clientAddress"]).endswith(f":{port}")
+                        if here and row["currentQuery"] == text:
+                            ended = await session.run(
+                                "TERMINATE TRANSACTIONS $id", {"id": row["transactionId"]}
+                            )
+                            await ended.consume()
+        except (Neo4jError, TimeoutError, OSError) as exc:
+            # The server's own command.timeout ends it later.
+            logger.warning("could not end a graph query", extra={"error": str(exc)})
+
+    async def close(self) -> None:
+        """Wait for queries that are being ended."""
+        if self._endings:
+            await asyncio.gather(*self._endings, return_exceptions=True)
+
+
+def _local_port(tx: AsyncTransaction) -> int:
+    """The local TCP port of the transaction's connection: how the server names its client.
+
+    The driver has no public way to tell. 0 when this version hides it elsewhere; the query's text
+    then has to do.
+    """
+    with contextlib.suppress(AttributeError, TypeError, ValueError):
+        return int(tx._connection.local_port)
+    return 0
+
+
+@contextlib.contextmanager
+def _user_errors(deadline: Deadline) -> Any:
+    """What the server says of a user's statement."""
+    try:
+        yield
+    except (ClientError, DatabaseError, TransientError) as exc:
+        code = exc.code or ""
+        if "TransactionTimedOut" in code or "Terminated" in code or "timeout" in str(exc.message):
+            raise DeadlineExceeded("the graph query", deadline.limit_s) from exc
+        if "Memory" in code or "heap budget" in str(exc.message):
+            raise ResultTooLarge(
+                f"the graph server ran out of the memory a query may use: {exc.message}; "
+                "match less, or aggregate before ORDER BY and DISTINCT"
+            ) from exc
+        if "Security" in code and "Forbidden" not in code:
+            raise
+        raise CypherInvalid(
+            f"the graph server refused the statement: {exc.message}", field="cypher", code=code
+        ) from exc

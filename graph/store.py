@@ -1,0 +1,155 @@
+"""The graph store: what `graph.open` returns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from graph import counting, schema, templates
+from graph.bolt import Bolt, Endpoint
+from graph.dialect import Dialect
+from graph.guard import Limits, guard
+from graph.probes import Safety
+from graph.reader import Reader
+from graph.symbols import resolved
+from graph.walk import walk
+from graph.writer import Writer
+from plait.domain.deadline import Deadline
+from plait.domain.errors import StoreUnavailable
+from plait.ports import GraphDelta, GraphResult
+
+if TYPE_CHECKING:
+    from graph.embedded import GraphLease
+    from plait.settings import Settings
+
+T = TypeVar("T")
+
+
+async def open_store(settings: Settings) -> CypherStore:
+    """Raises: StoreUnavailable, EmbeddedServerFailed, BadSettings, SchemaMismatch."""
+    lease: GraphLease | None = None
+    if not settings.graph.uri:
+        from graph import embedded
+
+        lease = await asyncio.to_thread(embedded.ensure, settings)
+    store = CypherStore(settings, lease)
+    try:
+        await store.start()
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+class CypherStore:
+    """Satisfies `plait.ports.GraphStore` on Neo4j and ArcadeDB. Made by `open_store`."""
+
+    dialect: Dialect
+
+    def __init__(self, settings: Settings, lease: GraphLease | None) -> None:
+        self._settings = settings
+        self._lease = lease
+        self._moving = asyncio.Lock()
+        self._bolt = Bolt(self._endpoint())
+
+    def _endpoint(self) -> Endpoint:
+        if self._lease is None:
+            return Endpoint.external(self._settings)
+        return Endpoint(
+            uri=self._lease.uri,
+            writer=self._lease.writer,
+            reader=self._lease.reader,
+            database=self._lease.database,
+            connect_timeout_s=self._settings.graph.connect_timeout_s,
+        )
+
+    async def start(self) -> None:
+        """Greet the server and bring its schema up to date."""
+        self.dialect = await self._bolt.greet()
+        await schema.migrate(self._bolt)
+        graph = self._settings.graph
+        self._reader = Reader(self._bolt, self.dialect, max_bytes=graph.max_result_bytes)
+        self._safety = Safety(self._bolt, self.dialect)
+        self._limits = Limits(aggregate_predicates=not self.dialect.broken_aggregate_predicates)
+
+    async def apply(self, delta: GraphDelta) -> None:
+        """See `GraphStore`. Raises: StoreUnavailable, StoreFull, InvalidInput."""
+
+        async def work() -> None:
+            await Writer(self._bolt, attempts=self._settings.index.max_attempts).apply(delta)
+
+        await self._following(work)
+
+    async def query(
+        self,
+        cypher: str,
+        parameters: Mapping[str, Any],
+        *,
+        max_rows: int,
+        deadline: Deadline,
+    ) -> GraphResult:
+        """See `GraphStore`. Raises, besides: UnsafeGraphStore, StoreUnavailable."""
+        text = guard(cypher, parameters, self._limits)
+
+        async def work() -> GraphResult:
+            await self._safety.check()
+            return await self._reader.run(text, parameters, max_rows=max_rows, deadline=deadline)
+
+        return await self._following(work)
+
+    async def template(
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        *,
+        max_rows: int,
+        deadline: Deadline,
+    ) -> GraphResult:
+        """See `GraphStore`. Raises, besides: UnknownSymbol, AmbiguousSymbol, StoreUnavailable."""
+        template = templates.find(name)
+        checked = template.check(parameters)
+
+        async def work() -> GraphResult:
+            given = await resolved(template, checked, self._bolt, deadline)
+            if template.walk:
+                return await walk(
+                    template, given, self._reader, max_rows=max_rows, deadline=deadline
+                )
+            return await self._reader.run(
+                template.text(given), given, max_rows=max_rows, deadline=deadline
+            )
+
+        return await self._following(work)
+
+    async def counts(self, repo: str = "") -> Mapping[str, int]:
+        return await self._following(lambda: counting.counts(self._bolt, repo))
+
+    async def close(self) -> None:
+        """Leave the server; twice is fine."""
+        if hasattr(self, "_reader"):
+            await self._reader.close()
+        await self._bolt.close()
+        if self._lease is not None:
+            await asyncio.to_thread(self._lease.close)
+
+    async def _following(self, work: Callable[[], Awaitable[T]]) -> T:
+        """`work()`, once more when the embedded server has died and came back elsewhere."""
+        bolt = self._bolt
+        try:
+            return await work()
+        except StoreUnavailable:
+            if self._lease is None:
+                raise
+            await self._move(bolt)
+            return await work()
+
+    async def _move(self, old: Bolt) -> None:
+        """Follow the embedded server to its new port, unless another task did so already."""
+        async with self._moving:
+            if self._bolt is not old or self._lease is None:
+                return
+            await asyncio.to_thread(self._lease.refresh)
+            self._bolt = Bolt(self._endpoint())
+            await self.start()
+            await old.close()

@@ -1,0 +1,5 @@
+// What a symbol calls directly: one row a callee, with the call sites.
+// param symbol: symbol
+MATCH (s)-[call:CALLS]->(callee) WHERE elementId(s) = $symbol
+RETURN callee, call, call.lines AS lines
+ORDER BY callee.id

@@ -1,0 +1,288 @@
+"""Apply deltas to the graph: 500-item transactions, each recorded in the graph itself.
+
+A `PlaitProgress` node a stream of events (a repository's revisions, its episodes) holds the event's
+id, its digest and the number of the last batch; every batch checks and advances it in its own
+transaction. So a batch is applied exactly once, whoever repeats it and whatever was killed between.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from neo4j import AsyncManagedTransaction
+
+from graph import plan
+from graph.bolt import Bolt, retrying
+from graph.plan import Batch, Step
+from graph.schema import CODE, INDEXED, LABELS
+from plait.domain.graph import Edge, Label, Node
+from plait.ports import GraphDelta
+
+logger = logging.getLogger(__name__)
+
+_PROGRESS = "MATCH (p:PlaitProgress {id: $key}) RETURN p.event_id, p.digest, p.batch, p.done"
+_START = """
+MERGE (p:PlaitProgress {id: $key})
+SET p.event_id = $event_id, p.digest = $digest, p.batch = 0, p.done = false, p.missing = 0, p.repo = $repo
+"""
+# The old value comes back: whoever finds another one than expected writes nothing.
+_ADVANCE = """
+MATCH (p:PlaitProgress {id: $key}) WHERE p.event_id = $event_id AND p.digest = $digest
+WITH p, p.batch AS was SET p.batch = CASE WHEN was = $batch - 1 THEN $batch ELSE was END
+RETURN was
+"""
+_FINISH = """
+MATCH (p:PlaitProgress {id: $key}) WHERE p.event_id = $event_id
+SET p.done = true, p.number = $number, p.missing = $missing
+"""
+_FORGET = "MATCH (p:PlaitProgress {repo: $repo}) DELETE p"
+_NEW_NODES = "UNWIND $rows AS r CREATE (n:{labels} {map}) RETURN collect(elementId(n)) AS ids"
+_NEW_NODES_MORE = (
+    "UNWIND $rows AS r CREATE (n:{labels} {map}) SET n += r[8] RETURN collect(elementId(n)) AS ids"
+)
+_SET_NODES = """
+UNWIND $rows AS r MATCH (n) WHERE elementId(n) = r[9] SET n = {map} SET n += r[8]
+"""
+_RELABEL = """
+UNWIND $ids AS i MATCH (n) WHERE elementId(n) = i REMOVE n:{old} SET n:{new}
+"""
+_FIND = "UNWIND $ids AS i MATCH (n:`{label}` {{id: i}}) RETURN i, elementId(n), labels(n)"
+_NEW_EDGES = """
+UNWIND $rows AS r MATCH (a) WHERE elementId(a) = r[0]
+UNWIND r[1] AS t MATCH (b) WHERE elementId(b) = t[0]
+CREATE (a)-[:`{relation}` {map}]->(b) RETURN count(*) AS made
+"""
+_BARE = "{recorded_from: $now}"
+_BOUND = "{lines: t[1], resolver: t[2], confidence: t[3], recorded_from: $now}"
+_DROP_EDGES = """
+UNWIND $rows AS r MATCH (a)-[e:`{relation}`]->(b)
+WHERE elementId(a) = r[0] AND elementId(b) = r[1] DELETE e
+"""
+_DROP_NODES = "UNWIND $ids AS i MATCH (n) WHERE elementId(n) = i DETACH DELETE n"
+_ALL_OF = "MATCH (n:`{label}`) WHERE n.repo = $repo RETURN elementId(n)"
+
+
+class Writer:
+    """Applies deltas over one `Bolt`. Remembers nothing between two `apply`s."""
+
+    def __init__(self, bolt: Bolt, *, attempts: int) -> None:
+        self._bolt = bolt
+        self._attempts = attempts
+
+    async def apply(self, delta: GraphDelta) -> None:
+        """See `GraphStore.apply`. Raises: StoreUnavailable, StoreFull, InvalidInput."""
+        await _Run(self._bolt, self._attempts, delta).run()
+
+
+class _Run:
+    """One delta on its way. `ids`: node id → the server's id, learnt in this run, never stored."""
+
+    def __init__(self, bolt: Bolt, attempts: int, delta: GraphDelta) -> None:
+        self._bolt = bolt
+        self._attempts = attempts
+        self._delta = delta
+        self._batches = plan.batches(delta)
+        self._ids: dict[str, str] = {}
+        self._missing = 0
+        self._now = int(time.time() * 1000)
+        self._event = {
+            "key": delta.repo if delta.number or delta.remove_repo else f"{delta.repo}#episodes",
+            "event_id": delta.event_id,
+            "digest": plan.digest(delta),
+        }
+
+    async def run(self) -> None:
+        if self._delta.remove_repo:
+            await self._wipe(INDEXED)
+            await self._again((_FORGET, {"repo": self._delta.repo}))
+        first = await self._begin()
+        if first is None:
+            return
+        for number, batch in enumerate(self._batches, 1):
+            if number >= first:
+                await self._one(number, batch)
+        await self._finish()
+
+    async def _begin(self) -> int | None:
+        """The batch to go on with, or None when this event is in the graph already."""
+        found = await self._bolt.read(_PROGRESS, key=self._event["key"])
+        if found:
+            event_id, digest, batch, done = found[0]
+            if (event_id, digest) == (self._event["event_id"], self._event["digest"]):
+                return None if done else int(batch) + 1
+            if self._delta.fresh and self._delta.number:
+                # What an older event left, finished or not, makes way.
+                await self._wipe(CODE)
+        if not self._batches:
+            return None if self._delta.remove_repo else 1
+        await self._again((_START, {**self._event, "repo": self._delta.repo}))
+        return 1
+
+    async def _finish(self) -> None:
+        given = {**self._event, "number": self._delta.number, "missing": self._missing}
+        await self._again((_FINISH, given))
+        if self._missing:
+            logger.warning(
+                "edges left out: an end is not in the graph",
+                extra={"repo": self._delta.repo, "edges": self._missing},
+            )
+
+    async def _again(self, *statements: tuple[str, Mapping[str, Any]]) -> None:
+        """Run idempotent `statements` in one transaction, again when the connection is lost."""
+        async for attempt in retrying(self._attempts):
+            with attempt:
+                await self._bolt.write(*statements)
+
+    async def _one(self, number: int, batch: Batch) -> None:
+        async for attempt in retrying(self._attempts):
+            with attempt:
+                await self._bolt.transact(lambda tx: self._in(tx, number, batch))
+
+    async def _in(self, tx: AsyncManagedTransaction, number: int, batch: Batch) -> None:
+        """One batch in one transaction; nothing when an earlier try of it was committed after all."""
+        rows = await _rows(tx, _ADVANCE, {**self._event, "batch": number})
+        if not rows or rows[0][0] >= number:
+            await self._learn(tx, batch)
+            return
+        match batch.step:
+            case Step.DROP_EDGES:
+                await self._drop_edges(tx, batch)
+            case Step.DROP_NODES:
+                ids = await self._locate(tx, batch.items)
+                await _rows(tx, _DROP_NODES, {"ids": list(ids.values())})
+                for id_ in batch.items:
+                    self._ids.pop(id_, None)
+            case Step.CREATE_NODES:
+                await self._create_nodes(tx, batch.kind, batch.items)
+            case Step.UPSERT_NODES:
+                await self._upsert_nodes(tx, batch.kind, batch.items)
+            case Step.CREATE_EDGES:
+                await self._create_edges(tx, batch)
+
+    # -- nodes ------------------------------------------------------------------------------------
+
+    async def _create_nodes(
+        self, tx: AsyncManagedTransaction, label: str, nodes: Sequence[Node]
+    ) -> None:
+        extra = self._delta.properties
+        rows = [plan.node_row(node) for node in nodes]
+        text = _NEW_NODES
+        if any(node.id in extra for node in nodes):
+            text = _NEW_NODES_MORE
+            for row, node in zip(rows, nodes, strict=True):
+                row.append(dict(extra.get(node.id, {})))
+        text = text.replace("{labels}", LABELS[label]).replace("{map}", plan.NODE_MAP)
+        made = await _rows(tx, text, {"rows": rows, "repo": self._delta.repo})
+        # Rows are created, and collected, in the order of UNWIND.
+        for node, server_id in zip(nodes, made[0][0], strict=True):
+            self._ids[node.id] = server_id
+
+    async def _upsert_nodes(
+        self, tx: AsyncManagedTransaction, label: str, nodes: Sequence[Node]
+    ) -> None:
+        wanted = {Label.FUNCTION, Label.TEST} if label == Label.TEST else {Label(label)}
+        found = await self._find(tx, [node.id for node in nodes])
+        relabel: dict[tuple[str, ...], list[str]] = {}
+        for server_id, labels in found.values():
+            if set(labels) != wanted:
+                relabel.setdefault(tuple(sorted(labels)), []).append(server_id)
+        for had, ids in relabel.items():
+            old = ":".join(f"`{one}`" for one in had)
+            text = _RELABEL.replace("{old}", old).replace("{new}", LABELS[label])
+            await _rows(tx, text, {"ids": ids})
+        if relabel:  # ArcadeDB moves a relabelled node: its server id changes
+            found = await self._find(tx, [node.id for node in nodes])
+        self._ids.update({id_: server_id for id_, (server_id, _) in found.items()})
+        rows = [
+            [
+                *plan.node_row(node),
+                dict(self._delta.properties.get(node.id, {})),
+                self._ids[node.id],
+            ]
+            for node in nodes
+            if node.id in found
+        ]
+        if rows:
+            text = _SET_NODES.replace("{map}", plan.NODE_MAP)
+            await _rows(tx, text, {"rows": rows, "repo": self._delta.repo})
+        if new := [node for node in nodes if node.id not in found]:
+            await self._create_nodes(tx, label, new)
+
+    async def _find(
+        self, tx: AsyncManagedTransaction, ids: Sequence[str]
+    ) -> dict[str, tuple[str, list[str]]]:
+        """Server id and labels of those of `ids` that exist, whatever their label."""
+        found: dict[str, tuple[str, list[str]]] = {}
+        left = list(dict.fromkeys(ids))
+        for label in INDEXED:
+            if not left:
+                break
+            for id_, server_id, labels in await _rows(tx, _FIND.format(label=label), {"ids": left}):
+                found[id_] = (server_id, labels)
+            left = [id_ for id_ in left if id_ not in found]
+        return found
+
+    async def _locate(self, tx: AsyncManagedTransaction, ids: Iterable[str]) -> dict[str, str]:
+        """Server ids of those of `ids` that exist; what this run knows is not asked again."""
+        wanted = dict.fromkeys(ids)
+        if unknown := [id_ for id_ in wanted if id_ not in self._ids]:
+            found = await self._find(tx, unknown)
+            self._ids.update({id_: server_id for id_, (server_id, _) in found.items()})
+        return {id_: self._ids[id_] for id_ in wanted if id_ in self._ids}
+
+    async def _learn(self, tx: AsyncManagedTransaction, batch: Batch) -> None:
+        """After a commit whose answer was lost: the ids it gave."""
+        if batch.step in (Step.CREATE_NODES, Step.UPSERT_NODES):
+            for node in batch.items:
+                self._ids.pop(node.id, None)
+            await self._locate(tx, [node.id for node in batch.items])
+
+    # -- edges --------------------------------------------------------------------------------------
+
+    async def _create_edges(self, tx: AsyncManagedTransaction, batch: Batch) -> None:
+        edges: Sequence[Edge] = batch.items
+        ids = await self._ends(tx, edges)
+        rows, missing = plan.edge_rows(edges, ids)
+        if rows:
+            shape = _BARE if plan.is_bare(edges) else _BOUND
+            text = _NEW_EDGES.replace("{relation}", batch.kind).replace("{map}", shape)
+            await _rows(tx, text, {"rows": rows, "now": self._now})
+        self._missing += len(missing)
+        for edge in missing[:3]:
+            logger.info(
+                "edge left out",
+                extra={"relation": edge.relation, "source": edge.source, "target": edge.target},
+            )
+
+    async def _drop_edges(self, tx: AsyncManagedTransaction, batch: Batch) -> None:
+        ids = await self._ends(tx, batch.items)
+        rows = [
+            [ids[edge.source], ids[edge.target]]
+            for edge in batch.items
+            if edge.source in ids and edge.target in ids
+        ]
+        if rows:
+            await _rows(tx, _DROP_EDGES.replace("{relation}", batch.kind), {"rows": rows})
+
+    async def _ends(self, tx: AsyncManagedTransaction, edges: Sequence[Edge]) -> dict[str, str]:
+        return await self._locate(tx, [end for edge in edges for end in (edge.source, edge.target)])
+
+    # -- removal ------------------------------------------------------------------------------------
+
+    async def _wipe(self, labels: Iterable[str]) -> None:
+        """Delete the repository's nodes with `labels`, in batches; safe to repeat."""
+        for label in labels:
+            found = await self._bolt.read(_ALL_OF.format(label=label), repo=self._delta.repo)
+            ids = [row[0] for row in found]
+            for start in range(0, len(ids), plan.BATCH_ITEMS):
+                part = ids[start : start + plan.BATCH_ITEMS]
+                await self._again((_DROP_NODES, {"ids": part}))
+
+
+async def _rows(
+    tx: AsyncManagedTransaction, text: str, given: Mapping[str, Any]
+) -> list[list[Any]]:
+    return await (await tx.run(text, dict(given))).values()
