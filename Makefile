@@ -48,7 +48,8 @@ format: $(READY)
 lock:
 	rm -rf $(VENV)/lock && $(PYTHON) -m venv $(VENV)/lock
 	$(VENV)/lock/bin/python -m pip install --quiet -e ".[dev]"
-	$(VENV)/lock/bin/python -m pip freeze --exclude-editable > constraints.txt
+	{ echo "# Exact versions for CI and for the README's commands; \`make lock\` writes this file anew."; \
+	  $(VENV)/lock/bin/python -m pip freeze --exclude-editable; } > constraints.txt
 	rm -rf $(VENV)/lock
 
 clean:
