@@ -22,6 +22,7 @@ from plait.domain.graph import Edge, Node
 from plait.domain.values import (
     Candidate,
     Chunk,
+    Collection,
     Episode,
     EpisodeReceipt,
     Filter,
@@ -257,6 +258,23 @@ class View:
     dim: int
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a candidate stands: enough to rank it, without its text."""
+
+    repo: str
+    collection: Collection
+    path: str
+    symbol: str
+    kind: str
+    is_test: bool
+
+    @property
+    def file(self) -> tuple[str, str]:
+        """`(repo, path)`."""
+        return (self.repo, self.path)
+
+
 class SearchStore(Protocol):
     """Candidates from each arm. Larger scores are better, scales differ between arms."""
 
@@ -288,6 +306,10 @@ class SearchStore(Protocol):
 
     async def identifiers(self, view: View, name: str, where: Filter, k: int) -> list[Candidate]:
         """Symbols whose name is similar by trigrams, for misspelt identifiers."""
+        ...
+
+    async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
+        """Where the items behind candidates stand; ids that are gone are left out."""
         ...
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:

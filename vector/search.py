@@ -11,7 +11,7 @@ import numpy as np
 
 from plait.domain.errors import InvalidInput, RepositoryNotIndexed
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId
-from plait.ports import View
+from plait.ports import Place, View
 from plait.retrieval.text import query_terms
 from vector import bm25
 from vector.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
@@ -61,6 +61,8 @@ ITEM_COLUMNS = (
     "i.id, i.collection, r.name, i.kind, i.path, i.symbol, i.language, i.start_line, i.end_line,"
     " i.content, i.ts, i.meta, i.tags, i.is_test"
 )
+
+PLACE_COLUMNS = "i.id, i.repo_id, i.collection, i.path, i.symbol, i.kind, i.is_test"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +142,22 @@ class Lexical:
         rows = await self._db.rows(_identifier_query(cond), params)
         return [Candidate(ItemId(id_), float(similarity)) for id_, similarity in rows]
 
+    async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
+        repos = {r.repo_id: r.repo for r in view.revisions}
+        rows = await self._by_id(view, ids, PLACE_COLUMNS)
+        return {
+            id_: Place(repos[row[1]], Collection(row[2]), *row[3:]) for id_, row in rows.items()
+        }
+
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
-        found: dict[ItemId, Item] = {}
+        rows = await self._by_id(view, ids, ITEM_COLUMNS, " JOIN repository r ON r.id = i.repo_id")
+        return {id_: to_item(row) for id_, row in rows.items()}
+
+    async def _by_id(
+        self, view: View, ids: Sequence[ItemId], columns: str, join: str = ""
+    ) -> dict[ItemId, tuple[Any, ...]]:
+        """`columns`, the id first, of the `ids` that `view` sees, in the order of `ids`."""
+        found: dict[ItemId, tuple[Any, ...]] = {}
         # Most candidates are code: the other partitions are asked only for what is not.
         for collections in ((Collection.FILES,), tuple(c for c in Collection if c != "files")):
             missing = [id_ for id_ in ids if id_ not in found]
@@ -149,11 +165,11 @@ class Lexical:
                 break
             cond = condition(view, Filter(collections=collections))
             query = (
-                f"SELECT {ITEM_COLUMNS} FROM {cond.table} i JOIN repository r ON r.id = i.repo_id"
+                f"SELECT {columns} FROM {cond.table} i{join}"
                 f" WHERE i.id = ANY(%(ids)s) AND {cond.where}"
             )
             for row in await self._db.rows(query, {**cond.params, "ids": missing}):
-                found[ItemId(row[0])] = to_item(row)
+                found[ItemId(row[0])] = row
         return {id_: found[id_] for id_ in ids if id_ in found}
 
     async def _postings(

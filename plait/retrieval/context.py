@@ -8,7 +8,7 @@ from time import perf_counter
 
 from plait.domain.deadline import Deadline
 from plait.domain.values import Candidate, Hit, Item, ItemId, Timing
-from plait.ports import EmbeddingProvider, SearchStore, View
+from plait.ports import EmbeddingProvider, Place, SearchStore, View
 from plait.retrieval.query import Analysis, Mode, SearchQuery
 from plait.settings import SearchSettings
 
@@ -47,8 +47,9 @@ class SearchContext:
     weights: Mapping[str, float] = field(default_factory=dict)
     fused: Mapping[ItemId, float] = field(default_factory=dict)
     order: Sequence[ItemId] = ()
+    places: Mapping[ItemId, Place] = field(default_factory=dict)
+    signals: Mapping[ItemId, Mapping[str, float]] = field(default_factory=dict)  # for `explain`
     items: Mapping[ItemId, Item] = field(default_factory=dict)
-    factors: Mapping[ItemId, Mapping[str, float]] = field(default_factory=dict)
     hits: tuple[Hit, ...] = ()
     degraded: tuple[Degraded, ...] = ()
     timings: tuple[Timing, ...] = ()

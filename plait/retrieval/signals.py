@@ -1,53 +1,199 @@
-"""What an item's place and name say about it, beside its text: bounded factors on the fused score."""
+"""What a candidate's place and name say about it, beside its text.
+
+`score = (fused + Σ bonuses) · Π factors + FILE · share of its file`. Bonuses and factors are few and
+bounded; each was kept for what it gave on benchmarks/localisation.py, see docs/retrieval.md.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
-from plait.domain.values import Item
+from plait.domain.values import Collection, ItemId
+from plait.ports import Place
 from plait.retrieval.query import Analysis
+from plait.retrieval.text import tokens
 
-DEFINES = 1.5
-TEST = 0.6
-PROSE = 0.6
-EXAMPLE = 0.7
+# A symbol whose name the query writes as code does; again when class and name both match.
+DEFINITION = 0.3
+# All words of the symbol's own name are in the query; half of it for its class and for its file.
+NAME = 0.15
+# Added for the best file: its three best chunks count 1, 1/2, 1/4.
+FILE = 0.2
+FILE_CHUNKS = 3
+
+# Code that does a thing before tests of it, texts about it and examples for it, unless asked for.
+TEST = 0.4
+PROSE = 0.4
+EXAMPLE = 0.4
+CONFIG = 0.6
 
 _TEST_PATH = re.compile(
-    r"(^|/)(tests?|testing|spec|__tests__)/|(^|/)(test_[^/]*|[^/]*_test\.[a-z]+|conftest\.py)$"
+    r"(^|/)(tests?|testing|specs?|__tests__|t)/|(^|/)(test_[^/]*|[^/]*_tests?\.\w+|conftest\.py)$"
 )
-_DOC_PATH = re.compile(r"(^|/)docs?/|\.(md|rst|txt|adoc)$")
-_EXAMPLE_PATH = re.compile(r"(^|/)(examples?|samples?|demos?|benchmarks?)/")
-_ASKS_TESTS = {"test", "tests", "testing", "fixture", "fixtures"}
-_ASKS_DOCS = {
-    "doc",
-    "docs",
-    "documentation",
-    "readme",
-    "changelog",
-    "tutorial",
-    "guide",
-    "example",
-    "examples",
-}
+_DOC_PATH = re.compile(r"(^|/)docs?(_src)?/|\.(md|rst|txt|adoc)$")
+_EXAMPLE_PATH = re.compile(r"(^|/)(examples?|samples?|demos?|bench|benchmarks?)/")
+_ASKS_TESTS = frozenset({"test", "tests", "testing", "fixture", "fixtures", "spec", "specs"})
+_ASKS_PROSE = frozenset(
+    [
+        "doc",
+        "docs",
+        "documentation",
+        "readme",
+        "changelog",
+        "tutorial",
+        "guide",
+        "example",
+        "examples",
+        "sample",
+        "demo",
+    ]
+)
+File = tuple[str, str]
+_METHODS = frozenset({"method", "constructor"})
 
 
-def factors(item: Item, asked: Analysis) -> Mapping[str, float]:
-    """The factors that apply to `item`, by name; a factor of 1 is left out."""
-    found = {}
-    if asked.identifiers and _defines(item.symbol, asked.identifiers):
-        found["definition"] = DEFINES
-    terms = set(asked.terms)
-    if (item.is_test or _TEST_PATH.search(item.path)) and not terms & _ASKS_TESTS:
-        found["test"] = TEST
-    elif _DOC_PATH.search(item.path) and not terms & _ASKS_DOCS:
-        found["prose"] = PROSE
-    elif _EXAMPLE_PATH.search(item.path) and not terms & _ASKS_DOCS:
-        found["example"] = EXAMPLE
-    return found
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What applies to one candidate, by name; nothing that would change nothing."""
+
+    bonuses: Mapping[str, float]
+    factors: Mapping[str, float]
+
+    def apply(self, fused: float) -> float:
+        value = fused + sum(self.bonuses.values())
+        for factor in self.factors.values():
+            value *= factor
+        return value
+
+    def told(self) -> dict[str, float]:
+        """For `explain`."""
+        bonuses = {f"bonus.{name}": value for name, value in self.bonuses.items()}
+        return bonuses | {f"factor.{name}": value for name, value in self.factors.items()}
 
 
-def _defines(symbol: str, names: tuple[str, ...]) -> bool:
-    """Whether `symbol` is one of `names`, or ends in it (`Session.get` names `pkg.api.Session.get`)."""
-    symbol = symbol.partition("#")[0]
-    return any(symbol == name or symbol.endswith("." + name) for name in names)
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A query, prepared once for all its candidates."""
+
+    stems: frozenset[str]
+    leaves: frozenset[str]  # last parts of identifiers, lower case
+    qualified: tuple[str, ...]  # ".class.method", lower case
+    tests: bool
+    prose: bool
+
+
+def wanted(asked: Analysis) -> Wanted:
+    terms = frozenset(asked.terms)
+    names = [name.lower() for name in asked.identifiers]
+    return Wanted(
+        stems=frozenset(map(stem, terms)),
+        leaves=frozenset(name.rpartition(".")[2] for name in names),
+        qualified=tuple("." + name for name in names if "." in name),
+        tests=bool(terms & _ASKS_TESTS),
+        prose=bool(terms & _ASKS_PROSE),
+    )
+
+
+def signals(place: Place, query: Wanted) -> Signals:
+    """What `place` says for and against itself; agents' items have no place in code, and say nothing."""
+    if place.collection is not Collection.FILES:
+        return Signals({}, {})
+    return Signals(_bonuses(place, query), _factors(place, query))
+
+
+def _bonuses(place: Place, query: Wanted) -> dict[str, float]:
+    bonuses = {}
+    if place.symbol:
+        symbol = place.symbol.partition("#")[0].lower()
+        if symbol.rpartition(".")[2] in query.leaves:
+            bonuses["definition"] = DEFINITION
+            if any(symbol.endswith(name) for name in query.qualified):
+                bonuses["definition"] += DEFINITION
+    words = names(place.path, place.symbol, place.kind)
+    name = 0.0
+    for part, share in zip(words, (NAME, NAME / 2, NAME / 2), strict=True):
+        if part:
+            name += share * len(part & query.stems) / len(part)
+    if name:
+        bonuses["name"] = name
+    return bonuses
+
+
+def _factors(place: Place, query: Wanted) -> dict[str, float]:
+    kind = path_kind(place.path)
+    if place.is_test or kind == "test":
+        return {} if query.tests else {"test": TEST}
+    if place.kind == "doc" or kind == "prose":
+        return {} if query.prose else {"prose": PROSE}
+    if kind == "example":
+        return {} if query.prose else {"example": EXAMPLE}
+    return {"config": CONFIG} if place.kind in ("config", "data") else {}
+
+
+def by_file(scores: Mapping[ItemId, float], places: Mapping[ItemId, Place]) -> dict[File, float]:
+    """What each file's chunks gain: `FILE` for the file whose best chunks are best, less for others."""
+    best: dict[File, list[float]] = {}
+    for id_ in sorted(scores, key=lambda id_: (-scores[id_], id_.int)):
+        chunks = best.setdefault(places[id_].file, [])
+        if len(chunks) < FILE_CHUNKS:
+            chunks.append(scores[id_] / 2 ** len(chunks))
+    sums = {file: sum(chunks) for file, chunks in best.items()}
+    top = max(sums.values(), default=0.0)
+    return {file: FILE * value / top for file, value in sums.items()} if top > 0.0 else {}
+
+
+@lru_cache(maxsize=65_536)
+def names(path: str, symbol: str, kind: str) -> Sequence[frozenset[str]]:
+    """Stems of the words of a symbol's own name, of its class's, and of its file's."""
+    parts = symbol.partition("#")[0].split(".")
+    owner = parts[-2] if kind in _METHODS and len(parts) > 1 else ""
+    file = path.rpartition("/")[2].partition(".")[0]
+    return tuple(frozenset(map(stem, tokens(text))) for text in (parts[-1], owner, file))
+
+
+@lru_cache(maxsize=16_384)
+def path_kind(path: str) -> str:
+    """test, prose, example, or "" for anything else."""
+    low = path.lower()
+    if _TEST_PATH.search(low):
+        return "test"
+    if _DOC_PATH.search(low):
+        return "prose"
+    return "example" if _EXAMPLE_PATH.search(low) else ""
+
+
+_SUFFIXES = tuple(
+    [
+        "ations",
+        "ation",
+        "ings",
+        "ing",
+        "ions",
+        "ion",
+        "ers",
+        "er",
+        "ors",
+        "or",
+        "ies",
+        "ied",
+        "ed",
+        "es",
+        "s",
+        "e",
+        "y",
+    ]
+)
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """A word without its English ending, so that `parsing` meets `parser`. Only for names: over whole
+    texts it changed nothing that could be measured."""
+    for suffix in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+            word = word.removesuffix(suffix)
+            break
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
