@@ -90,12 +90,16 @@ class Converter:
         )
         return self.nodes.setdefault(node.element_id, made)
 
+    def _named(self, node: Node | None) -> str:
+        # `if node` would ask for its length: a node without properties is false.
+        return "" if node is None else self.names.get(node.element_id, "")
+
     def _edge(self, edge: Relationship) -> GraphEdge:
         start, end = edge.start_node, edge.end_node
         made = GraphEdge(
             relation=edge.type,
-            source=self.names.get(start.element_id, "") if start else "",
-            target=self.names.get(end.element_id, "") if end else "",
+            source=self._named(start),
+            target=self._named(end),
             properties={k: self.cell(v) for k, v in edge.items()},
         )
         return self.edges.setdefault(edge.element_id, made)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from graph import guard_bounds, guard_clauses
+from graph import guard_bounds, guard_clauses, projection
 from graph.cypher_tokens import Kind, Token, refuse, tokenize
 from graph.statement import Limits, Statement
 from plait.domain.errors import CypherRefused
@@ -26,7 +26,7 @@ _RULES: tuple[Callable[[Statement], None], ...] = (
     guard_bounds.loops,
     guard_bounds.growth,
     guard_bounds.regular_expressions,
-    guard_clauses.aggregate_predicates,
+    projection.aggregate_predicates,
 )
 
 

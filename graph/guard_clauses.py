@@ -1,20 +1,16 @@
-"""The guard's rules on words: clauses, operators, functions, and ArcadeDB's broken projections."""
+"""The guard's rules on words: clauses, operators and functions."""
 
 from __future__ import annotations
 
 from graph.cypher_tokens import Kind
 from graph.cypher_words import (
     ADMIN,
-    AGGREGATES,
     BEFORE_PARENTHESIS,
     CLOSING,
     CONNECTING,
     FUNCTIONS,
     INSTEAD,
     OPENING,
-    OPERATORS,
-    PATTERN_FUNCTIONS,
-    QUANTIFIERS,
     SUBQUERIES,
     WRITES,
 )
@@ -113,7 +109,7 @@ def calls(s: Statement) -> None:
         if not token.is_symbol("(") or i == 0:
             continue
         before = s.tokens[i - 1]
-        if before.kind is Kind.QUOTED and not _is_label_or_variable(s, i - 1):
+        if before.kind is Kind.QUOTED:
             raise s.refuse(
                 i - 1, f"a call of {before.text}", "write a function's name without backticks"
             )
@@ -129,11 +125,6 @@ def calls(s: Statement) -> None:
             raise s.refuse(start, f"the function `{name}`", fix)
 
 
-def _is_label_or_variable(s: Statement, i: int) -> bool:
-    """A quoted name with a parenthesis behind it that is no call: none is known."""
-    return False
-
-
 def _dotted(s: Statement, i: int) -> tuple[str, int]:
     """The whole name that ends at token `i`, as in `date.truncate`, and where it begins."""
     parts = [s.tokens[i].text]
@@ -144,90 +135,3 @@ def _dotted(s: Statement, i: int) -> tuple[str, int]:
         parts.insert(0, owner.text)
         i -= 2
     return ".".join(parts), i
-
-
-# Under these ArcadeDB 26.10 loses the grouping of an aggregate in the same projected item.
-_BREAKING = frozenset(["IS", "IN", "STARTS", "ENDS", "CONTAINS", "NOT", "AND", "OR", "XOR"])
-
-
-def aggregate_predicates(s: Statement) -> None:
-    """Refuse what ArcadeDB answers with silently wrong rows: an aggregate under a predicate."""
-    if s.limits.aggregate_predicates:
-        return
-    for i, token in s.words():
-        if (
-            token.name in ("RETURN", "WITH")
-            and not s.is_name(i)
-            and not s.word(i - 1, "STARTS", "ENDS")
-        ):
-            for item in _items(s, i):
-                _check_item(s, item)
-
-
-def _items(s: Statement, clause: int) -> list[list[int]]:
-    """The projected items of RETURN or WITH, ORDER BY's too, as token indices."""
-    level = s.inside[clause]
-    items: list[list[int]] = [[]]
-    for i in range(clause + 1, len(s.tokens)):
-        here = s.inside[i] == level
-        if here and s.symbol(i, ")", "]", "}") and s.open_of.get(i) == level:
-            break
-        if i == s.close.get(level):
-            break
-        if here and _next_clause(s, i):
-            break
-        if here and s.symbol(i, ","):
-            items.append([])
-        else:
-            items[-1].append(i)
-    return items
-
-
-def _next_clause(s: Statement, i: int) -> bool:
-    return (
-        s.word(i, *OPENING, "WHERE", "SKIP", "OFFSET", "LIMIT", "UNION")
-        and not s.is_name(i)
-        and not s.word(i - 1, "STARTS", "ENDS")
-    )
-
-
-def _check_item(s: Statement, item: list[int]) -> None:
-    aggregate = -1
-    breaking = -1
-    skip_to = -1
-    for i in item:
-        token = s.tokens[i]
-        if token.kind is Kind.WORD and token.name.lower() in AGGREGATES and s.symbol(i + 1, "("):
-            if aggregate < 0:
-                aggregate = i
-            skip_to = max(skip_to, s.close[i + 1])
-            if s.symbol(skip_to + 1, "[") and s.symbol(s.close[skip_to + 1] + 1, "."):
-                breaking = s.close[skip_to + 1] + 1
-            continue
-        if _loop_in(s, i):
-            continue
-        if i > skip_to and (
-            (token.kind is Kind.WORD and token.name in _BREAKING and not s.is_name(i))
-            or token.is_symbol("=~", "::")
-        ):
-            breaking = i
-    if aggregate >= 0 and breaking >= 0:
-        raise s.refuse(
-            breaking,
-            f"`{s.tokens[breaking].text}` on {s.tokens[aggregate].text}() in one item",
-            "this server answers it with wrong rows; aggregate first: "
-            "WITH g, max(x) AS m RETURN g, m IS NOT NULL",
-        )
-
-
-def _loop_in(s: Statement, i: int) -> bool:
-    """Whether token `i` is the IN of a loop: `[x IN list …`, `any(x IN list …`."""
-    if not s.word(i, "IN"):
-        return False
-    opener = i - 2
-    return s.symbol(opener, "[") or (
-        s.symbol(opener, "(") and s.word(opener - 1, *(name.upper() for name in QUANTIFIERS))
-    )
-
-
-__all__ = ["OPERATORS", "PATTERN_FUNCTIONS", "aggregate_predicates", "calls", "clauses_in_place"]

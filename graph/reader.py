@@ -12,6 +12,7 @@ from typing import Any
 from neo4j import READ_ACCESS, AsyncSession, AsyncTransaction
 from neo4j.exceptions import ClientError, DatabaseError, Neo4jError, TransientError
 
+from graph import projection
 from graph.bolt import Bolt, translated
 from graph.convert import Converter
 from graph.dialect import Dialect
@@ -80,7 +81,7 @@ class Reader:
     ) -> tuple[tuple[str, ...], list[list[Any]], Converter, bool]:
         # Text and parameters are the user's: the guard has read the text, parameters are bound.
         result = await tx.run(text, dict(given))
-        columns = tuple(result.keys())
+        columns = tuple(result.keys()) or projection.columns(text)
         converter, rows, size, more = Converter(), list[list[Any]](), 0, False
         async for record in result:
             if len(rows) == max_rows:
