@@ -489,8 +489,8 @@ class ListRepositoriesRequest(_message.Message):
     page_size: _builtins.int
     """The most repositories to return, 1 to 1000. 0 means 100; larger values are lowered to 1000."""
     page_token: _builtins.str
-    """`next_page_token` of the page before. Empty: the first page. Opaque: only what the server gave
-    is accepted, else `INVALID_ARGUMENT` (PAGE_TOKEN_INVALID).
+    """`next_page_token` of the page before. Empty: the first page. Opaque; a token that the server
+    can't read fails with `INVALID_ARGUMENT` (PAGE_TOKEN_INVALID).
     """
     def __init__(
         self,

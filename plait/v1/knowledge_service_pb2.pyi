@@ -471,8 +471,8 @@ class TemplateCall(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     PARAMETERS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Required. Its name: callers, callees, impact, path_between, tests_of, file_outline, importers.
-    docs/schema-graph.md lists all with their parameters.
+    """Required. Its name: callers, callees, impact, path, tests_of, outline, importers, subclasses,
+    overrides. docs/schema-graph.md lists all with their parameters.
     """
     @_builtins.property
     def parameters(self) -> _containers.MessageMap[_builtins.str, _graph_pb2.GraphValue]:

@@ -104,7 +104,7 @@ def _source_line(line: int, text: str, terms: set[str], width: int) -> Text:
 
 def rows(columns: Sequence[str], cells: Iterable[Sequence[Any]], out: Console) -> None:
     """A table on a terminal; tab-separated with a heading elsewhere, for `cut` and its kin."""
-    texts = [[cell(value) for value in row] for row in cells]
+    texts = [_row(row) for row in cells]
     if not out.is_terminal:
         for row in [list(columns), *texts]:
             out.file.write("\t".join(row) + "\n")  # rich would turn the tabs into spaces
@@ -115,6 +115,17 @@ def rows(columns: Sequence[str], cells: Iterable[Sequence[Any]], out: Console) -
     for row in texts:
         table.add_row(*(Text(text) for text in row))
     out.print(table)
+
+
+def _row(values: Sequence[Any]) -> list[str]:
+    # Beside a node, an edge's own ends say nothing new.
+    brief = any(isinstance(value, GraphNode) for value in values)
+    return [_edge(v) if brief and isinstance(v, GraphEdge) else cell(v) for v in values]
+
+
+def _edge(edge: GraphEdge) -> str:
+    lines = edge.properties.get("lines") or ()
+    return clean(f"{edge.relation}:{','.join(str(n) for n in lines)}" if lines else edge.relation)
 
 
 def cell(value: Any) -> str:

@@ -126,7 +126,7 @@ def test_a_home_has_one_server(tmp_path: Path) -> None:
         address.announce(tmp_path, an_address(tmp_path))
         assert address.is_claimed(tmp_path)
         assert discovery.read(tmp_path) == an_address(tmp_path)
-        with pytest.raises(ServerAlreadyRunning, match="process 1 at 127.0.0.1:50051"):
+        with pytest.raises(ServerAlreadyRunning, match=r"process 1 at 127\.0\.0\.1:50051"):
             with address.claimed(tmp_path):
                 pytest.fail("two servers of one home")
         assert discovery.read(tmp_path) == an_address(tmp_path)

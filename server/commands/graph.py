@@ -1,0 +1,171 @@
+"""`plait graph TEMPLATE ARGUMENT…` and `plait graph --cypher QUERY`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from graph.templates import Template, catalogue, find
+from plait.domain.errors import InvalidInput
+from server.commands import frame
+from server.commands.frame import NOTHING_FOUND, OK
+
+if TYPE_CHECKING:
+    from plait.client.aio import AsyncPlaitClient
+    from plait.client.values import GraphAnswer
+
+EXAMPLES = """\
+  plait graph callers django.db.models.Model.save --repo django
+  plait graph impact Session.request --param depth=2
+  plait graph path cli.main db.connect
+  plait graph outline src/app.py --json
+  plait graph --cypher 'MATCH (c:Class {{repo: $repo}}) RETURN c.name LIMIT 5' --param repo=django
+
+templates:
+{templates}
+
+A symbol is an id, a qualified name, or the end of one (`Model.save`); a file is its path or the end of
+it. Exit code 3: nothing found.
+"""
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "plait graph") -> int:
+    out = _parser(prog)
+    args = out.parse_args(argv)
+    if (args.cypher is None) == (args.template is None):
+        out.error("say a TEMPLATE, or --cypher QUERY")
+    if args.cypher is not None and args.arguments:
+        out.error("--cypher takes its values as --param KEY=VALUE")
+    return frame.run_async(args, lambda: _graph(args))
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    examples = EXAMPLES.format(templates="\n".join(_line(t) for t in catalogue().values()))
+    out = frame.parser(prog, "Ask the code graph.", examples)
+    out.add_argument("template", nargs="?", metavar="TEMPLATE", help="a named query, see below")
+    out.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="its parameters, in order")
+    out.add_argument("--cypher", metavar="QUERY", help="one read-only statement")
+    out.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a parameter by name; the value is JSON, or text where it is none (repeatable)",
+    )
+    frame.add_repo(out)
+    out.add_argument("--rows", type=int, default=0, metavar="N", help="most rows (default 1000)")
+    out.add_argument("--timeout", type=float, metavar="S", help="seconds to wait (default 30)")
+    return out
+
+
+def _line(template: Template) -> str:
+    words = [template.name]
+    words += [p.name.upper() if p.kind != "int" else f"[{p.name.upper()}]" for p in template.params]
+    return f"  {' '.join(words):<30} {template.title}"
+
+
+async def _graph(args: argparse.Namespace) -> int:
+    from plait import settings
+    from server.local import connected
+
+    given = _named(args.param)
+    template = find(args.template) if args.template else None  # a wrong name starts no server
+    if template is not None:
+        given = _in_order(template, args.arguments) | given
+    async with connected(settings.load(args.config)) as client:
+        answer = await _ask(args, client, template, given)
+    if args.json:
+        print(json.dumps(_as_json(answer), ensure_ascii=False))
+    else:
+        _show(answer)
+    return OK if answer.rows else NOTHING_FOUND
+
+
+async def _ask(
+    args: argparse.Namespace,
+    client: AsyncPlaitClient,
+    template: Template | None,
+    given: Mapping[str, Any],
+) -> GraphAnswer:
+    repos = await frame.repositories(args, client)
+    if template is None:
+        return await client.graph_query(
+            args.cypher, given, repositories=repos, max_rows=args.rows, timeout_s=args.timeout
+        )
+    # One repository: names are looked up in its code alone.
+    scope = {"repo": repos[0]} if len(repos) == 1 else {}
+    return await client.template(
+        template.name,
+        {**scope, **given},
+        repositories=repos,
+        max_rows=args.rows,
+        timeout_s=args.timeout,
+    )
+
+
+def _named(pairs: Sequence[str]) -> dict[str, Any]:
+    """`KEY=VALUE` pairs. Raises: InvalidInput."""
+    out = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise InvalidInput(f"--param {pair!r} is not KEY=VALUE", field="param")
+        out[key] = _value(text)
+    return out
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _in_order(template: Template, arguments: Sequence[str]) -> dict[str, Any]:
+    """Arguments by the names of the template's parameters. Raises: InvalidInput, for too many."""
+    names = [param.name for param in template.params]
+    if len(arguments) > len(names):
+        raise InvalidInput(
+            f"the template {template.name!r} takes {' '.join(names).upper()}; "
+            f"{arguments[len(names)]!r} is one too many",
+            field="arguments",
+        )
+    return dict(zip(names, arguments, strict=False))
+
+
+def _show(answer: GraphAnswer) -> None:
+    from server.commands import show
+
+    if answer.rows:
+        show.rows(answer.columns, answer.rows, show.console())
+    else:
+        print("nothing found", file=sys.stderr)
+    if answer.truncated:
+        print(f"note: more than {len(answer.rows):,} rows; --rows raises the cap", file=sys.stderr)
+    for r in answer.revisions:
+        if r.graph_revision != r.revision:
+            print(
+                f"note: the graph shows revision {r.graph_revision} of {r.repository}, "
+                f"its text is at {r.revision}",
+                file=sys.stderr,
+            )
+
+
+def _as_json(answer: GraphAnswer) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from server.commands.show import plain
+
+    return {
+        "columns": list(answer.columns),
+        "rows": plain(answer.rows),
+        "nodes": plain(list(answer.nodes)),
+        "edges": plain(list(answer.edges)),
+        "truncated": answer.truncated,
+        "revisions": [asdict(r) for r in answer.revisions],
+        "degraded": [asdict(d) for d in answer.degraded],
+        "took_ms": answer.took_ms,
+    }
