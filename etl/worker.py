@@ -123,7 +123,8 @@ class Batch:
         return None
 
     def _count(self, job: WireJob, chunks: list[RawChunk]) -> None:
-        """Add the chunks' words: their content's, and those of the path and the symbol's name."""
+        """Add the chunks' words: their content's, those of the path, and twice those of the symbol's
+        name in its module (measured in `plait.retrieval.text`)."""
         terms_of = self.vocabulary.__getitem__
         path = [number for word in words(job.path) for number in terms_of(word)]
         prefix = len(job.module) + 1
@@ -131,7 +132,7 @@ class Batch:
             counts = Counter(path)
             counts.update(chain.from_iterable(map(terms_of, words(chunk.content))))
             if name := chunk.symbol[prefix:]:
-                counts.update(chain.from_iterable(map(terms_of, words(name))))
+                counts.update([number for word in words(name) for number in terms_of(word)] * 2)
             self.lengths.append(counts.total())
             self.distinct.append(len(counts))
             self.terms.extend(counts)

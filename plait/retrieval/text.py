@@ -21,6 +21,7 @@ _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 # Digests, ids and other blobs: their parts mean nothing. Above 40 hex digits (a SHA-1) nor do they.
 _HEX = re.compile(r"(?=[0-9a-fA-F]*[0-9])(?=[0-9a-fA-F]*[a-fA-F])[0-9a-fA-F]{12,}")
 _MAX_HEX = 40
+_VOWEL = frozenset("aeiouy")
 
 # Han, kana, and the scripts of South-East Asia that put no space between words.
 _UNSPACED = re.compile(
@@ -28,6 +29,137 @@ _UNSPACED = re.compile(
     "\U00020000-\U0003134f]+"
 )
 _CASED_PARTS = re.compile(r"[^\W\d_]+|\d+")
+
+
+# Words that say how a sentence is built, not what it is about: left out of queries, kept in documents.
+STOP_WORDS = frozenset(
+    [
+        "a",
+        "about",
+        "above",
+        "after",
+        "again",
+        "all",
+        "also",
+        "am",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "because",
+        "been",
+        "before",
+        "being",
+        "below",
+        "between",
+        "both",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "doing",
+        "done",
+        "during",
+        "each",
+        "else",
+        "for",
+        "from",
+        "further",
+        "had",
+        "has",
+        "have",
+        "having",
+        "he",
+        "her",
+        "here",
+        "him",
+        "his",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "itself",
+        "just",
+        "may",
+        "me",
+        "might",
+        "more",
+        "most",
+        "must",
+        "my",
+        "no",
+        "nor",
+        "not",
+        "of",
+        "off",
+        "on",
+        "once",
+        "only",
+        "onto",
+        "or",
+        "other",
+        "our",
+        "out",
+        "over",
+        "own",
+        "per",
+        "same",
+        "shall",
+        "she",
+        "should",
+        "so",
+        "some",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "those",
+        "through",
+        "to",
+        "too",
+        "under",
+        "up",
+        "us",
+        "very",
+        "via",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "while",
+        "who",
+        "whom",
+        "whose",
+        "why",
+        "will",
+        "with",
+        "within",
+        "without",
+        "would",
+        "you",
+        "your",
+    ]
+)
 
 
 def tokens(text: str) -> list[str]:
@@ -43,8 +175,19 @@ def tokens(text: str) -> list[str]:
 
 
 def query_terms(text: str) -> list[str]:
-    """The distinct terms of a query, in the order of their first place."""
-    return list(dict.fromkeys(tokens(text)))
+    """The distinct terms of a query, in the order of their first place.
+
+    Without stop words, unless nothing else is there.
+    """
+    telling = [word for word in words(text) if not _is_stop_word(word)]
+    return list(dict.fromkeys(t for word in telling for t in split(word))) or list(
+        dict.fromkeys(tokens(text))
+    )
+
+
+def _is_stop_word(word: bytes | str) -> bool:
+    plain = word.decode() if isinstance(word, bytes) else word
+    return plain.lower() in STOP_WORDS
 
 
 def words(text: str) -> Iterable[bytes | str]:
@@ -69,10 +212,42 @@ def _split_ascii(word: str) -> tuple[str, ...]:
     if len(word) > MAX_TERM and "_" not in word:
         return ()  # base64 and the like: no identifier is as long without a `_`
     parts = _PARTS.findall(word)
-    whole = word.lower()[:MAX_TERM]
+    whole = stem(word.lower()[:MAX_TERM])
     if len(parts) == 1:
         return (whole,) if len(whole) > 1 else ()
-    return (whole, *(part.lower()[:MAX_TERM] for part in parts if len(part) > 1))
+    return (whole, *(stem(part.lower()[:MAX_TERM]) for part in parts if len(part) > 1))
+
+
+_USE = {"uses": "use", "used": "use", "using": "use"}
+
+
+def stem(word: str) -> str:
+    """A lower-case English word without its ending; anything but letters a to z comes back as it is.
+
+    Lighter than Porter's, and as good here: requests, requested and requesting are `request`.
+    """
+    if len(word) <= 3 or not word.isascii() or not word.isalpha():
+        return word
+    if word in _USE:
+        return _USE[word]
+    word = _singular(word)
+    for ending in ("ing", "ed"):
+        bare = word.removesuffix(ending)
+        if bare != word and len(bare) > 2 and not _VOWEL.isdisjoint(bare):
+            doubled = bare[-1] == bare[-2] and bare[-1] not in "lsz"  # running, but calling
+            word = bare[:-1] if doubled else bare
+            break
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+def _singular(word: str) -> str:
+    if word.endswith(("ies", "ied")) and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("ses", "xes", "zes", "shes", "ches")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
 
 
 def _split_unicode(word: str) -> tuple[str, ...]:

@@ -123,7 +123,7 @@ def test_the_segment_counts_the_words_of_every_chunk(tmp_path: Path) -> None:
     for number, id_ in enumerate(segment.ids):
         chunk = chunks[id_]
         name = chunk.symbol[len(modules[chunk.path]) + 1 :]
-        expected = tokens(chunk.path) + tokens(chunk.content) + tokens(name)
+        expected = tokens(chunk.path) + tokens(chunk.content) + 2 * tokens(name)
         assert segment.lengths[number] == len(expected)
         for term in set(expected):
             assert found[term][number] == min(255, expected.count(term)), term
