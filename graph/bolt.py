@@ -29,7 +29,8 @@ from tenacity import (
     AsyncRetrying,
     retry_if_exception_type,
     stop_after_attempt,
-    wait_exponential_jitter,
+    wait_exponential,
+    wait_random,
 )
 
 from graph import dialect
@@ -160,7 +161,7 @@ def retrying(attempts: int) -> AsyncRetrying:
     """Exponential backoff with jitter round whole idempotent work while the server is away."""
     return AsyncRetrying(
         retry=retry_if_exception_type(StoreUnavailable),
-        wait=wait_exponential_jitter(initial=0.1, max=5.0, jitter=0.25),
+        wait=wait_exponential(multiplier=0.1, max=5.0) + wait_random(0, 0.25),
         stop=stop_after_attempt(attempts),
         reraise=True,
     )
