@@ -129,11 +129,10 @@ class Batch:
         path = [number for word in words(job.path) for number in terms_of(word)]
         prefix = len(job.module) + 1
         for chunk in chunks:
-            counts = Counter(path)
-            counts.update(chain.from_iterable(map(terms_of, words(chunk.content))))
-            if name := chunk.symbol[prefix:]:
-                counts.update([number for word in words(name) for number in terms_of(word)] * 2)
-            self.lengths.append(counts.total())
+            content = chain.from_iterable(map(terms_of, words(chunk.content)))
+            name = [number for word in words(chunk.symbol[prefix:]) for number in terms_of(word)]
+            counts = Counter(chain(path, name, name, content))
+            self.lengths.append(sum(counts.values()))
             self.distinct.append(len(counts))
             self.terms.extend(counts)
             try:
