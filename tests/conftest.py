@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,3 +60,88 @@ def embedded_graph(settings: Settings) -> Iterator[graph.GraphLease]:
     """The embedded graph server; its database is shared by all tests."""
     with graph.ensure(settings) as lease:
         yield lease
+
+
+# -- processes that use a store, to be shared, left and killed ------------------------------------------
+
+USER = """
+import importlib, json, sys
+from plait.settings import load
+kind, home, linger = sys.argv[1:4]
+settings = load(environ={"PLAIT_HOME": home}, embedded={"linger_s": float(linger)})
+lease = importlib.import_module(kind + ".embedded").ensure(settings)
+while True:
+    where = lease.dsn if kind == "vector" else lease.uri
+    print(json.dumps({"pid": lease.pid, "where": where}), flush=True)
+    if sys.stdin.readline() != "refresh\\n":
+        break
+    lease.refresh()
+"""
+
+
+class StoreUser:
+    """A process of its own that holds a lease on the `vector` or `graph` store of `home`."""
+
+    def __init__(
+        self, kind: str, home: Path, *, linger_s: float = 0.0, cwd: Path | None = None
+    ) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-c", USER, kind, str(home), str(linger_s)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=cwd,
+        )
+
+    def answer(self) -> tuple[int, str]:
+        """The server's pid and DSN or URI, once the server is there."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the user ended with status {self.process.wait()}"
+        told = json.loads(line)
+        return int(told["pid"]), str(told["where"])
+
+    def refresh(self) -> tuple[int, str]:
+        assert self.process.stdin is not None
+        self.process.stdin.write("refresh\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.close()
+
+    def close(self) -> None:
+        """Let it leave, or collect it when it was killed."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.wait(30)
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def fresh_home() -> Iterator[Path]:
+    """A home for one test, reachable for an unprivileged account; its servers must end by themselves."""
+    base = Path(tempfile.mkdtemp(prefix="plait-test-", dir="/tmp"))
+    if os.geteuid() == 0:
+        base.chmod(0o711)
+    yield base / "home"
+    for lock in base.rglob("keeper.lock"):
+        assert wait_stopped(lock.parent, 60.0), f"{lock.parent} is still kept"
+    shutil.rmtree(base)
+
+
+@pytest.fixture
+def store_user(fresh_home: Path) -> Iterator[Callable[..., StoreUser]]:
+    """Starts users of `fresh_home` (or another home); those left at the end are closed."""
+    users: list[StoreUser] = []
+
+    def start(kind: str, home: Path | None = None, **options: Any) -> StoreUser:
+        users.append(StoreUser(kind, home or fresh_home, **options))
+        return users[-1]
+
+    yield start
+    for user in users:
+        user.close()

@@ -111,7 +111,7 @@ def ensure(data: Path, tools: PgTools, password: Path) -> None:
         give(data, *tools.account.owner)
     _write_hba(data, tools)
     if not password.exists():
-        single(tools, data, "postgres", f"ALTER ROLE plait PASSWORD '{secret(password)}';")
+        single(tools, data, "template1", f"ALTER ROLE plait PASSWORD '{secret(password)}';")
     _upgrade_pgvector(data, tools)
 
 
@@ -125,26 +125,26 @@ def _create(data: Path, tools: PgTools, password: Path) -> None:
         "initdb",
         *("-D", str(fresh), "--username=postgres", "--auth-local=peer", "--auth-host=reject"),
         *("--encoding=UTF8", "--locale=C", "--locale-provider=builtin"),
-        *("--builtin-locale=C.UTF-8", "--no-instructions"),
+        *("--builtin-locale=C.UTF-8", "--no-instructions", "--no-sync"),
     )
     _check(made, "initdb", data)
     # The role owns its database and is no superuser: it cannot read files or run programs. pgvector
-    # is not a trusted extension, so it is created here.
-    single(
-        tools,
-        fresh,
-        "postgres",
-        f"CREATE ROLE plait LOGIN PASSWORD '{secret(password)}';",
-        "CREATE DATABASE plait OWNER plait;",
-    )
-    single(tools, fresh, "plait", "CREATE EXTENSION vector;")
+    # is not a trusted extension, so it is created here. The one database is renamed, not copied.
+    role = f"CREATE ROLE plait LOGIN PASSWORD '{secret(password)}';"
+    single(tools, fresh, "postgres", role, "CREATE EXTENSION vector;", fsync=False)
+    rename = "ALTER DATABASE postgres RENAME TO plait;"
+    single(tools, fresh, "template1", rename, "ALTER DATABASE plait OWNER TO plait;", fsync=False)
     _write_hba(fresh, tools)
     _write(fresh / "plait-pgvector", tools.pgvector(), tools)
+    # One sync of it all at the end, not one a step.
+    _check(tools.run("initdb", "-D", str(fresh), "--sync-only"), "initdb", data)
     fresh.rename(data)
 
 
-def single(tools: PgTools, data: Path, database: str, *statements: str) -> None:
+def single(tools: PgTools, data: Path, database: str, *statements: str, fsync: bool = True) -> None:
     """Run statements in PostgreSQL's single-user mode, as its superuser and without a network.
+
+    `fsync` False is for data that is thrown away if we are cut off.
 
     Raises: EmbeddedServerFailed, StoreFull.
     """
@@ -152,7 +152,13 @@ def single(tools: PgTools, data: Path, database: str, *statements: str) -> None:
     done = tools.run(
         "postgres",
         *("--single", "-D", str(data), "-c", "exit_on_error=on", "-c", "log_checkpoints=off"),
-        *("-c", "log_min_error_statement=panic", database),
+        *(
+            "-c",
+            "log_min_error_statement=panic",
+            "-c",
+            f"fsync={'on' if fsync else 'off'}",
+            database,
+        ),
         stdin="\n".join(statements) + "\n",
     )
     _check(done, "preparing the database", data)

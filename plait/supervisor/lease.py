@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from plait.domain.errors import EmbeddedServerFailed, StoreFull
-from plait.supervisor import state
+from plait.supervisor import process, state
 from plait.supervisor.files import open_log, private_folder, tail, trim, unusable
 from plait.supervisor.locks import FileLock
 from plait.supervisor.state import Phase, State
@@ -127,7 +127,8 @@ def _wait(kept: Kept) -> State:
         except OSError as exc:
             raise unusable(kept.folder, exc) from exc
         current = state.read(kept.folder)
-        if current is not None and current.phase is Phase.READY:
+        # A dead server or keeper may still be published, for the moment until somebody notices.
+        if current is not None and current.phase is Phase.READY and _alive(current):
             return current
         if current is not None and current.phase is Phase.FAILED and current.at >= began:
             raise current.error()
@@ -135,6 +136,10 @@ def _wait(kept: Kept) -> State:
             raise _too_late(kept, current)
         time.sleep(pause)
         pause = min(0.05, pause * 1.2)
+
+
+def _alive(current: State) -> bool:
+    return all(part is not None and process.alive(part) for part in (current.keeper, current.child))
 
 
 def _ensure_keeper(kept: Kept, began: float, started: int) -> int:
