@@ -204,7 +204,9 @@ def _explained(ctx: SearchContext) -> dict[ItemId, dict[str, float]]:
     for arm, ranking in ctx.rankings.items():
         if not ranking:
             continue
-        for rank, (id_, scaled) in enumerate(fusion.scale(ranking), start=1):
+        for rank, (id_, scaled) in enumerate(
+            fusion.scale(ranking, fusion.FLOORS.get(arm)), start=1
+        ):
             if id_ in told:
                 told[id_][f"{arm}.rank"] = float(rank)
                 told[id_][f"{arm}.scaled"] = scaled

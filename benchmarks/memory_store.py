@@ -1,0 +1,121 @@
+"""A `SearchStore` over chunks in memory: exact cosine, and `vector/`'s own BM25 without a database."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.localisation_corpus import Piece
+from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Revision
+from plait.ports import Place, Vectors, View
+from plait.retrieval.text import tokens
+from vector import bm25
+
+
+class MemoryStore:
+    """One repository's chunks. Filters are not applied: a benchmark asks for everything."""
+
+    def __init__(self, repo: str, pieces: Sequence[Piece], vectors: Vectors, model: str) -> None:
+        self._repo = repo
+        self._pieces = pieces
+        self._vectors = vectors
+        self._ids = [ItemId(UUID(int=n)) for n in range(len(pieces))]
+        self._revision = Revision(1, repo, 1, chunks=len(pieces), embedded=len(vectors))
+        self._model = model
+        self._space, self._postings = _index(pieces)
+
+    def piece(self, id_: ItemId) -> Piece:
+        return self._pieces[id_.int]
+
+    async def view(self, where: Filter) -> View:
+        return View((self._revision,), self._model, self._vectors.shape[1])
+
+    async def lexical(
+        self, view: View, terms: Sequence[str], where: Filter, k: int
+    ) -> list[Candidate]:
+        known = {t: self._postings[t] for t in terms if t in self._postings}
+        scores = bm25.score(self._space, known)
+        docs, _ = bm25.best(self._space, scores, k)
+        return [Candidate(self._ids[n], float(scores[n])) for n in docs[:k].tolist()]
+
+    async def nearest(
+        self, view: View, vector: npt.NDArray[np.float32], where: Filter, k: int
+    ) -> list[Candidate]:
+        scores = self._vectors @ vector
+        best = np.argsort(-scores, kind="stable")[:k].tolist()
+        return [Candidate(self._ids[n], float(scores[n])) for n in best]
+
+    async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
+        low = phrase.lower()
+        found = [n for n, piece in enumerate(self._pieces) if low in piece.content.lower()]
+        return [Candidate(self._ids[n], 1.0) for n in found[:k]]
+
+    async def identifiers(self, view: View, name: str, where: Filter, k: int) -> list[Candidate]:
+        """By shared trigrams, as pg_trgm's `similarity` counts them, above its threshold of 0.3."""
+        wanted = _trigrams(name)
+        found = []
+        for id_, piece in zip(self._ids, self._pieces, strict=True):
+            have = _trigrams(piece.symbol.rpartition(".")[2])
+            score = len(wanted & have) / max(1, len(wanted | have))
+            if score > 0.3:
+                found.append(Candidate(id_, score))
+        return sorted(found, key=lambda c: (-c.score, c.id.int))[:k]
+
+    async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
+        found = {}
+        for id_ in ids:
+            p = self.piece(id_)
+            found[id_] = Place(self._repo, Collection.FILES, p.path, p.symbol, p.kind, p.is_test)
+        return found
+
+    async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
+        found = {}
+        for id_ in ids:
+            p = self.piece(id_)
+            found[id_] = Item(
+                id=id_,
+                collection=Collection.FILES,
+                repo=self._repo,
+                kind=p.kind,
+                path=p.path,
+                symbol=p.symbol,
+                language=p.language,
+                start_line=p.start_line,
+                end_line=p.end_line,
+                content=p.content,
+                ts=datetime(2026, 1, 1, tzinfo=UTC),
+                is_test=p.is_test,
+            )
+        return found
+
+
+def _index(pieces: Sequence[Piece]) -> tuple[bm25.Space, dict[str, bm25.TermPostings]]:
+    """The words of each chunk's content, path and name in its module, as the indexer counts them."""
+    docs: dict[str, list[int]] = {}
+    tfs: dict[str, list[int]] = {}
+    lengths = []
+    for n, piece in enumerate(pieces):
+        name = piece.function.partition("::")[2]
+        counts = Counter(tokens(piece.content) + tokens(piece.path) + tokens(name))
+        lengths.append(counts.total())
+        for term, count in counts.items():
+            docs.setdefault(term, []).append(n)
+            tfs.setdefault(term, []).append(min(count, 255))
+    ids = b"".join(n.to_bytes(16) for n in range(len(pieces)))
+    segment = bm25.LoadedSegment(ids, np.array(lengths, np.int32), None)
+    ref = bm25.SegmentRef(1, 1, "files", len(pieces), 0)
+    postings = {
+        term: bm25.TermPostings(np.array(docs[term], np.int64), np.array(tfs[term], np.uint8))
+        for term in docs
+    }
+    return bm25.space_of([ref], [segment]), postings
+
+
+def _trigrams(name: str) -> set[str]:
+    padded = f"  {name.lower()} "
+    return {padded[i : i + 3] for i in range(len(padded) - 2)}
