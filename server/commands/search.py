@@ -136,6 +136,9 @@ def _notes(answer: SearchResult) -> list[str]:
     """What keeps the answer from being whole."""
     notes = []
     for part in answer.degraded:
+        if part.cause == "message_size":
+            notes.append("the last hits were too large to send; ask for fewer with -k")
+            continue
         if part.cause not in ("coverage", "no_vectors"):
             notes.append(f"{part.part} search was left out: {part.cause}")
             continue

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from time import perf_counter
 from typing import Any, NoReturn
 
@@ -35,6 +35,13 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def idle(self) -> None:
+        """Wait until no unary call is being answered. Streams don't count: they end when told to."""
+        await self._idle.wait()
 
     async def intercept_service(
         self,
@@ -59,6 +66,10 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
     def _unary(self, method: str, behaviour: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
         async def call(request: Any, context: Any) -> Any:
+            with self._counted():
+                return await answer(request, context)
+
+        async def answer(request: Any, context: Any) -> Any:
             async with self._answered(method, context):
                 deadline = self._limits.deadline(method, context)
                 _refuse_malformed(request)
@@ -85,6 +96,17 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
                     yield response
 
         return call
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._in_flight += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            if self._in_flight == 0:
+                self._idle.set()
 
     @asynccontextmanager
     async def _answered(self, method: str, context: Any) -> AsyncIterator[None]:

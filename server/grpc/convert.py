@@ -40,6 +40,19 @@ def search(
     )
 
 
+def fit(response: knowledge_service_pb2.SearchResponse, limit_bytes: int) -> None:
+    """Leave out the last hits until `response` is at most `limit_bytes`, and say so: an answer over
+    the message limit would reach nobody. Two hundred notes of a megabyte each are such an answer."""
+    size, dropped = response.ByteSize(), 0
+    while size > limit_bytes and response.hits:
+        # Eight bytes are more than a hit's own tag and length take.
+        size -= response.hits[-1].ByteSize() + 8
+        del response.hits[-1]
+        dropped += 1
+    if dropped:
+        response.degraded.append(types_pb2.Degradation(part="hits", cause="message_size"))
+
+
 def hit(value: Hit, *, explain: bool) -> knowledge_service_pb2.Hit:
     arms = value.arms if explain else {}
     return knowledge_service_pb2.Hit(item=wire.item(value.item), score=value.score, arms=arms)

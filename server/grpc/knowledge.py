@@ -33,9 +33,12 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         start = perf_counter()
         deadline = self._limits.deadline(_SERVICE + "Search", context)
         answer = await self._app.search.search(parse.search(request, deadline))
-        return convert.search(
+        response = convert.search(
             answer, explain=request.explain, took_ms=(perf_counter() - start) * 1e3
         )
+        # A tenth stays for what frames the message and for what `fit` itself adds.
+        convert.fit(response, self._app.settings.server.max_message_bytes * 9 // 10)
+        return response
 
     async def GraphQuery(
         self, request: pb.GraphQueryRequest, context: Any

@@ -45,6 +45,7 @@ SERVICES: tuple[str, ...] = tuple(
     )
 )
 HEALTH_EVERY_S = 5.0
+SETTLE_S = 0.1
 
 
 class HealthStatus(Protocol):
@@ -62,15 +63,30 @@ def _health_servicer() -> Any:
 class Server:
     """A started server. `port` is the TCP port it listens on, 0 for none."""
 
-    def __init__(self, server: grpc.aio.Server, status: HealthStatus, port: int) -> None:
+    def __init__(
+        self, server: grpc.aio.Server, boundary: Boundary, status: HealthStatus, port: int
+    ) -> None:
         self._server = server
+        self._boundary = boundary
         self._status = status
         self.port = port
 
     async def drain(self, limit_s: float) -> None:
-        """Say NOT_SERVING, take no new call, let those in flight end within `limit_s`, cancel the rest."""
+        """Say NOT_SERVING, take no new call, let those in flight end within `limit_s`, cancel the rest.
+
+        Streams (who watches health or a job) would never end by themselves, so they don't hold it up.
+        """
         await self._status.enter_graceful_shutdown()
-        await self._server.stop(limit_s)
+        stopping = asyncio.create_task(self._server.stop(limit_s))
+        # Until it is idle twice: a call that came just before the stop may not have begun yet.
+        for _ in range(2):
+            idle = asyncio.create_task(self._boundary.idle())
+            await asyncio.wait({idle, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            idle.cancel()
+            await asyncio.wait({stopping}, timeout=SETTLE_S)
+        # A shorter grace replaces the longer one: enough to send what was answered.
+        await self._server.stop(min(limit_s, SETTLE_S))
+        await stopping
 
 
 @asynccontextmanager
@@ -83,8 +99,9 @@ async def running(
     """
     settings = app.settings.server
     limits = Limits(app.settings)
+    boundary = Boundary(limits)
     server = grpc.aio.server(
-        interceptors=[Boundary(limits)],
+        interceptors=[boundary],
         options=_options(settings),
         maximum_concurrent_rpcs=settings.max_concurrent,
     )
@@ -105,7 +122,7 @@ async def running(
     await _tell(status, serving=True)
     await server.start()
     watch = asyncio.create_task(_watch_health(app, status), name="health")
-    out = Server(server, status, bound)
+    out = Server(server, boundary, status, bound)
     try:
         yield out
     finally:

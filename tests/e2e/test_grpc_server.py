@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from plait.client import AsyncPlaitClient, IndexJob, PlaitClient, PlaitRpcError
 from plait.client.errors import from_rpc
 from plait.domain.deadline import Deadline
-from plait.domain.errors import PortTaken
+from plait.domain.errors import PortTaken, StoreUnavailable
 from plait.domain.values import Collection, Filter
 from plait.memory.episode import parse
 from plait.settings import Settings
@@ -30,6 +30,7 @@ from plait.v1 import (
 )
 from plait.v1 import index_service_pb2 as index_pb
 from server.app import App
+from server.grpc import server as grpc_server
 from server.grpc.server import SERVICES, Server, running
 
 REPO = "served"
@@ -359,6 +360,54 @@ async def test_health_of_every_service(channel: grpc.aio.Channel) -> None:
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
     error = await status_of(stub.Check(health_pb2.HealthCheckRequest(service="nope")))
     assert error.code is grpc.StatusCode.NOT_FOUND
+
+
+async def test_health_follows_the_store(
+    app: App, channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = health_pb2.HealthCheckResponse
+
+    async def away() -> int:
+        raise StoreUnavailable("PostgreSQL is away; wait")
+
+    monkeypatch.setattr(grpc_server, "HEALTH_EVERY_S", 0.02)
+    async with running(app, host="127.0.0.1", port=0) as watched:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{watched.port}") as own:
+            stub: Any = health_pb2_grpc.HealthStub(own)
+            service = "plait.v1.KnowledgeService"
+            stream = stub.Watch(health_pb2.HealthCheckRequest(service=service))
+            assert (await stream.read()).status == states.SERVING
+            with monkeypatch.context() as patch:
+                patch.setattr(app.truth, "waiting", away)
+                assert (await stream.read()).status == states.NOT_SERVING
+            assert (await stream.read()).status == states.SERVING
+
+
+async def test_too_many_calls_at_once_are_refused(
+    app: App, settings: Settings, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = settings.server.model_copy(update={"max_concurrent": 1})
+    monkeypatch.setattr(app, "settings", settings.model_copy(update={"server": one}))
+    async with running(app, host="127.0.0.1", port=0) as narrow:
+        async with AsyncPlaitClient(f"127.0.0.1:{narrow.port}") as client:
+            first = asyncio.create_task(client.search("x", timeout_s=20.0))
+            await asyncio.wait_for(slow.begun.wait(), 10)
+            error = await refused(client.search("x"))
+            assert error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+
+
+async def test_an_answer_too_large_to_send_is_cut_and_said_to_be(
+    app: App, settings: Settings, indexed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = settings.server.model_copy(update={"max_message_bytes": 1024})
+    monkeypatch.setattr(app, "settings", settings.model_copy(update={"server": small}))
+    async with running(app, host="127.0.0.1", port=0) as narrow:
+        async with AsyncPlaitClient(f"127.0.0.1:{narrow.port}") as client:
+            answer = await client.search("retries backoff attempts", where=Filter(repos=(indexed,)))
+    assert ("hits", "message_size") in {(d.part, d.cause) for d in answer.degraded}
 
 
 async def test_reflection_lists_every_service(channel: grpc.aio.Channel) -> None:
