@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,11 +102,12 @@ async def _index(request: IndexRequest, settings: Settings, progress: Progress) 
     from contextlib import AsyncExitStack
 
     import vector
-    from etl.pipeline import index_repository, plan
+    from etl.pipeline import index_repository
+    from etl.plan import make_plan
 
     # A wrong path is answered before any server is started for it.
     root = request.root.expanduser().absolute()
-    await asyncio.to_thread(plan, root, settings)
+    request = replace(request, plan=await asyncio.to_thread(make_plan, root, settings))
     async with AsyncExitStack() as stack:
         truth = await vector.open(settings)
         stack.push_async_callback(truth.close)

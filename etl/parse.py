@@ -18,14 +18,13 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 
-from etl.files import opened
+from etl.files import content_hash, opened
 from etl.segment import PartialIndex
 from etl.wire import Reply, Setup, WireJob, decode, read_frame, write_frame
 from plait.domain.errors import ParseWorkerFailed
@@ -33,7 +32,6 @@ from plait.domain.ids import new_item_ids
 from plait.domain.values import Chunk
 from plait.ports import FileRow
 
-HASH_BYTES = 16
 # Large enough that a frame costs nothing beside its content, small enough that a batch lost to a crash
 # is soon parsed again and both workers end at about the same time.
 BATCH_BYTES = 400_000
@@ -387,14 +385,14 @@ def batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
 
 
 def hash_files(root: Path, paths: Sequence[str]) -> dict[str, bytes]:
-    """BLAKE2b-16 of each file's content, to find what changed. Files that can't be read are left out."""
+    """Each file's content hash, to find what changed. Files that can't be read are left out."""
     out = {}
     top = os.path.abspath(root) + "/"  # noqa: PTH100
     for path in paths:
         try:
             with opened(top + path) as (fd, size):
                 data = os.read(fd, size + 1)
-                digest = blake2b(data, digest_size=HASH_BYTES)
+                digest = content_hash(data)
                 while len(data) > size and (data := os.read(fd, 2**20)):  # it grew meanwhile
                     digest.update(data)
         except OSError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import posixpath
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -21,14 +20,13 @@ from typing import Protocol
 from etl import facts as facts_codec
 from etl.embed import fill_vectors
 from etl.facts import FACTS_VERSION, FileFacts
-from etl.languages import is_code, language_of
-from etl.languages.names import is_test_path, module_name
 from etl.parse import Job, ParsedBatch, ParsePool, hash_files
+from etl.plan import IndexPlan, make_plan
 from etl.project import Projector
 from etl.report import IndexReport, NoProgress, Progress
 from etl.resolve import OtherFile, repo_node, resolve
 from etl.segment import SegmentBuilder
-from etl.walk import Walk, walk
+from etl.walk import Walk
 from plait.domain.errors import NoSymbols
 from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
 from plait.domain.values import Revision
@@ -52,12 +50,16 @@ class Truth(IndexStore, VectorQueue, Outbox, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
-    """`repo` "" takes the folder's name. `move`: the named repository now lives at `root`."""
+    """`repo` "" takes the folder's name. `move`: the named repository now lives at `root`.
+
+    `plan`: of this root, when the caller has made it already.
+    """
 
     root: Path
     repo: str = ""
     embed: bool = True
     move: bool = False
+    plan: IndexPlan | None = None
 
 
 @dataclass(slots=True)
@@ -88,27 +90,6 @@ class _Run:
             self.phases[name] = self.phases.get(name, 0.0) + time.perf_counter() - start
 
 
-def plan(root: Path, settings: Settings) -> tuple[Walk, dict[str, Job]]:
-    """What a run over `root` would read: the walk, and a job for each file by path.
-
-    Raises: NotARepository, EmptyRepository.
-    """
-    found = walk(root, max_file_bytes=settings.index.max_file_bytes)
-    packages = frozenset(
-        posixpath.dirname(file.path)
-        for file in found.files
-        if posixpath.basename(file.path) == "__init__.py"
-    )
-    jobs = {}
-    for file in found.files:
-        language = language_of(file.path)
-        module = module_name(file.path, language, packages) if is_code(language) else ""
-        jobs[file.path] = Job(
-            file.path, language, module, is_test_path(file.path, language), file.size
-        )
-    return found, jobs
-
-
 async def index_repository(
     request: IndexRequest,
     settings: Settings,
@@ -127,10 +108,9 @@ async def index_repository(
     """
     progress = progress or NoProgress()
     root = request.root.expanduser().absolute()
-    started = time.perf_counter()
     progress.start("walk")
-    found, jobs = await asyncio.to_thread(plan, root, settings)
-    run = _Run(found, jobs, {"walk": time.perf_counter() - started}, list(found.skipped))
+    todo = request.plan if request.plan else await asyncio.to_thread(make_plan, root, settings)
+    run = _Run(todo.walk, todo.jobs, {"walk": todo.took_s}, list(todo.walk.skipped))
     if provider is not None:
         # Before the work, not after it: a wrong model is a setting to mend.
         await truth.ensure_space(provider.model, provider.dim)
@@ -338,10 +318,10 @@ def graph_parts(
 
     Raises: NotARepository, EmptyRepository, NoSymbols.
     """
-    found, jobs = plan(root, settings)
-    run = _Run(found, jobs)
+    todo = make_plan(root, settings)
+    run = _Run(todo.walk, todo.jobs)
     with _pool(root, settings) as pool:
-        for batch in pool.run(list(jobs.values())):
+        for batch in pool.run(list(todo.jobs.values())):
             _keep_facts(run, batch)
     _refuse_no_symbols(run)
     yield [repo_node(repo)], []

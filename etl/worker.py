@@ -14,14 +14,13 @@ import signal
 import sys
 from array import array
 from collections import Counter
-from hashlib import blake2b
 from itertools import chain, islice
 from typing import BinaryIO
 
 from etl import facts as facts_codec
 from etl.chunk import RawChunk, chunk_code, chunk_text, decode
 from etl.facts import FileFacts
-from etl.files import NotAFile, read_limited
+from etl.files import NotAFile, content_hash, read_limited
 from etl.languages import extractor, is_code
 from etl.wire import (
     Reply,
@@ -36,7 +35,6 @@ from etl.wire import (
 )
 from plait.retrieval.text import split, words
 
-HASH_BYTES = 16
 SNIFF_BYTES = 8000
 # The limit is CPU time, so that a busy machine doesn't change what is indexed; a file that hangs
 # without using the CPU (a network folder) is given this many times as long on the clock.
@@ -101,7 +99,7 @@ class Batch:
         self.files.append(
             WireFile(
                 job.path,
-                blake2b(source, digest_size=HASH_BYTES).digest(),
+                content_hash(source).digest(),
                 job.language,
                 len(source),
                 source.count(b"\n") + (not source.endswith(b"\n") and bool(source)),

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import psutil
 import pytest
 
 from etl import facts as facts_codec
+from etl.files import content_hash
 from etl.languages import is_code, language_of
 from etl.languages.names import is_test_path, module_name
 from etl.parse import Job, ParsedBatch, ParsePool, batches, hash_files
@@ -75,7 +75,7 @@ def test_files_become_rows_chunks_facts_and_words(tmp_path: Path) -> None:
         "python",
         False,
     )
-    assert row.content_hash == blake2b(source, digest_size=16).digest()
+    assert row.content_hash == content_hash(source).digest()
     facts = facts_codec.decode(row.facts)
     assert [d.qualname for d in facts.definitions] == ["", "getName"]
     assert rows["README.md"].facts == b""
@@ -310,7 +310,7 @@ def test_hashes_tell_what_changed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     hashes = hash_files(tmp_path, ["a.py", "b.py", "c.py", "pipe", "gone"])
     digest = {
-        p: blake2b((tmp_path / p).read_bytes(), digest_size=16).digest()
+        p: content_hash((tmp_path / p).read_bytes()).digest()
         for p in ("a.py", "b.py", "c.py")
     }
     assert hashes == digest

@@ -138,7 +138,8 @@ def test_the_export_has_the_documented_shape_and_needs_no_store(repo: Path, tmp_
         "language": "python",
     }
     (call,) = [e for e in edges if e["relation"] == "CALLS" and e["from"] == checkout["id"]]
-    assert (call["to"], call["lines"], call["confidence"]) == ("shop:shop.price.total", [8], 1.0)
+    assert (call["to"], call["lines"]) == ("shop:shop.price.total", [8])
+    assert call["confidence"] > 0.9
     assert set(call) == {"type", "relation", "from", "to", "lines", "resolver", "confidence"}
     assert all(e["from"] in nodes and e["to"] in nodes for e in edges)
 
