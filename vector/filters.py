@@ -100,11 +100,19 @@ def _glob(glob: str) -> tuple[str, dict[str, Any]]:
     prefix = re.split(r"[*?]", glob, maxsplit=1)[0]
     if prefix == glob:
         return "i.path = %(glob)s", {"glob": glob}
-    # The prefix spares most rows the automaton.
+    pattern = {"glob": glob_pattern(glob)}
+    if not prefix:
+        return "i.path ~ %(glob)s", pattern
+    # The prefix finds its rows by the index on (repo_id, path), whose order is that of code points.
     return (
-        "starts_with(i.path, %(prefix)s) AND i.path ~ %(glob)s",
-        {"prefix": prefix, "glob": glob_pattern(glob)},
+        "i.path >= %(prefix)s AND i.path < %(beyond)s AND i.path ~ %(glob)s",
+        {**pattern, "prefix": prefix, "beyond": _beyond(prefix)},
     )
+
+
+def _beyond(prefix: str) -> str:
+    """A string after all that start with `prefix`: no name has the noncharacter U+10FFFF."""
+    return prefix + "\U0010ffff"
 
 
 def glob_pattern(glob: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -31,17 +32,26 @@ BACKOFF = wait_random_exponential(multiplier=0.05, max=5.0)
 
 
 class Database:
-    """One PostgreSQL database as Plait uses it. `schemas`: where the extensions' operators live."""
+    """One PostgreSQL database as Plait uses it. `schemas`: where the extensions' operators live.
+
+    `revive` is called, in a thread, after a connection was lost; it waits for the server and returns
+    where it is now (the embedded server may have been started anew).
+    """
 
     def __init__(
-        self, dsn: str, settings: Settings, schemas: tuple[str, ...] = ("public",)
+        self,
+        dsn: str,
+        settings: Settings,
+        schemas: tuple[str, ...] = ("public",),
+        revive: Callable[[], str] | None = None,
     ) -> None:
         self.settings = settings
         self.timeout_s = settings.postgres.statement_timeout_s
         self._dsn = dsn
+        self._revive = revive
         self._schemas = schemas
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
-            dsn,
+            self._current_dsn,
             connection_class=AsyncConnection[tuple[Any, ...]],
             # A pool that is not in autocommit costs 2 to 2.8 times the CPU a read (FACTS §4).
             kwargs={"autocommit": True, "prepare_threshold": 2, **self._connect_arguments()},
@@ -52,6 +62,9 @@ class Database:
             open=False,
             name="plait",
         )
+
+    async def _current_dsn(self) -> str:
+        return self._dsn
 
     def _connect_arguments(self) -> dict[str, Any]:
         return {
@@ -121,7 +134,7 @@ class Database:
         except PlaitError as exc:
             if not is_transient(exc):
                 raise
-            await self._pool.check()
+            await self._recover()
         return await self.retry(lambda _: self._read(query, params))
 
     async def _read(
@@ -156,7 +169,12 @@ class Database:
             "trying a transaction again",
             extra={"attempt": state.attempt_number, "error": str(error)},
         )
-        # One lost connection often means that all of them are: drop the dead ones now.
+        await self._recover()
+
+    async def _recover(self) -> None:
+        """One lost connection often means that all of them are: drop the dead ones now."""
+        if self._revive is not None:
+            self._dsn = await asyncio.to_thread(self._revive)
         await self._pool.check()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,19 +16,25 @@ from vector.pool import Connection, Database
 logger = logging.getLogger(__name__)
 
 # Below this many vectors a collection is scanned exactly whatever the filter: no index is built.
-INDEX_FROM_ROWS = 5_000
+INDEX_FROM_ROWS = 10_000
 
 # Agents' items first, they are few and asked for soon; then code, tests, prose. Equal texts once.
 PENDING = """
-SELECT content_hash, path, symbol, content FROM (
-    SELECT DISTINCT ON (i.content_hash) i.content_hash, i.path, i.symbol, i.content, i.id,
-           CASE WHEN i.collection <> 'files' THEN 0 WHEN i.symbol = '' THEN 3
-                WHEN i.is_test THEN 2 ELSE 1 END AS rank
-      FROM item i JOIN repository r ON r.id = i.repo_id
-     WHERE r.name = %(repo)s AND i.embedding IS NULL AND i.superseded_at IS NULL
-       AND i.rev_from <= r.published AND (i.rev_to IS NULL OR i.rev_to > r.published)
-     ORDER BY i.content_hash, rank, i.id) waiting
- ORDER BY rank, id LIMIT %(limit)s
+WITH waiting AS MATERIALIZED (
+    SELECT id, rank FROM (
+        SELECT DISTINCT ON (i.content_hash) i.id,
+               CASE WHEN i.collection <> 'files' THEN 0 WHEN i.symbol = '' THEN 3
+                    WHEN i.is_test THEN 2 ELSE 1 END AS rank
+          FROM item i
+         WHERE i.repo_id = (SELECT id FROM repository WHERE name = %(repo)s)
+           AND i.embedding IS NULL AND i.superseded_at IS NULL
+           AND i.rev_from <= (SELECT published FROM repository WHERE name = %(repo)s)
+           AND (i.rev_to IS NULL
+                OR i.rev_to > (SELECT published FROM repository WHERE name = %(repo)s))
+         ORDER BY i.content_hash, rank, i.id) distinct_texts
+     ORDER BY rank, id LIMIT %(limit)s)
+SELECT i.content_hash, i.path, i.symbol, i.content
+  FROM waiting w JOIN item i USING (id) ORDER BY w.rank, w.id
 """
 
 STORE = """
@@ -139,15 +146,16 @@ async def _space(conn: Connection) -> tuple[str, int]:
 
 
 async def _copy_vectors(conn: Connection, hashes: Sequence[bytes], vectors: Vectors) -> None:
-    """COPY by text: the binary form of `halfvec` is no type psycopg knows. 40 µs a vector."""
-    half = np.asarray(vectors, dtype=np.float16).astype(np.float32)
+    """Binary COPY: a halfvec is its dimension, a spare int16, and big-endian half floats; psycopg sends
+    bytes as they are. As text the same took ten times as long."""
+    head = struct.pack(">hh", vectors.shape[1], 0)
+    half = np.asarray(vectors).astype(">f2")
     async with (
         conn.cursor() as cursor,
-        cursor.copy("COPY new_vector (content_hash, embedding) FROM STDIN") as copy,
+        cursor.copy("COPY new_vector (content_hash, embedding) FROM STDIN (FORMAT BINARY)") as copy,
     ):
-        for hash_, row in zip(hashes, half.tolist(), strict=True):
-            text = "[" + ",".join([f"{x:.5g}" for x in row]) + "]"
-            await copy.write_row((hash_, text))
+        for hash_, row in zip(hashes, half, strict=True):
+            await copy.write_row((hash_, head + row.tobytes()))
 
 
 async def _index(conn: Connection, table: str, dim: int) -> None:

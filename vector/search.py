@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from plait.domain.errors import InvalidInput, RepositoryNotIndexed
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId
 from plait.ports import Place, View
-from plait.retrieval.text import query_terms
+from plait.retrieval.text import query_terms, tokens
 from vector import bm25
 from vector.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
 from vector.filters import Condition, condition
@@ -21,10 +22,13 @@ from vector.repositories import COLUMNS, to_revision
 
 # Candidates fetched for each one wanted when a filter will thin them out; chosen by hand.
 OVER_FETCH = 4
-# Ids checked against a filter in one round at most.
-MAX_ROUND = 5_000
+# Ids checked one by one against a filter; when more are needed it is cheaper to ask for all that match.
+MAX_ROUND = 4_000
 # Texts in which the words of a phrase are looked for, best BM25 first.
 PHRASE_TEXTS = 1_000
+# Of those that hold it, parsed to be ranked: 0.1 ms each.
+PHRASE_PARSED = 100
+MAX_PHRASE = 500  # characters
 SIMILAR_NAMES = 50
 
 VIEW = f"""
@@ -56,6 +60,11 @@ SELECT term, segment_id,
        CASE WHEN sum(octet_length(body)) OVER (PARTITION BY term) <= %(most)s THEN body END
   FROM posting WHERE segment_id = ANY(%(segments)s) AND term = ANY(%(terms)s)
 """
+
+# ASCII punctuation: what separates the words of a phrase, besides spaces.
+MARKS = "".join(c for c in map(chr, range(33, 127)) if not c.isalnum())
+_UNMARKED = str.maketrans(MARKS, " " * len(MARKS))
+_MARKS_CLASS = "!-/:-@\\[-`{-~"
 
 ITEM_COLUMNS = (
     "i.id, i.collection, r.name, i.kind, i.path, i.symbol, i.language, i.start_line, i.end_line,"
@@ -110,7 +119,8 @@ class Lexical:
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         """The words of `phrase` are first looked up as BM25 terms; only texts that hold all of them
         become a tsvector. No index of tsvectors is kept: see docs/schema-postgres.md for its cost."""
-        terms = query_terms(phrase)
+        # A phrase of stop words alone is looked up by them.
+        terms = query_terms(phrase[:MAX_PHRASE]) or sorted(set(tokens(phrase[:MAX_PHRASE])))
         space, postings = await self._postings(view, terms, where, all_of_them=True)
         if space is None or any(t not in postings or not len(postings[t].docs) for t in terms):
             return []
@@ -122,9 +132,17 @@ class Lexical:
         scores = np.where(holding == len(terms), scores + np.float32(1e-6), np.float32(0))
         docs, _ = bm25.best(space, scores, PHRASE_TEXTS)
         cond = condition(view, where)
-        rows = await self._db.rows(
-            _phrase_query(cond), {**cond.params, "phrase": phrase, "k": k, "ids": _ids(space, docs)}
-        )
+        params = {
+            **cond.params,
+            "phrase": phrase.replace("\0", " ")[:MAX_PHRASE],
+            "pattern": _phrase_pattern(phrase.replace("\0", " ")[:MAX_PHRASE]),
+            "marks": MARKS,
+            "blanks": " " * len(MARKS),
+            "k": k,
+            "texts": max(2 * k, PHRASE_PARSED),
+            "ids": _ids(space, docs),
+        }
+        rows = await self._db.rows(_phrase_query(cond), params)
         return [Candidate(ItemId(id_), float(rank)) for id_, rank in rows]
 
     async def identifiers(self, view: View, name: str, where: Filter, k: int) -> list[Candidate]:
@@ -220,19 +238,23 @@ class Lexical:
         if not cond.restrictive:
             docs, _ = bm25.best(space, scores, k)
             return _candidates(space, scores, docs[:k])
-        kept: list[Candidate] = []
         docs, complete = bm25.best(space, scores, OVER_FETCH * k)
-        seen = 0
-        while True:
-            for start in range(seen, len(docs), MAX_ROUND):
-                portion = _candidates(space, scores, docs[start : start + MAX_ROUND])
-                kept += await self._matching(cond, portion)
-                if len(kept) >= k:
-                    return kept[:k]
-            if complete:
-                return kept
-            seen = len(docs)
-            docs, complete = bm25.best(space, scores, len(scores))
+        kept = await self._matching(cond, _candidates(space, scores, docs))
+        if len(kept) >= k or complete:
+            return kept[:k]
+        wanted = math.ceil(1.5 * k * len(docs) / max(len(kept), 1))
+        if wanted <= MAX_ROUND:
+            docs, complete = bm25.best(space, scores, wanted)
+            kept = await self._matching(cond, _candidates(space, scores, docs))
+            if len(kept) >= k or complete:
+                return kept[:k]
+        ((ids,),) = await self._db.rows(
+            "SELECT coalesce(string_agg(uuid_send(i.id), ''::bytea), ''::bytea)"
+            f" FROM {cond.table} i WHERE {cond.where}",
+            cond.params,
+        )
+        docs, _ = bm25.best(space, bm25.only(space, scores, ids), k)
+        return _candidates(space, scores, docs[:k])
 
     async def _matching(self, cond: Condition, portion: Sequence[Candidate]) -> list[Candidate]:
         query = f"SELECT i.id FROM {cond.table} i WHERE i.id = ANY(%(ids)s) AND {cond.where}"
@@ -305,17 +327,30 @@ def _candidates(
 
 
 def _phrase_query(cond: Condition) -> str:
-    # Punctuation goes first: PostgreSQL's parser would take `a.b` for a host and `a/b` for a file.
-    # A tsvector holds 1 MB at most.
-    plain = "regexp_replace({}, '[!-/:-@\\[-`{{-~]+', ' ', 'g')"
-    text = plain.format("left(i.content, 250000)")
+    """Texts that hold the words in a row by a plain pattern, then `ts_rank` of those.
+
+    Punctuation goes before the text is parsed: PostgreSQL would take `a.b` for a host and `a/b` for a
+    file. A tsvector holds 1 MB at most.
+    """
+    plain = "translate({}, %(marks)s, %(blanks)s)"
     return (
-        "SELECT id, rank FROM (SELECT i.id, ts_rank(t.words, t.query) AS rank, t.words, t.query"
-        f" FROM {cond.table} i, LATERAL (SELECT to_tsvector('simple', {text}) AS words,"
-        f" phraseto_tsquery('simple', {plain.format('%(phrase)s')}) AS query) t"
-        f" WHERE i.id = ANY(%(ids)s) AND {cond.where}) found"
-        " WHERE words @@ query ORDER BY rank DESC, id LIMIT %(k)s"
+        "WITH held AS MATERIALIZED (SELECT i.id, left(i.content, 250000) AS content"
+        f" FROM unnest(%(ids)s) WITH ORDINALITY AS w (id, place) JOIN {cond.table} i USING (id)"
+        f" WHERE {cond.where} AND i.content ~* %(pattern)s ORDER BY w.place LIMIT %(texts)s),"
+        # Materialized, or the planner parses each text twice: to match it and to rank it.
+        f" parsed AS MATERIALIZED (SELECT id, to_tsvector('simple', {plain.format('content')}) AS words"
+        " FROM held)"
+        " SELECT p.id, ts_rank(p.words, q.query) AS rank FROM parsed p,"
+        f" (SELECT phraseto_tsquery('simple', {plain.format('%(phrase)s')}) AS query) q"
+        " WHERE p.words @@ q.query ORDER BY rank DESC, p.id LIMIT %(k)s"
     )
+
+
+def _phrase_pattern(phrase: str) -> str:
+    """The words of `phrase` in a row with anything but letters and digits between them; a superset of
+    what the tsquery finds."""
+    words = phrase.translate(_UNMARKED).split()
+    return f"[{_MARKS_CLASS}[:space:]]+".join(words)
 
 
 def _identifier_query(cond: Condition) -> str:

@@ -58,7 +58,7 @@ class Store(Drafts, Repositories, Queue, Lexical, Nearest, Episodes, Outbox):
                 schemas = await migrate(conn)
         finally:
             await conn.close()
-        db = Database(dsn, settings, schemas)
+        db = Database(dsn, settings, schemas, revive=lease.refresh if lease else None)
         await db.open()
         return cls(db, lease)
 

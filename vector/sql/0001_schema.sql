@@ -100,6 +100,9 @@ CREATE TABLE item (
     embedding     halfvec
 ) PARTITION BY LIST (collection);
 
+-- Embeddings stay in the row, long texts leave it first: an exact scan reads rows, not TOAST.
+ALTER TABLE item ALTER COLUMN embedding SET STORAGE MAIN;
+
 CREATE TABLE files       PARTITION OF item FOR VALUES IN ('files');
 CREATE TABLE diffs       PARTITION OF item FOR VALUES IN ('diffs');
 CREATE TABLE plans       PARTITION OF item FOR VALUES IN ('plans');

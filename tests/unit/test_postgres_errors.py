@@ -1,0 +1,45 @@
+"""Driver errors become the right Plait errors; only what may heal is tried again."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg import errors as pg
+from psycopg_pool import PoolTimeout
+
+from plait.domain.errors import (
+    DeadlineExceeded,
+    InvalidInput,
+    PlaitError,
+    SchemaMismatch,
+    StoreFull,
+    StoreUnavailable,
+)
+from vector.errors import StoreContended, is_transient, translated
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected", "transient"),
+    [
+        (pg.DiskFull("no space left"), StoreFull, False),
+        (pg.QueryCanceled("timeout"), DeadlineExceeded, False),
+        (pg.DeadlockDetected("deadlock"), StoreContended, True),
+        (pg.AdminShutdown("shutting down"), StoreUnavailable, True),
+        (psycopg.OperationalError("connection lost"), StoreUnavailable, True),
+        (PoolTimeout("none"), StoreUnavailable, False),
+        (pg.UndefinedTable("item"), SchemaMismatch, False),
+        (pg.InsufficientPrivilege("denied"), SchemaMismatch, False),
+        (pg.CharacterNotInRepertoire("\\x00"), InvalidInput, False),
+    ],
+)
+def test_translation(raised: Exception, expected: type[PlaitError], transient: bool) -> None:
+    with pytest.raises(expected) as caught, translated(3.0):
+        raise raised
+    assert caught.value.__cause__ is raised
+    assert is_transient(caught.value) is transient
+    assert "\n" not in caught.value.message
+
+
+def test_our_own_bugs_are_not_dressed_up() -> None:
+    with pytest.raises(pg.SyntaxError), translated():
+        raise pg.SyntaxError("near SELEKT")
