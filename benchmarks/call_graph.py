@@ -17,6 +17,7 @@ import argparse
 import ast
 import json
 from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +27,18 @@ from etl.languages.names import is_test_path, module_name
 from etl.resolve import FilePart, resolve
 
 IMPLICIT = {"<module>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<lambda>"}
-EXPLICIT_DUNDERS = {"__init__", "__call__", "__new__"}
+# Methods that operators, statements and builtins call.
+SPECIAL = {
+    name
+    for type_ in (str, int, list, dict, set, float, type, Generator, AsyncGenerator, Coroutine)
+    for name in dir(type_)
+    if name.startswith("__")
+} | {
+    *("__enter__", "__exit__", "__aenter__", "__aexit__", "__getattr__", "__del__", "__set_name__"),
+    *("__get__", "__set__", "__delete__", "__missing__", "__fspath__", "__deepcopy__", "__copy__"),
+    *("__post_init__", "__bool__", "__index__", "__html__", "__subclasscheck__", "__prepare__"),
+}
+SPECIAL -= {"__init__", "__call__", "__new__"}
 Place = tuple[str, int]  # file, line of `def`; line 0 is the module
 
 
@@ -35,7 +47,7 @@ class Truth:
     """What ran: pairs and sites, with places named by the line of `def`."""
 
     pairs: dict[tuple[Place, Place], set[int]] = field(default_factory=lambda: defaultdict(set))
-    implicit: set[tuple[Place, Place]] = field(default_factory=set)
+    implicit: dict[tuple[Place, Place], set[int]] = field(default_factory=lambda: defaultdict(set))
     generators: set[Place] = field(default_factory=set)
     names: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
 
@@ -110,11 +122,10 @@ def read_truth(root: Path, trace: Path) -> Truth:
             continue
         caller = (file, source(file).place(first, name))
         callee = (other, target.place(other_first, other_name))
-        dunder = other_name[:2] == "__" == other_name[-2:] and other_name not in EXPLICIT_DUNDERS
         if callee[1] in target.generators:
             truth.generators.add(callee)  # seen when it is resumed, not where it is called
-        elif dunder or callee[1] in target.properties:
-            truth.implicit.add((caller, callee))
+        elif other_name in SPECIAL or callee[1] in target.properties:
+            truth.implicit[caller, callee].add(line)
         else:
             truth.pairs[caller, callee].add(line)
     return truth
@@ -189,7 +200,8 @@ def _precision(
         if ran is None or callee in truth.generators:
             continue
         counts[f"{rule} lines"] += 1
-        right = line in truth.pairs.get((caller, callee), ())
+        pair = (caller, callee)
+        right = line in truth.pairs.get(pair, ()) or line in truth.implicit.get(pair, ())
         if right:
             counts[f"{rule} right"] += 1
         if right or name in ran:
@@ -206,13 +218,23 @@ def _show(title: str, found: list[tuple[object, ...]], limit: int, root: Path) -
     step = max(1, len(found) // limit) if limit else 0
     for (caller, callee), line, *rule in found[::step][:limit] if limit else []:  # type: ignore[misc]
         text = (root / caller[0]).read_text(encoding="utf-8", errors="replace").split("\n")
-        print(title, *rule, f"{caller[0]}:{line}", "→", f"{callee[0]}:{callee[1]}", "|", text[line - 1].strip()[:90])
+        print(
+            title,
+            *rule,
+            f"{caller[0]}:{line}",
+            "→",
+            f"{callee[0]}:{callee[1]}",
+            "|",
+            text[line - 1].strip()[:90],
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("pairs", nargs="+", help="ROOT TRACE [ROOT TRACE …]")
-    parser.add_argument("--missed", type=int, default=0, help="show that many missed pairs a project")
+    parser.add_argument(
+        "--missed", type=int, default=0, help="show that many missed pairs a project"
+    )
     parser.add_argument("--wrong", type=int, default=0, help="show that many wrong sites a project")
     given = parser.parse_args()
     total: Counter[str] = Counter()

@@ -67,7 +67,8 @@ class Reference(msgspec.Struct, frozen=True, array_like=True, gc=False):
     chain: str
     line: int
     kind: str = "call"
-    args: str = ""  # the arguments, comma-separated, where overloads are: `:type`, a chain, or `?`
+    args: str = ""  # the arguments, comma-separated; where overloads are: `:type`, a chain, or `?`;
+    # Python: a chain, "" (tells nothing), "name=chain", or "*"; a decorator's: what it decorates
 
 
 class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -77,7 +78,7 @@ class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `how` says what `value` is: "new" (called expression: `x = value(...)`), "alias" (`x = value`),
     "type" (annotation: `x: value`), "iter" (element of value), "enter" (`with value as x`), "param" (a
     parameter; value is its annotation, or ""), "self" (a method's receiver of another name), "local" (bound here to something unknown), "lambda" (a
-    lambda's parameter), "narrow" (an `isinstance` test passed), "global" (`global x`: the name is not
+    lambda's parameter), "narrow" (an `isinstance` test passed), "bound" (a type variable of that bound), "global" (`global x`: the name is not
     this scope's), "abstract" (of "return": the body only raises). Values are chains, see `Reference`;
     annotations as written. The binding holds after `line`, to `until` at least (the end of its block).
     """

@@ -20,6 +20,38 @@ _PLACE = attrgetter("start_byte", "end_byte")
 _EXPORTED = re.compile(rb"""["']([^"'\\\s]+)["']""")
 _SELF = (b"(self", b"(cls")
 
+# Builtins whose arguments tell nothing of the repository's parameters.
+_ARGUMENTS_UNTOLD = frozenset(
+    {
+        *(
+            "isinstance",
+            "issubclass",
+            "len",
+            "str",
+            "int",
+            "float",
+            "bool",
+            "bytes",
+            "repr",
+            "super",
+        ),
+        *("getattr", "setattr", "hasattr", "print", "range", "type", "id", "hash", "list", "dict"),
+        *(
+            "set",
+            "tuple",
+            "frozenset",
+            "sorted",
+            "reversed",
+            "enumerate",
+            "zip",
+            "min",
+            "max",
+            "sum",
+        ),
+        *("any", "all", "next", "iter", "open", "vars", "dir", "callable", "str().format"),
+    }
+)
+
 # Names that are builtins, and never worth a callback unless the module rebinds them.
 _CONSTANTS = frozenset({"True", "False", "None", "Ellipsis", "NotImplemented", "self", "cls"})
 
@@ -105,7 +137,7 @@ class _File:
         self._bind_loops(get("for"), get("comprehension"))
         self._bind_others(captures)
         self._results(get("return"), get("yield"))
-        self._calls(get("call"))
+        self._calls(get("call"), get("arguments"))
         self._decorator_uses(decorated)
         self._callbacks(get("callback"))
         if b"__all__" in self.source:
@@ -326,7 +358,7 @@ class _File:
         else:
             start = self.definitions[index].doc_end_byte
             text = self.source[start : body.end_byte].lstrip() if start else b""
-            abstract = text.startswith(b"raise NotImplementedError") or text == b"..."
+            abstract = text.startswith(b"raise ") or text in (b"...", b"pass")
         if abstract:
             self.bindings.append(Binding(index, "return", "", "abstract"))
 
@@ -605,9 +637,11 @@ class _File:
 
     # -- uses -------------------------------------------------------------------------------------
 
-    def _calls(self, nodes: list[Node]) -> None:
+    def _calls(self, nodes: list[Node], arguments: list[Node]) -> None:
         chain_of, scope_of, newlines = self._read.chain, self._scope, self._newlines
         add = self.references.append
+        given = {node.start_byte: node for node in arguments}
+        args_of = self._read.arguments
         for node in nodes:
             kind = node.kind_id
             chain = chain_of(node)
@@ -615,7 +649,12 @@ class _File:
             byte = node.end_byte if kind == py.ATTRIBUTE else node.start_byte
             line = bisect_right(newlines, byte - 1) + 1
             scope = scope_of(node.start_byte)
-            add(Reference(scope, chain, line))
+            args = ""
+            if chain not in _ARGUMENTS_UNTOLD and not chain.startswith("self.assert"):
+                values = given.get(node.end_byte)
+                if values is not None and values.end_byte - values.start_byte > 2:
+                    args = args_of(values)
+            add(Reference(scope, chain, line, "call", args))
             if chain == "isinstance":
                 self._narrow(node, scope)
 
@@ -654,11 +693,15 @@ class _File:
                 self.bindings.append(Binding(scope, name, chain, "narrow", line, until))
 
     def _decorator_uses(self, decorated: dict[int, tuple[int, list[Node]]]) -> None:
-        for _, expressions in decorated.values():
+        """The call of each decorator; its argument is what it decorates."""
+        names = {d.start_line: d.name for d in self.definitions[1:]}
+        for start, (_, expressions) in decorated.items():
+            name = names.get(self._line(start), "")
             for node in expressions:
                 scope = self._scope(node.start_byte)
                 line = self._line(node.start_byte)
-                self.references.append(Reference(scope, self._read.chain(node), line, "decorator"))
+                chain = self._read.chain(node)
+                self.references.append(Reference(scope, chain, line, "decorator", name))
 
     def _callbacks(self, nodes: list[Node]) -> None:
         """Names passed or stored that may be functions: not locals, not the builtin constants."""

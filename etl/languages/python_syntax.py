@@ -22,7 +22,7 @@ QUERY = Query(
     [(function_definition) (class_definition)] @def
     (decorated_definition) @decorated
     (block) @block
-    (call function: (_) @call)
+    (call function: (_) @call arguments: (_) @arguments)
     (assignment) @assign
     (named_expression) @walrus
     (for_statement) @for
@@ -71,7 +71,7 @@ DOTTED, ALIASED, WILDCARD = _kinds("dotted_name", "aliased_import", "wildcard_im
 RELATIVE, IMPORT, FUTURE = _kinds("relative_import", "import_statement", "future_import_statement")
 AS_PATTERN, IF, BLOCK, LAMBDA = _kinds("as_pattern", "if_statement", "block", "lambda")
 RETURN, RAISE, CONTINUE = _kinds("return_statement", "raise_statement", "continue_statement")
-NONE, LIST_COMPREHENSION = _kinds("none", "list_comprehension")
+NONE, LIST_SPLAT = _kinds("none", "list_splat")
 
 F_NAME, F_BODY, F_PARAMETERS, F_RETURN = _fields("name", "body", "parameters", "return_type")
 F_BASES, F_DEFINITION, F_ALIAS = _fields("superclasses", "definition", "alias")
@@ -97,9 +97,15 @@ _LITERALS = {
     for kind in kinds
 }
 
+_LITERAL_NAMES = frozenset(_LITERALS.values())
 _DOTTED_NAME = re.compile(rb"[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_][A-Za-z_0-9]*)*")
+_SIMPLE_ARGUMENTS = re.compile(rb"[\w\s.,=]*")
+_CONSTANTS = (b"True", b"False", b"None")
 _STRING_NAME = re.compile(rb"""["']([A-Za-z_][A-Za-z_0-9]*)["']""")
+_HANDED_THROUGH = frozenset({"cast", "update_wrapper", "TypeVar", "getattr", "type"})
 _MAX_STEPS = 24  # a longer chain tells no more of its type, and chains of chains would cost n² text
+_MAX_ARGUMENTS = 12
+_MAX_ARGUMENTS_TEXT = 2_000  # bytes
 _MAX_ANNOTATION = 400  # bytes
 _INTERNED = 300_000  # texts kept a process: some 40 MB at the worst
 
@@ -111,6 +117,11 @@ def first(node: Node) -> Node | None:
     return node.named_child(0) if node.named_child_count else None
 
 
+def _is_literal(chain: str) -> bool:
+    head, call, _ = chain.partition("()")
+    return bool(call) and head in _LITERAL_NAMES
+
+
 class Reader:
     """Reads names, chains and values out of one source after another; keeps the texts it has seen."""
 
@@ -118,11 +129,13 @@ class Reader:
         self.source = b""
         self._texts: dict[bytes, str] = {}
         self._chains: dict[bytes, str] = {}
+        self._arguments: dict[bytes, str] = {}
 
     def open(self, source: bytes) -> None:
         self.source = source
-        if len(self._texts) + len(self._chains) > _INTERNED:
+        if len(self._texts) + len(self._chains) + len(self._arguments) > _INTERNED:
             self._texts.clear()
+            self._arguments.clear()
             self._chains.clear()
 
     def text(self, node: Node) -> str:
@@ -201,6 +214,49 @@ class Reader:
         tail.append("()")
         return function
 
+    def arguments(self, node: Node) -> str:
+        """A call's arguments as comma-separated chains (see `etl.facts.Reference.args`).
+
+        "" for one that tells no type or function; `name=` before a keyword's; "*" where a starred one
+        ends what positions mean. "" when no argument tells anything.
+        """
+        raw = self.source[node.start_byte + 1 : node.end_byte - 1]
+        known = self._arguments.get(raw)
+        if known is not None:
+            return known
+        if len(raw) > _MAX_ARGUMENTS_TEXT:
+            return ""
+        if _SIMPLE_ARGUMENTS.fullmatch(raw):
+            found = [self._plain_argument(part) for part in raw.split(b",")]
+        else:
+            found = [self._argument(child) for child in node.named_children if not child.is_extra]
+        del found[_MAX_ARGUMENTS:]
+        while found and not found[-1]:
+            found.pop()
+        text = intern(",".join(found)) if found else ""
+        if len(raw) <= 200:
+            self._arguments[raw] = text
+        return text
+
+    def _plain_argument(self, part: bytes) -> str:
+        name, equals, value = part.partition(b"=")
+        value = value.strip() if equals else name.strip()
+        if value in _CONSTANTS or not _DOTTED_NAME.fullmatch(value):
+            return ""
+        chain = value.decode("ascii")
+        return f"{name.strip().decode('utf-8', 'replace')}={chain}" if equals else chain
+
+    def _argument(self, node: Node) -> str:
+        kind = node.kind_id
+        if kind == KEYWORD:
+            name, value = node.child_by_field_id(F_NAME), node.child_by_field_id(F_VALUE)
+            chain = self._argument(value) if value is not None else ""
+            return f"{self.text(name)}={chain}" if name is not None and chain else ""
+        if kind in (IDENTIFIER, ATTRIBUTE, CALL, SUBSCRIPT, AWAIT):
+            chain = self.chain(node)
+            return "" if "?" in chain or _is_literal(chain) else chain
+        return "*" if kind == LIST_SPLAT else ""
+
     def annotation(self, node: Node) -> str:
         """A type as written, on one line; "" when it is too long to mean one class."""
         if node.end_byte - node.start_byte > _MAX_ANNOTATION:
@@ -225,7 +281,7 @@ class Reader:
                 continue
             kind = node.kind_id
             if kind == CALL:
-                found.append(self._called_value(node))
+                found += self._called_value(node, todo)
             elif kind in (IDENTIFIER, ATTRIBUTE, SUBSCRIPT):
                 found.append(("alias", self.chain(node)))
             elif kind in (AWAIT, PARENTHESIZED):
@@ -246,16 +302,28 @@ class Reader:
                 return []  # one side unknown: the union is unknown
         return [value for value in found if "?" not in value[1]]
 
-    def _called_value(self, call: Node) -> Value:
+    def _called_value(self, call: Node, todo: list[Node | None]) -> list[Value]:
+        """What a call gives; `todo` gets the arguments that it hands through."""
         function = call.child_by_field_id(F_FUNCTION)
         if function is None:
-            return ("alias", "?")
-        if function.kind_id == IDENTIFIER:
-            name = self.source[function.start_byte : function.end_byte]
-            if name in (b"cast", b"getattr", b"type"):
-                arguments = call.child_by_field_id(F_ARGS)
-                if name == b"cast" and arguments is not None and arguments.named_child_count == 2:
-                    target = first(arguments)
-                    return ("type", self.annotation(target) if target else "")
-                return ("alias", self._walk_chain(call))
-        return ("new", self.chain(function))
+            return [("alias", "?")]
+        chain = self.chain(function)
+        last = chain.rpartition(".")[2]
+        if last in _HANDED_THROUGH:
+            arguments = call.child_by_field_id(F_ARGS)
+            given = arguments.named_children if arguments is not None else []
+            if last == "cast" and len(given) == 2:
+                todo.append(given[1])
+                return [("type", self.annotation(given[0]))]
+            if last == "update_wrapper" and given:
+                todo.append(given[0])
+                return []
+            if last == "TypeVar":
+                for each in given:
+                    name = each.child_by_field_id(F_NAME) if each.kind_id == KEYWORD else None
+                    value = each.child_by_field_id(F_VALUE) if name is not None else None
+                    if name is not None and value is not None and self.text(name) == "bound":
+                        return [("bound", self.annotation(value))]
+            if chain in ("getattr", "type"):
+                return [("alias", self._walk_chain(call))]
+        return [("new", chain)]

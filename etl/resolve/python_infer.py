@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import re
 from posixpath import dirname
+from typing import NamedTuple
 
 from etl.facts import Definition
 from etl.resolve import python_types
@@ -30,6 +31,7 @@ from etl.resolve.python_values import (
     Instance,
     Module,
     OwnClass,
+    Returning,
     Super,
     Value,
     Values,
@@ -43,8 +45,20 @@ _CLASS_METHODS = frozenset({"__new__", "__init_subclass__", "__class_getitem__"}
 _MAX_DEPTH = 40  # of questions that lead to questions; each costs some eight Python frames
 _MAX_TRIES = 4  # of a question whose answer was cut short by a cycle
 _MAX_ALTERNATIVES = 6
+_MAX_SITES = 40  # calls of a function that are asked for what they pass
+_MAX_PASSED = 8  # different things passed to one parameter, beyond which it is anything
 _EMPTY: Values = ()
 _PENDING: Values = (Value(),)  # being worked out: asked again from below, it is a cycle
+
+
+class Passed(NamedTuple):
+    """The arguments of one call of a function of the repository."""
+
+    file: int
+    scope: int
+    line: int
+    args: str  # as in `Reference.args`
+    skip: int  # leading ones that are no parameter: the receiver of `Class.method(self, …)`
 
 
 class Inference:
@@ -62,6 +76,8 @@ class Inference:
         self._globals: list[dict[str, Values | None]] = [{} for _ in table.files]
         self._returns: dict[tuple[int, int], Values] = {}
         self._steps: dict[str, tuple[str, ...]] = {}
+        self.passed: dict[tuple[int, int], list[Passed]] = {}  # function → its calls
+        self._arguments_known = False
         self._depth = 0
         self._cuts = 0  # questions answered "nothing" because of a cycle, or of the depth
         self._tries: dict[object, int] = {}
@@ -167,7 +183,7 @@ class Inference:
         if not found:  # used before it is bound: a loop, or a nested function
             values = [self._entry(file, e) for e in entries if not self._is_narrow(file, e)]
             found = union(*values)
-        return found[:_MAX_ALTERNATIVES]
+        return found[:_MAX_PASSED]
 
     def _is_narrow(self, file: int, entry: Entry) -> bool:
         if entry.kind != BINDING:
@@ -342,7 +358,7 @@ class Inference:
                 return _EMPTY
             before = self._enter_question()
             self._bindings[file][number] = _PENDING
-            values = self._bound(file, number)[:_MAX_ALTERNATIVES]
+            values = self._bound(file, number)[:_MAX_PASSED]
             keep = self._leave_question(before, values, ("binding", file, number))
             self._bindings[file][number] = values if keep else None
             return values
@@ -363,18 +379,70 @@ class Inference:
         if how == "type":
             return self.annotation(file, scope, value)
         if how == "param":
-            if value:
-                return self.annotation(file, self._outer(file, scope), value)
-            return self._fixture(file, scope, each.name)
+            return self._parameter(file, scope, each.name, value)
         if how == "iter":
             return self.element(self.chain(file, scope, value, line + 1))
         if how == "enter":
             return self._enter(self.chain(file, scope, value, line + 1))
         if how == "narrow":
             return self._instances(self.chain(file, scope, value, 0))
+        if how == "bound":
+            instances = self.annotation(file, scope, value)
+            return tuple(v.cls for v in instances if isinstance(v, Instance))
         if how == "self":
             return self._receiver(file, self.table.files[file].definitions[scope], each.name)
         return _EMPTY
+
+    def _parameter(self, file: int, scope: int, name: str, annotation: str) -> Values:
+        """By its annotation; a test's by its fixture; else, in the second pass, by what is passed."""
+        values: Values = _EMPTY
+        if annotation:
+            values = self.annotation(file, self._outer(file, scope), annotation)
+        else:
+            values = self._fixture(file, scope, name)
+        if self._arguments_known and all(isinstance(v, External | Returning) for v in values):
+            return self._arguments(file, scope, name) or values
+        return values
+
+    def know_arguments(self) -> None:
+        """From here on, `passed` tells of unannotated parameters; what was unknown is asked again."""
+        self._arguments_known = True
+        self._tries.clear()
+        for kept in (*self._bindings, *self._imports):
+            for number, values in enumerate(kept):
+                if not values:
+                    kept[number] = None
+        for named in self._globals:
+            for name in [name for name, values in named.items() if not values]:
+                del named[name]
+        for key in [key for key, values in self._returns.items() if not values]:
+            del self._returns[key]
+        for cls in self.classes.by_place.values():
+            for seen in [seen for seen, values in cls.seen.items() if not values]:
+                del cls.seen[seen]
+
+    def _arguments(self, file: int, scope: int, name: str) -> Values:
+        """What the repository's calls pass for a parameter; nothing when it is too many things."""
+        sites = self.passed.get((file, scope))
+        if not sites:
+            return _EMPTY
+        tests = self.table.is_test_file
+        if not tests(file):
+            sites = [site for site in sites if not tests(site.file)] or sites
+        position = self.scopes[file].parameters[scope].index(name)
+        found: dict[Value, None] = {}
+        for site in sites[:_MAX_SITES]:
+            chain = _argument(site.args, position + site.skip, name)
+            if not chain:
+                continue
+            for value in self.chain(site.file, site.scope, chain, site.line):
+                if isinstance(value, Instance) and value.own:
+                    value = value.cls.instance
+                elif isinstance(value, OwnClass):
+                    value = value.cls
+                if not isinstance(value, External | Super):
+                    found[value] = None
+        return tuple(found) if len(found) <= _MAX_PASSED else _EMPTY
 
     def _outer(self, file: int, scope: int) -> int:
         return self.table.files[file].definitions[scope].parent
@@ -442,6 +510,9 @@ class Inference:
             elif kind == "box":
                 assert isinstance(content, tuple)
                 found += (Box(self._typed(file, scope, content)),)
+            elif kind == "call":
+                assert isinstance(content, tuple)
+                found += (Returning(self._typed(file, scope, content)),)
             else:
                 assert isinstance(content, tuple)
                 instances = self._typed(file, scope, content)
@@ -521,6 +592,25 @@ class Inference:
             return _EMPTY
         return known
 
+    def wrappers(self, function: Function) -> list[Function]:
+        """What really runs when a decorated function is called: functions its decorators define."""
+        found: list[Function] = []
+        definition = function.definition
+        for written in definition.decorators[:4]:
+            scope, line = definition.parent, definition.start_line
+            for decorator in self.chain(function.file, scope, written, line):
+                if not isinstance(decorator, Function):
+                    continue
+                for value in self.returns(decorator.file, decorator.number):
+                    if (
+                        isinstance(value, Function)
+                        and value.file == decorator.file
+                        and value.definition.parent == decorator.number
+                        and value not in found
+                    ):
+                        found.append(value)
+        return found
+
     def _on_class(self, cls: Class, name: str, receiver: Value) -> Values:
         key = (name, receiver)
         known = cls.seen.get(key)
@@ -552,7 +642,9 @@ class Inference:
                 present = True
                 values = union(*(self.binding(each.file, i) for i in each.attrs[name]))
                 if values:
-                    return tuple(v.cls.instance if isinstance(v, Instance) else v for v in values)
+                    return tuple(
+                        v.cls.instance if isinstance(v, Instance) and v.own else v for v in values
+                    )
         if not present and cls.external:
             return (EXTERNAL,)
         return _EMPTY
@@ -574,7 +666,7 @@ class Inference:
 
     def _call(self, value: Value) -> Values:
         if isinstance(value, Class):
-            return (value.instance,)
+            return (value.made,)
         if isinstance(value, Function):
             values = self.returns(value.file, value.number)
             return self._rebound(values, value.receiver) if value.receiver else values
@@ -584,6 +676,8 @@ class Inference:
             return self.call(self._on_class(value.cls, "__call__", value))
         if isinstance(value, External):
             return (value,)
+        if isinstance(value, Returning):
+            return value.result
         if isinstance(value, BoxMethod):
             if value.gives == "element":
                 return value.box.element
@@ -598,7 +692,7 @@ class Inference:
         else:
             return values
         if isinstance(receiver, Class):
-            own: Value = receiver.instance
+            own: Value = receiver.made
         elif isinstance(receiver, OwnClass):
             own = receiver.cls.own_instance
         else:
@@ -672,6 +766,21 @@ class Inference:
             elif isinstance(value, Instance):
                 found = union(found, self.call(self._on_class(value.cls, "__next__", value)))
         return found
+
+
+def _argument(args: str, position: int, name: str) -> str:
+    """The chain passed for a parameter, by keyword or position; "" when the call doesn't tell."""
+    given = args.split(",")
+    for number, each in enumerate(given):
+        if "=" in each:
+            key, _, chain = each.partition("=")
+            if key == name:
+                return chain
+        elif each == "*":
+            position = -1
+        elif number == position:
+            return each
+    return ""
 
 
 def is_property(definition: Definition) -> bool:

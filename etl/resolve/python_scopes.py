@@ -29,6 +29,7 @@ class Scopes:
         self.yields: dict[int, list[int]] = {}
         self.stars = [i for i, each in enumerate(facts.imports) if each.name == "*"]
         self.abstract: set[int] = set()
+        self.parameters: dict[int, list[str]] = {}  # function → its parameters after `self`
         for number, definition in enumerate(definitions):
             if number:
                 entry = Entry(definition.start_line, DEFINITION, number, 0)
@@ -44,6 +45,8 @@ class Scopes:
             elif name == "return" or name == "yield":
                 self._result(name, binding.how, scope, number)
             else:
+                if binding.how == "param":
+                    self.parameters.setdefault(scope, []).append(name)
                 if moved and (scope, name) in moved:
                     if binding.how == "global":
                         continue

@@ -1,7 +1,8 @@
 """Python annotations as written, reduced to what matters for binding calls.
 
-`parse("Optional[list[Foo]]")` is `(("list", (("name", "Foo"),)),)`: alternatives, each a name or a
-container with its element's alternatives.
+`parse("Optional[list[Foo]]")` is `(("box", (("name", "Foo"),)),)`: alternatives, each a name or a
+container ("box") of its element's, a class ("type") of its instances', or a callable ("call") of its
+result's alternatives.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-Alternative = tuple[str, object]  # ("name", dotted) | ("box", Parsed) | ("type", Parsed)
+Alternative = tuple[str, object]  # ("name", dotted) | (box, type or call, Parsed)
 Parsed = tuple[Alternative, ...]
 
 
@@ -28,7 +29,7 @@ _SECOND = _words("Dict Mapping MutableMapping DefaultDict OrderedDict dict defau
 _TRANSPARENT = _words(
     "Optional Union Annotated ClassVar Final Required NotRequired ReadOnly Awaitable InitVar"
 )
-_NOTHING = _words("None Any object NoReturn Never Callable Literal TypeVar")
+_NOTHING = _words("None Any object NoReturn Never Literal TypeVar ParamSpec")
 _MAX_DEPTH = 12
 
 
@@ -102,6 +103,8 @@ def _meaning(name: str, arguments: list[Parsed]) -> Parsed:
     if last in _TRANSPARENT:
         given = arguments if last in ("Optional", "Union") else arguments[:1]
         return tuple(alternative for one in given for alternative in one)
+    if last == "Callable":
+        return (("call", arguments[-1]),)
     if last in ("type", "Type"):
         return (("type", arguments[0]),)
     if last == "Coroutine":

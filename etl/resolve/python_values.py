@@ -50,6 +50,7 @@ class Class(Value):
         "external",
         "file",
         "instance",
+        "made",
         "members",
         "metaclass",
         "mro",
@@ -73,17 +74,19 @@ class Class(Value):
         self.instance = Instance(self)
         self.own = OwnClass(self)
         self.own_instance = Instance(self, own=True)
+        self.made = Instance(self, exact=True)
         self.seen: dict[tuple[str, Value], Values] = {}  # (attribute, receiver) → what it is
 
 
 class Instance(Value):
-    """An instance of a class of the repository. `own`: it is `self`, so of that class or a subclass."""
+    """An instance of a class of the repository, or of a subclass unless `exact`. `own`: it is `self`."""
 
-    __slots__ = ("cls", "own")
+    __slots__ = ("cls", "exact", "own")
 
-    def __init__(self, cls: Class, own: bool = False) -> None:
+    def __init__(self, cls: Class, own: bool = False, exact: bool = False) -> None:
         self.cls = cls
         self.own = own
+        self.exact = exact
 
 
 class OwnClass(Value):
@@ -129,6 +132,15 @@ class Box(Value):
 
     def __init__(self, element: Values) -> None:
         self.element = element
+
+
+class Returning(Value):
+    """Something callable of which only the result is known."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, result: Values) -> None:
+        self.result = result
 
 
 class BoxMethod(Value):

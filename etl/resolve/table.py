@@ -81,6 +81,10 @@ class Table:
         where = self.definition_of.get(id_)
         return where is not None and self.files[where[0]].definitions[where[1]].is_test
 
+    def is_test_file(self, file: int) -> bool:
+        """True when a file is part of a test-suite."""
+        return self._test_files[file]
+
     def in_test_file(self, id_: str) -> bool:
         """True for a node that is defined in a file of a test-suite, and for one nobody knows."""
         where = self.definition_of.get(id_)
