@@ -135,8 +135,7 @@ class ArcadeChild:
         return Launch(args=args, env=env, cwd=self._folder / "tmp", account=self._account)
 
     def ready(self, pid: int) -> bool:
-        if "Address already in use" in tail(self.log, offset=self._log_offset):
-            raise StartAgain(f"port {self._bolt_port} or {self._http_port} was taken meanwhile")
+        self._check_log()
         if not listens_on(pid, self._bolt_port, self._http_port):
             # Only to a socket that is our child's do we send a password.
             return False
@@ -175,6 +174,18 @@ class ArcadeChild:
         shutil.rmtree(self._folder / "tmp", ignore_errors=True)
 
     # -- parts --------------------------------------------------------------------------------------
+
+    def _check_log(self) -> None:
+        """Java lives on when the server's main thread has died: its log tells."""
+        text = tail(self.log, 30, offset=self._log_offset)
+        if 'Exception in thread "main"' not in text:
+            return
+        diagnosis = self.diagnose(text)
+        if diagnosis is not None:
+            raise diagnosis.error
+        if any(sign in text for sign in ("Unable to listen", "Address already in use")):
+            raise StartAgain(f"port {self._bolt_port} or {self._http_port} was taken meanwhile")
+        raise EmbeddedServerFailed(f"{self.name} did not start; its log {self.log} ends:\n{text}")
 
     def _probe(self, user: str, password: str) -> None:
         boltprobe.probe(LOOPBACK, self._bolt_port, user=user, password=password, database=DATABASE)

