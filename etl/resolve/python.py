@@ -90,26 +90,25 @@ class PythonBinder:
         for cls in self._infer.classes.by_place.values():
             for name in cls.members:
                 self._owners.setdefault(name, []).append(cls)
-        self._found: dict[int, list[Bound]] = {}
-        self._unbound: dict[int, list[Reference]] = {}
-        files = [i for i, facts in enumerate(table.files) if facts.language == "python"]
-        for file in files:
-            self._found[file] = []
-            self._unbound[file] = [
-                reference
-                for reference in table.files[file].references
-                if reference.kind != "callback" and not self._call(file, reference, first=True)
-            ]
+        self._found: list[list[Bound]] = [[] for _ in table.files]
+        self._unbound: list[list[Reference]] = [[] for _ in table.files]
+        self._reasons: list[Counter[str]] = [Counter() for _ in table.files]
+        for file, facts in enumerate(table.files):
+            if facts.language == "python":
+                for reference in facts.references:
+                    if reference.kind != "callback":
+                        self._first(file, reference)
         self._infer.know_arguments()
 
     def bind(self, file: int, unresolved: Counter[str]) -> Iterator[Bound]:
         """See `Binder.bind`."""
-        yield from self._imports(file)
-        yield from self._classes(file)
         for reference in self._unbound[file]:
-            if not self._call(file, reference, first=False) and reference.kind == "call":
-                unresolved[self._why(file, reference)] += 1
-        yield from self._found[file]
+            self._second(file, reference)
+        unresolved.update(self._reasons[file])
+        found = self._found[file]
+        found += self._imports(file)
+        found += self._classes(file)
+        return iter(found)
 
     # -- modules and classes ----------------------------------------------------------------------
 
@@ -159,32 +158,53 @@ class PythonBinder:
         receiver = infer.walk(file, scope, steps[:-1], line)
         return receiver, infer.attribute(receiver, last) if receiver else ()
 
-    def _call(self, file: int, reference: Reference, first: bool) -> bool:
-        """Bind one call; False when it stays unbound. The first pass notes its arguments, too."""
+    def _first(self, file: int, reference: Reference) -> None:
+        """Bind a call by what is known without arguments, and note its own arguments."""
         receiver, values = self._evaluate(file, reference)
         targets = self._targets(values)
-        if not targets:
-            return not first and not values and self._unique(file, reference, receiver)
-        if len(targets) > (_MAX_TARGETS if first or receiver else _MAX_PASSED):
-            return False
-        if first and reference.args:
-            self._pass(file, reference, values)
-        rule = self._rule(file, reference, receiver, targets) if first else "parameter"
+        if targets and len(targets) <= _MAX_TARGETS:
+            if reference.args:
+                self._pass(file, reference, values)
+            rule = self._rule(file, reference, receiver, targets)
+            self._bind(file, reference, receiver, values, targets, rule)
+        elif values and not targets:
+            self._count(file, reference, receiver, values)  # foreign: nothing more to learn
+        else:
+            self._unbound[file].append(reference)
+
+    def _second(self, file: int, reference: Reference) -> None:
+        """Bind a call by what is passed to parameters, or by its name's only owner; or count it."""
+        receiver, values = self._evaluate(file, reference)
+        targets = self._targets(values)
+        if targets and len(targets) <= (_MAX_TARGETS if receiver else _MAX_PASSED):
+            self._bind(file, reference, receiver, values, targets, "parameter")
+        elif values or not self._unique(file, reference, receiver):
+            self._count(file, reference, receiver, values)
+
+    def _bind(
+        self,
+        file: int,
+        reference: Reference,
+        receiver: Values,
+        values: Values,
+        targets: list[_Target],
+        rule: str,
+    ) -> None:
+        add, scope, line = self._found[file].append, reference.scope, reference.line
         share = 1.0 if len(targets) == 1 else 1.0 / len(targets) + 0.2
-        add = self._found[file].append
         for target, makes in targets:
-            name = "constructor" if makes and first else rule
-            confidence = round(CONFIDENCE[name] * share, 2)
-            add(Bound("CALLS", reference.scope, target, reference.line, name, confidence))
-        for value in values if len(targets) == 1 else ():
-            if isinstance(value, Function) and value.definition.decorators:
-                for wrapper in self._infer.wrappers(value):
-                    target = self._table.ids[wrapper.file][wrapper.number]
-                    sure = CONFIDENCE["wrapper"]
-                    add(Bound("CALLS", reference.scope, target, reference.line, "wrapper", sure))
+            name = "constructor" if makes and rule != "parameter" else rule
+            confidence = CONFIDENCE[name]
+            if share < 1.0:
+                confidence = round(confidence * share, 2)
+            add(Bound("CALLS", scope, target, line, name, confidence))
+        value = values[0]
+        if len(targets) == 1 and isinstance(value, Function) and value.definition.decorators:
+            for wrapper in self._infer.wrappers(value):
+                target = self._table.ids[wrapper.file][wrapper.number]
+                add(Bound("CALLS", scope, target, line, "wrapper", CONFIDENCE["wrapper"]))
         if receiver:
             self._overrides(file, reference, receiver)
-        return True
 
     def _targets(self, values: Values) -> list[_Target]:
         """The nodes that a call of `values` enters."""
@@ -314,20 +334,24 @@ class PythonBinder:
         )
         return True
 
-    def _why(self, file: int, reference: Reference) -> str:
-        """The reason why a call stays unbound."""
-        receiver, values = self._evaluate(file, reference)
-        for value in values or receiver:
-            if isinstance(value, External):
-                return value.reason
-            if isinstance(value, Box | BoxMethod):
-                return "builtin"
-        if self._targets(values):
+    def _count(self, file: int, reference: Reference, receiver: Values, values: Values) -> None:
+        """Count a call that stays unbound, by its reason."""
+        if reference.kind == "call":
+            self._reasons[file][_why(reference, receiver, values)] += 1
+
+
+def _why(reference: Reference, receiver: Values, values: Values) -> str:
+    for value in values or receiver:
+        if isinstance(value, External):
+            return value.reason
+        if isinstance(value, Box | BoxMethod):
+            return "builtin"
+        if values and isinstance(value, Function | Class | OwnClass | Instance):
             return "ambiguous"
-        if receiver:
-            known = isinstance(receiver[0], Instance | Class | OwnClass | Module | Super)
-            return "unknown attribute" if known else "unknown receiver"
-        return "unknown receiver" if "." in reference.chain else "unknown name"
+    if receiver:
+        known = isinstance(receiver[0], Instance | Class | OwnClass | Module | Super)
+        return "unknown attribute" if known else "unknown receiver"
+    return "unknown receiver" if "." in reference.chain else "unknown name"
 
 
 def _is_own(value: Value) -> bool:
