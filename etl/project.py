@@ -57,9 +57,11 @@ class Projector:
         try:
             graph = await self._open_graph()
             await graph.apply(delta)
-        except PlaitError as exc:
-            permanent = not isinstance(exc, TRANSIENT)
-            await self._outbox.failed(delta.event_id, f"{exc.reason}: {exc}", permanent=permanent)
+        except Exception as exc:
+            # What is not ours is a bug: given back, so that a fixed version projects it.
+            permanent = isinstance(exc, PlaitError) and not isinstance(exc, TRANSIENT)
+            cause = exc.reason if isinstance(exc, PlaitError) else type(exc).__name__
+            await self._outbox.failed(delta.event_id, f"{cause}: {exc}", permanent=permanent)
             raise
         await self._outbox.done(delta.event_id)
         return True
