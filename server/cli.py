@@ -14,7 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": ("server.commands.ingest", "store what an agent did: episodes as JSON"),
     "repos": ("server.commands.repos", "list what is indexed, or delete it"),
     "serve": ("server.commands.serve", "serve gRPC until stopped"),
-    "doctor": ("server.doctor", "show what runs where, and what is wrong"),
+    "doctor": ("server.commands.doctor", "show what runs where, and what is wrong"),
     "version": ("server.commands.version", "print the version"),
 }
 
