@@ -34,7 +34,7 @@ from tenacity import (
 )
 
 from graph import dialect
-from plait.domain.errors import BadSettings, StoreFull, StoreUnavailable
+from plait.domain.errors import BadSettings, GraphConflict, StoreFull, StoreUnavailable
 
 if TYPE_CHECKING:
     from plait.settings import Settings
@@ -158,9 +158,10 @@ def _driver(endpoint: Endpoint, login: tuple[str, str]) -> AsyncDriver:
 
 
 def retrying(attempts: int) -> AsyncRetrying:
-    """Exponential backoff with jitter round whole idempotent work while the server is away."""
+    """Exponential backoff with jitter round whole idempotent work while the server is away,
+    or another process is at the same place."""
     return AsyncRetrying(
-        retry=retry_if_exception_type(StoreUnavailable),
+        retry=retry_if_exception_type((StoreUnavailable, GraphConflict)),
         wait=wait_exponential(multiplier=0.1, max=5.0) + wait_random(0, 0.25),
         stop=stop_after_attempt(attempts),
         reraise=True,

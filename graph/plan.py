@@ -80,7 +80,11 @@ def digest(delta: GraphDelta) -> str:
 
 def _check(delta: GraphDelta) -> None:
     labels, relations = set(Label), set(Relation)
+    seen: set[str] = set()
     for node in delta.nodes:
+        if node.id in seen:
+            raise InvalidInput(f"node {node.id!r} is in the delta twice", id=node.id)
+        seen.add(node.id)
         if node.label not in labels:
             raise InvalidInput(f"node {node.id!r} has the unknown label {node.label!r}", id=node.id)
     for edge in itertools.chain(delta.drop_edges, delta.edges):

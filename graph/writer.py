@@ -9,28 +9,43 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from neo4j import AsyncManagedTransaction
+from neo4j.exceptions import ConstraintError
 
 from graph import plan
 from graph.bolt import Bolt, retrying
 from graph.plan import Batch, Step
 from graph.schema import CODE, INDEXED, LABELS
+from plait.domain.errors import GraphConflict
 from plait.domain.graph import Edge, Label, Node
 from plait.ports import GraphDelta
 
 logger = logging.getLogger(__name__)
 
 _PROGRESS = "MATCH (p:PlaitProgress {id: $key}) RETURN p.event_id, p.digest, p.batch, p.done"
-_START = """
-MERGE (p:PlaitProgress {id: $key})
-SET p.event_id = $event_id, p.digest = $digest, p.batch = 0, p.done = false, p.missing = 0, p.repo = $repo
+# Each of these first writes `touched`: that takes the record's lock on Neo4j, where a value read
+# before it may be stale, and makes two writers conflict on ArcadeDB.
+_LOCK = "SET p.touched = coalesce(p.touched, 0) + 1 WITH p "
+_OURS = "p.event_id = $event_id AND p.digest = $digest "
+# Repeated by a second applier it finds the event's own record, and leaves that alone.
+_START = f"""
+MERGE (p:PlaitProgress {{id: $key}}) {_LOCK}
+WHERE p.event_id IS NULL OR p.event_id <> $event_id OR p.digest <> $digest
+SET p.event_id = $event_id, p.digest = $digest, p.batch = $batch, p.done = false, p.missing = 0,
+    p.repo = $repo
 """
+# Batch -1: what an older event left is being deleted. Whoever finds another batch deletes nothing.
+_WIPING = f"MATCH (p:PlaitProgress {{id: $key}}) {_LOCK} WHERE {_OURS} AND p.batch = -1 RETURN p.id"
+_WIPED = (
+    f"MATCH (p:PlaitProgress {{id: $key}}) {_LOCK} WHERE {_OURS} AND p.batch = -1 SET p.batch = 0"
+)
 # The old value comes back: whoever finds another one than expected writes nothing.
-_ADVANCE = """
-MATCH (p:PlaitProgress {id: $key}) WHERE p.event_id = $event_id AND p.digest = $digest
+_ADVANCE = f"""
+MATCH (p:PlaitProgress {{id: $key}}) {_LOCK} WHERE {_OURS}
 WITH p, p.batch AS was SET p.batch = CASE WHEN was = $batch - 1 THEN $batch ELSE was END
 RETURN was
 """
@@ -96,30 +111,43 @@ class _Run:
 
     async def run(self) -> None:
         if self._delta.remove_repo:
+            await self._start(batch=-1)
             await self._wipe(INDEXED)
             await self._again((_FORGET, {"repo": self._delta.repo}))
+            if not self._batches:
+                return
         first = await self._begin()
         if first is None:
             return
         for number, batch in enumerate(self._batches, 1):
             if number >= first:
-                await self._one(number, batch)
+                await self._transact(partial(self._in, number, batch))
         await self._finish()
 
     async def _begin(self) -> int | None:
         """The batch to go on with, or None when this event is in the graph already."""
         found = await self._bolt.read(_PROGRESS, key=self._event["key"])
-        if found:
-            event_id, digest, batch, done = found[0]
-            if (event_id, digest) == (self._event["event_id"], self._event["digest"]):
-                return None if done else int(batch) + 1
-            if self._delta.fresh and self._delta.number:
-                # What an older event left, finished or not, makes way.
-                await self._wipe(CODE)
-        if not self._batches:
-            return None if self._delta.remove_repo else 1
-        await self._again((_START, {**self._event, "repo": self._delta.repo}))
-        return 1
+        replaces = bool(found) and self._delta.fresh and self._delta.number > 0
+        await self._start(batch=-1 if replaces else 0)
+        event_id, digest, batch, done = (await self._bolt.read(_PROGRESS, key=self._event["key"]))[
+            0
+        ]
+        if (event_id, digest) != (self._event["event_id"], self._event["digest"]):
+            raise GraphConflict(
+                f"another event of {self._delta.repo!r} is being applied to the graph; try again",
+                repository=self._delta.repo,
+            )
+        if done:
+            return None
+        if batch == -1:
+            # What an older event left, finished or not, makes way.
+            await self._wipe(CODE)
+            await self._again((_WIPED, self._event))
+            return 1
+        return int(batch) + 1
+
+    async def _start(self, batch: int) -> None:
+        await self._again((_START, {**self._event, "repo": self._delta.repo, "batch": batch}))
 
     async def _finish(self) -> None:
         given = {**self._event, "number": self._delta.number, "missing": self._missing}
@@ -132,16 +160,26 @@ class _Run:
 
     async def _again(self, *statements: tuple[str, Mapping[str, Any]]) -> None:
         """Run idempotent `statements` in one transaction, again when the connection is lost."""
+
+        async def work(tx: AsyncManagedTransaction) -> None:
+            for text, given in statements:
+                await _rows(tx, text, given)
+
+        await self._transact(work)
+
+    async def _transact(self, work: Callable[[AsyncManagedTransaction], Awaitable[None]]) -> None:
         async for attempt in retrying(self._attempts):
             with attempt:
-                await self._bolt.write(*statements)
+                try:
+                    await self._bolt.transact(work)
+                except ConstraintError as exc:
+                    # ArcadeDB sees the unique id before it sees that the record was advanced.
+                    raise GraphConflict(
+                        f"another process writes {self._delta.repo!r} to the graph: {exc.message}",
+                        repository=self._delta.repo,
+                    ) from exc
 
-    async def _one(self, number: int, batch: Batch) -> None:
-        async for attempt in retrying(self._attempts):
-            with attempt:
-                await self._bolt.transact(lambda tx: self._in(tx, number, batch))
-
-    async def _in(self, tx: AsyncManagedTransaction, number: int, batch: Batch) -> None:
+    async def _in(self, number: int, batch: Batch, tx: AsyncManagedTransaction) -> None:
         """One batch in one transaction; nothing when an earlier try of it was committed after all."""
         rows = await _rows(tx, _ADVANCE, {**self._event, "batch": number})
         if not rows or rows[0][0] >= number:
@@ -279,7 +317,11 @@ class _Run:
             ids = [row[0] for row in found]
             for start in range(0, len(ids), plan.BATCH_ITEMS):
                 part = ids[start : start + plan.BATCH_ITEMS]
-                await self._again((_DROP_NODES, {"ids": part}))
+                await self._transact(partial(self._wipe_part, part))
+
+    async def _wipe_part(self, ids: list[str], tx: AsyncManagedTransaction) -> None:
+        if await _rows(tx, _WIPING, self._event):
+            await _rows(tx, _DROP_NODES, {"ids": ids})
 
 
 async def _rows(

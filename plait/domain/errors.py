@@ -213,6 +213,12 @@ class GraphUpdating(Busy):
     reason = "GRAPH_UPDATING"
 
 
+class GraphConflict(Busy):
+    """Two processes write the same part of the graph; the one that lost tries again."""
+
+    reason = "GRAPH_CONFLICT"
+
+
 # -- embedding ----------------------------------------------------------------------------------------
 
 
