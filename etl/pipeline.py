@@ -233,7 +233,7 @@ async def _parse_and_write(
         batches = pool.run([run.jobs[path] for path in changed])
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             await _write_batch(run, draft, truth, settings, batch)
-            segment.add(batch)
+            segment.add([chunk.id for chunk in batch.chunks], batch.index)
             progress.advance(len(batch.files) + len(batch.skipped))
     if built := await asyncio.to_thread(segment.build):
         await truth.write_segment(draft, built)

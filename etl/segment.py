@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from plait.domain.values import ItemId
 from plait.ports import Segment
-
-if TYPE_CHECKING:
-    from etl.parse import ParsedBatch
 
 Int32 = npt.NDArray[np.int32]
 
@@ -45,17 +40,16 @@ class SegmentBuilder:
         self._ids: list[ItemId] = []
         self._parts: list[PartialIndex] = []
 
-    def add(self, batch: ParsedBatch) -> None:
-        """Add one batch of a pool; all batches of a segment come from one pool.
+    def add(self, ids: Sequence[ItemId], part: PartialIndex | None) -> None:
+        """Add the words of the chunks `ids`; all parts of a segment come from one pool.
 
-        Raises: ValueError, when the batch's words are another pool's.
+        Raises: ValueError, when the words are another pool's.
         """
-        part = batch.index
-        if part is None or not batch.chunks:
+        if part is None or not ids:
             return
         if self._parts and self._parts[0].vocabulary is not part.vocabulary:
             raise ValueError("batches of two pools can't share a segment")
-        self._ids += [chunk.id for chunk in batch.chunks]
+        self._ids += ids
         self._parts.append(part)
 
     def build(self) -> Segment | None:

@@ -113,7 +113,7 @@ def test_the_segment_counts_the_words_of_every_chunk(tmp_path: Path) -> None:
     done = run(tmp_path, jobs)
     builder = SegmentBuilder()
     for batch in done:
-        builder.add(batch)
+        builder.add([chunk.id for chunk in batch.chunks], batch.index)
     segment = builder.build()
     assert segment is not None
     chunks = {chunk.id: chunk for batch in done for chunk in batch.chunks}
