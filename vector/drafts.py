@@ -241,15 +241,14 @@ class Drafts:
             await self._release(draft)
 
     async def _release(self, draft: Draft) -> None:
-        """Closing the connection gives the lock back, whatever state it is in."""
         mine = self._drafts.pop(draft.repo_id, None)
         if mine is not None:
-            await mine.conn.close()
+            await locks.release(mine.conn, locks.INDEXING, draft.repo_id)
 
     async def _close_drafts(self) -> None:
         """Locks go; the rows go with the next `begin`."""
         for repo_id in list(self._drafts):
-            await self._drafts.pop(repo_id).conn.close()
+            await locks.release(self._drafts.pop(repo_id).conn, locks.INDEXING, repo_id)
 
     def _open(self, draft: Draft) -> _Open:
         mine = self._drafts.get(draft.repo_id)

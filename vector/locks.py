@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from plait.domain.errors import StoreUnavailable
 from vector.errors import translated
 from vector.pool import Connection
 
@@ -24,3 +25,17 @@ async def try_lock(conn: Connection, space: int, repo_id: int) -> bool:
 async def unlock(conn: Connection, space: int, repo_id: int) -> None:
     with translated():
         await conn.execute("SELECT pg_advisory_unlock(%s, %s)", (space, repo_id))
+
+
+async def release(conn: Connection, space: int, repo_id: int) -> None:
+    """Give the lock back, whatever state its connection is in, and close that.
+
+    Closing alone would do, but the server would learn of it a moment later.
+    """
+    try:
+        if not conn.closed:
+            await unlock(conn, space, repo_id)
+    except StoreUnavailable:
+        pass  # the connection is lost, and the lock with it
+    finally:
+        await conn.close()

@@ -71,7 +71,7 @@ class Repositories:
                 raise RepositoryBusy(repo)
             await self._db.retry(lambda _: self._delete(repo_id))
         finally:
-            await conn.close()
+            await locks.release(conn, locks.INDEXING, repo_id)
 
     async def _delete(self, repo_id: int) -> None:
         async with self._db.transaction() as conn:

@@ -58,6 +58,11 @@ async def store(_opened: Store, truth_dsn: str) -> Store:
     """The store over an empty database."""
     with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
         conn.execute(f"TRUNCATE {TABLES}")
+        # An index of another test's dimension would refuse this one's vectors.
+        for (name,) in conn.execute(
+            "SELECT indexname FROM pg_indexes WHERE indexname LIKE '%\\_embedding\\_%'"
+        ).fetchall():
+            conn.execute(f"DROP INDEX {name}")
     return _opened
 
 

@@ -83,29 +83,29 @@ async def test_the_same_request_from_eight_sides_at_once(
 async def test_many_episodes_at_once_all_arrive_and_segments_stay_few(
     store: Store, other: Store, truth_dsn: str
 ) -> None:
-    note = [Artifact(ArtifactKind.NOTE, "the needle")]
+    note = [Artifact(ArtifactKind.NOTE, "the zebra")]
     await asyncio.gather(
         *(s.append(episode(f"q{i}", note)) for i in range(60) for s in ((store, other)[i % 2],))
     )
     where = Filter(collections=(Collection.MEMORIES,))
     view = await store.view(where)
-    assert len(await store.lexical(view, ["needle"], where, 100)) == 60
+    assert len(await store.lexical(view, ["zebra"], where, 100)) == 60
     # A last one alone, so that no merge was skipped for another's lock.
     await store.append(episode("last", note))
     view = await store.view(where)
-    assert len(await store.lexical(view, ["needle"], where, 100)) == 61
+    assert len(await store.lexical(view, ["zebra"], where, 100)) == 61
     assert len(getattr(view, "segments")) <= 24  # noqa: B009
 
 
 async def test_a_reader_keeps_its_view_over_a_merge(store: Store) -> None:
-    note = [Artifact(ArtifactKind.NOTE, "the needle")]
+    note = [Artifact(ArtifactKind.NOTE, "the zebra")]
     for i in range(5):
         await store.append(episode(f"q{i}", note))
     where = Filter(collections=(Collection.MEMORIES,))
     view = await store.view(where)
     for i in range(5, 20):
         await store.append(episode(f"q{i}", note))
-    assert len(await store.lexical(view, ["needle"], where, 100)) == 5
+    assert len(await store.lexical(view, ["zebra"], where, 100)) == 5
 
 
 async def test_text_that_postgresql_cannot_hold_is_made_storable(store: Store) -> None:

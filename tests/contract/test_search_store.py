@@ -133,13 +133,13 @@ async def test_filters(store: Store, index: IndexFiles, where: Filter, expected:
 
 
 async def test_a_rare_match_far_down_is_still_found(store: Store, index: IndexFiles) -> None:
-    files = {f"deep/f{i}.toy": [f"needle{i}: needle needle"] for i in range(300)}
+    files = {f"deep/f{i}.toy": [f"zebra{i}: zebra zebra"] for i in range(300)}
     await index(
-        store, "r", {**files, "z/one.toy": ["lonely: needle and a good deal of other words"]}
+        store, "r", {**files, "z/one.toy": ["lonely: zebra and a good deal of other words"]}
     )
     where = Filter(path_glob="z/*")
     view = await store.view(where)
-    found = await store.lexical(view, ["needle"], where, 3)
+    found = await store.lexical(view, ["zebra"], where, 3)
     assert await symbols(store, view, found) == ["lonely"]
 
 
@@ -306,11 +306,11 @@ async def test_items_of_episodes_are_found_beside_code(store: Store, index: Inde
 
 
 async def test_a_repository_of_memories_alone_can_be_searched(store: Store) -> None:
-    note = Artifact(ArtifactKind.NOTE, "the cache is cold")
+    note = Artifact(ArtifactKind.NOTE, "the disk is cold")
     await store.append(Episode("q", "mem", Outcome("success"), [note], body_hash=b"h"))
     where = Filter(repos=("mem",), collections=(Collection.MEMORIES,))
-    assert len(await store.lexical(await store.view(where), ["cache"], where, 5)) == 1
+    assert len(await store.lexical(await store.view(where), ["disk"], where, 5)) == 1
     anywhere = Filter(collections=(Collection.MEMORIES,))
-    assert len(await store.lexical(await store.view(anywhere), ["cache"], anywhere, 5)) == 1
+    assert len(await store.lexical(await store.view(anywhere), ["disk"], anywhere, 5)) == 1
     with pytest.raises(RepositoryNotIndexed):
         await store.view(Filter(repos=("mem",)))
