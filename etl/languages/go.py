@@ -12,10 +12,11 @@ from collections.abc import Callable
 from posixpath import basename, dirname
 
 import tree_sitter_go
-from tree_sitter import Language, Node, Parser, Query, QueryCursor
+from tree_sitter import Language, Node
 
 from etl.facts import FileFacts, Import
 from etl.languages.go_syntax import chain_of, result_of, type_of
+from etl.languages.grammar import Grammar
 from etl.languages.lexical import KEEP, NEAR, UNKNOWN, FactsBuilder
 from etl.languages.nodes import line_of, named, text_of
 
@@ -394,28 +395,18 @@ class Go:
 
     def __init__(self) -> None:
         grammar = Language(tree_sitter_go.language())
-        self._parser = Parser(grammar)
-        kinds = GoWalk(FactsBuilder(b"", "", "go", "")).handlers()
-        known = {kind: grammar.id_for_node_kind(kind, True) for kind in kinds}
-        self._kinds = {number: kind for kind, number in known.items() if number}
-        self._query = Query(grammar, "\n".join(f"({k}) @n" for k in sorted(self._kinds.values())))
+        self._grammar = Grammar(grammar, GoWalk(FactsBuilder(b"", "", "go", "")).handlers())
 
     def extract(self, source: bytes, path: str, module: str) -> FileFacts:
         """See `etl.languages.base.Extractor.extract`; the package's name is the module's."""
-        root = self._parser.parse(source).root_node
+        root = self._grammar.parse(source)
         facts = FactsBuilder(source, path, "go", package_of(root, path))
         stem = basename(path).replace(".", "_") or "_"
         lines = source.count(b"\n") + (not source.endswith(b"\n"))
         facts.define(stem, "module", 0, (1, max(lines, 1)), (0, len(source)), path=stem)
         walk = GoWalk(facts)
         walk.declare_types(root)
-        table = walk.handlers()
-        handlers = {number: table[kind] for number, kind in self._kinds.items()}
-        leave = facts.leave
-        for _, captured in QueryCursor(self._query).matches(root):
-            node = captured["n"][0]
-            leave(node.start_byte)
-            handlers[node.kind_id](node)
+        self._grammar.walk(root, walk.handlers(), facts.leave)
         return facts.finish(root.has_error, _keep)
 
 

@@ -42,7 +42,8 @@ def chain_of(node: Node | None) -> str:
     segments: list[str] = []
     suffix = ""
     for _ in range(3 * MAX_SEGMENTS):
-        if node is None:
+        if node is None or len(segments) > MAX_SEGMENTS:
+            del segments[1:]
             break
         kind = node.type
         if kind in _NAMES:
@@ -87,7 +88,11 @@ def _typed(type_: str, suffix: str) -> str:
 def _made(call: Node) -> str:
     """The type of `new(T)` and `make(T, …)`."""
     function = call.child_by_field_name("function")
-    if function is None or function.type != "identifier" or function.text not in (b"new", b"make"):
+    if (
+        function is None
+        or function.type != "identifier"
+        or text_of(function, 4) not in ("new", "make")
+    ):
         return ""
     arguments = call.child_by_field_name("arguments")
     return type_of(named(arguments)) if arguments is not None else ""

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from posixpath import basename
 
 import tree_sitter_java
-from tree_sitter import Language, Node, Parser, Query, QueryCursor
+from tree_sitter import Language, Node
 
 from etl.facts import FileFacts, Import
+from etl.languages.grammar import Grammar
 from etl.languages.java_syntax import (
     argument_of,
     chain_of,
@@ -423,16 +424,12 @@ class Java:
 
     def __init__(self) -> None:
         grammar = Language(tree_sitter_java.language())
-        self._parser = Parser(grammar)
-        kinds = JavaWalk(FactsBuilder(b"", "", "java", "")).handlers()
-        known = {kind: grammar.id_for_node_kind(kind, True) for kind in kinds}
-        self._kinds = {number: kind for kind, number in known.items() if number}
+        self._grammar = Grammar(grammar, JavaWalk(FactsBuilder(b"", "", "java", "")).handlers())
         self._package = grammar.id_for_node_kind("package_declaration", True)
-        self._query = Query(grammar, "\n".join(f"({k}) @n" for k in sorted(self._kinds.values())))
 
     def extract(self, source: bytes, path: str, module: str) -> FileFacts:
         """See `etl.languages.base.Extractor.extract`; the package's name is the module's."""
-        root = self._parser.parse(source).root_node
+        root = self._grammar.parse(source)
         package = next((c for c in root.named_children[:50] if c.kind_id == self._package), None)
         name = dotted(package.named_children[-1]) if package is not None else ""
         facts = FactsBuilder(source, path, "java", name or NO_PACKAGE, methods_apart=True)
@@ -440,13 +437,7 @@ class Java:
         lines = source.count(b"\n") + (not source.endswith(b"\n"))
         facts.define(stem, "module", 0, (1, max(lines, 1)), (0, len(source)), path=stem)
         walk = JavaWalk(facts)
-        table = walk.handlers()
-        handlers = {number: table[kind] for number, kind in self._kinds.items()}
-        leave = facts.leave
-        for _, captured in QueryCursor(self._query).matches(root):
-            node = captured["n"][0]
-            leave(node.start_byte)
-            handlers[node.kind_id](node)
+        self._grammar.walk(root, walk.handlers(), facts.leave)
         return facts.finish(root.has_error)
 
 

@@ -106,7 +106,8 @@ def chain_of(node: Node | None) -> str:
     segments: list[str] = []
     suffix = ""
     for _ in range(3 * MAX_SEGMENTS):
-        if node is None:
+        if node is None or len(segments) > MAX_SEGMENTS:
+            del segments[1:]
             break
         kind = node.type
         if kind == "identifier":

@@ -12,11 +12,12 @@ import re
 from collections.abc import Callable
 
 import tree_sitter_javascript
-from tree_sitter import Language, Node, Parser, Query, QueryCursor
+from tree_sitter import Language, Node
 
 from etl.facts import FileFacts
+from etl.languages.grammar import Grammar
 from etl.languages.lexical import UNKNOWN, FactsBuilder, clean_title, split_head
-from etl.languages.nodes import line_of, named, text_of
+from etl.languages.nodes import line_of, named, short_text, text_of
 from etl.languages.script_assignments import ScriptAssignments
 from etl.languages.script_definitions import CLASSES, Naming
 from etl.languages.script_modules import required_module
@@ -29,6 +30,7 @@ from etl.languages.script_syntax import (
 _TEST = re.compile(r"(?:Deno\.)?(?:it|test|specify|fit|xit|xtest|bench)(?:\.[A-Za-z]+)*")
 _SUITE = re.compile(r"(?:describe|suite|context|fdescribe|xdescribe)(?:\.[A-Za-z]+)*")
 _TYPES = ("interface_declaration", "type_alias_declaration", "enum_declaration")
+_SUITES = 12  # describe blocks inside each other that lend their titles
 _FOR_KEYWORDS = frozenset({"const", "let", "var"})
 
 
@@ -185,7 +187,7 @@ class ScriptWalk(ScriptAssignments):
             return
         while self.suites and self.suites[-1][0] <= call.start_byte:
             self.suites.pop()
-        path = clean_title(" ".join([*(t for _, t in self.suites), title]), 240)
+        path = clean_title(" ".join([*(t for _, t in self.suites[:_SUITES]), title]), 240)
         self.pending[body.id] = Naming(
             clean_title(title), path, "function", self.facts.frame.scope, call.start_byte,
             line_of(call), call.end_byte, True,
@@ -196,8 +198,7 @@ def _runner_name(function: Node) -> str:
     """`it.only`, `test.each` (of `test.each(table)("…")`): the callee's name, "" if it is long."""
     if function.type == "call_expression":
         function = function.child_by_field_name("function") or function
-    raw = function.text or b""
-    return raw.decode("utf-8", "replace") if len(raw) < 40 else ""
+    return short_text(function, 40)
 
 
 class Script:
@@ -205,11 +206,8 @@ class Script:
 
     def __init__(self, language: str, grammar: Language) -> None:
         self.language = language
-        self._parser = Parser(grammar)
         kinds = ScriptWalk(FactsBuilder(b"", "", language, "")).handlers()
-        known = {kind: grammar.id_for_node_kind(kind, True) for kind in kinds}
-        self._kinds = {number: kind for kind, number in known.items() if number}
-        self._query = Query(grammar, "\n".join(f"({k}) @n" for k in sorted(self._kinds.values())))
+        self._grammar = Grammar(grammar, kinds)
 
     def extract(self, source: bytes, path: str, module: str) -> FileFacts:
         """See `etl.languages.base.Extractor.extract`."""
@@ -217,17 +215,10 @@ class Script:
         lines = source.count(b"\n") + (not source.endswith(b"\n"))
         facts.define(module.rpartition(".")[2], "module", 0, (1, max(lines, 1)), (0, len(source)),
                      path="")  # fmt: skip
-        tree = self._parser.parse(source)
+        root = self._grammar.parse(source)
         walk = ScriptWalk(facts)
-        table = walk.handlers()
-        handlers = {number: table[kind] for number, kind in self._kinds.items()}
-        leave = facts.leave
-        # matches() comes in document order, which captures() does not.
-        for _, captured in QueryCursor(self._query).matches(tree.root_node):
-            node = captured["n"][0]
-            leave(node.start_byte)
-            handlers[node.kind_id](node)
-        return facts.finish(tree.root_node.has_error, _Keep(facts), globals_too=False)
+        self._grammar.walk(root, walk.handlers(), facts.leave)
+        return facts.finish(root.has_error, _Keep(facts), globals_too=False)
 
 
 class _Keep:

@@ -23,6 +23,10 @@ KEEP = "="  # the name stands for itself: a definition, an import, an object wit
 UNKNOWN = "?"
 NEAR = 200  # bytes between a comment and what it speaks of: indentation, `export default`, no more
 MAX_SEGMENTS = 12  # a longer chain loses its head; nobody writes one, generated code does
+MAX_HOPS = 20  # `a = b = c = value` is followed so far
+_MAX_DEPTH = 100  # definitions inside definitions, and
+_MAX_FRAMES = 500  # blocks inside blocks: deeper ones are taken for the one round them
+_MAX_NAME = 400  # characters of what stands round a definition in its qualname
 _MAX_CHAIN = 400  # characters
 _MAX_HOPS = 8  # local variable → its value → that one's local variables …
 _STATED = frozenset({"type", "params"})  # kinds of binding whose value is the source's own word
@@ -33,12 +37,13 @@ _SPACE = re.compile(r"\s+")
 class Frame:
     """A block of source with its own names. `values[name]` is a chain, KEEP, UNKNOWN, or "" (no value yet)."""
 
-    __slots__ = ("end", "is_function", "owns", "parent", "scope", "this", "values")
+    __slots__ = ("depth", "end", "is_function", "owns", "parent", "scope", "this", "values")
 
     def __init__(
         self, parent: Frame | None, scope: int, end: int, this: str, is_function: bool
     ) -> None:
         self.parent = parent
+        self.depth: int = parent.depth + 1 if parent is not None else 0
         self.scope = scope
         self.end = end
         self.this = this
@@ -87,6 +92,7 @@ class FactsBuilder:
         self.exports: list[str] = []
         self.frame = Frame(None, 0, len(source) + 1, "", True)
         self.root = self.frame
+        self._depths: list[int] = []
         self._copies: dict[str, int] = {}
         self._uses: list[tuple[Frame, str, int, str, tuple[str, ...]]] = []
         self._bindings: list[tuple[Frame, int, str, str, str]] = []
@@ -106,6 +112,8 @@ class FactsBuilder:
     ) -> Frame:
         """Open a frame. `scope` is the definition whose body it is; `this` what `this` means in it."""
         parent = self.frame
+        if parent.depth >= _MAX_FRAMES:
+            return parent
         number = parent.scope if scope is None else scope
         self.frame = Frame(parent, number, end_byte, this or parent.this, is_function)
         return self.frame
@@ -128,7 +136,11 @@ class FactsBuilder:
 
         The first one is the module: its qualname is `path` ("" for most languages).
         """
-        outer = self.definitions[parent].qualname if parent else ""
+        depth = self._depths[parent] + 1 if self._depths else 0
+        if depth > _MAX_DEPTH:
+            parent, depth = self.definitions[parent].parent, depth - 1
+        self._depths.append(depth)
+        outer = self.definitions[parent].qualname[:_MAX_NAME] if parent else ""
         qualname = (path or name) if self.definitions else path
         if outer:
             qualname = f"{outer}.{qualname}"

@@ -5,9 +5,19 @@ from __future__ import annotations
 from tree_sitter import Node
 
 
-def text_of(node: Node | None) -> str:
-    raw = node.text if node is not None else b""
+def text_of(node: Node | None, limit: int = 2000) -> str:
+    """The text of a node; "" for one longer than `limit` bytes.
+
+    A call can hold the rest of its file, at every level of its nesting: such text is not even copied.
+    """
+    if node is None or node.end_byte - node.start_byte > limit:
+        return ""
+    raw = node.text
     return raw.decode("utf-8", "replace") if raw else ""
+
+
+def short_text(node: Node | None, limit: int = 200) -> str:
+    return text_of(node, limit)
 
 
 def line_of(node: Node) -> int:

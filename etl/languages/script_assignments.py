@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from etl.languages.lexical import KEEP, UNKNOWN
-from etl.languages.nodes import line_of, named, text_of
+from etl.languages.lexical import KEEP, MAX_HOPS, UNKNOWN
+from etl.languages.nodes import line_of, named, short_text, text_of
 from etl.languages.script_definitions import CLASSES, Naming, ScriptDefinitions
 from etl.languages.script_modules import WHOLE, pattern_names, required_module
 from etl.languages.script_syntax import (
     FUNCTIONS,
+    assigned,
     plain_chain,
     property_name,
     type_of,
     value_of,
 )
 
+_WRAPPERS = frozenset({"parenthesized_expression", "as_expression", "satisfies_expression"})
 _OBJECTS_DEEP = 4  # `{ a: { b: { c() {} } } }` names what it holds down to here
 
 
@@ -58,9 +60,10 @@ class ScriptAssignments(ScriptDefinitions):
 
     def _chained_export(self, name: str, value: Node | None) -> None:
         """`var app = exports = module.exports = {}`: the module is `app`."""
-        while value is not None and value.type == "assignment_expression":
-            left = value.child_by_field_name("left")
-            if left is not None and left.text == WHOLE.encode():
+        for _ in range(MAX_HOPS):
+            if value is None or value.type != "assignment_expression":
+                break
+            if short_text(value.child_by_field_name("left")) == WHOLE:
                 self.modules.export(WHOLE, name)
                 self.skip.add(value.id)
             value = value.child_by_field_name("right")
@@ -69,12 +72,10 @@ class ScriptAssignments(ScriptDefinitions):
         self, value: Node, name: str, path: str, start: int, line: int, end: int = 0
     ) -> bool:
         """Name the functions in `value`: itself, or an object's members. False when there are none."""
-        while value.type == "assignment_expression":  # exports = module.exports = function …
-            right = value.child_by_field_name("right")
-            if right is None:
-                return False
-            value = right
-        while value.type in ("parenthesized_expression", "as_expression", "satisfies_expression"):
+        value = assigned(value)  # exports = module.exports = function …
+        for _ in range(MAX_HOPS):
+            if value.type not in _WRAPPERS:
+                break
             inner = named(value)
             if inner is None:
                 return False
@@ -141,8 +142,9 @@ class ScriptAssignments(ScriptDefinitions):
         return name == "exports" and "exports" not in self.facts.root.values
 
     def _member_assignment(self, node: Node, left: Node, right: Node) -> None:
-        raw = left.text or b""
-        path = raw.decode() if raw.startswith(b"this.") and len(raw) < 200 else plain_chain(left)
+        path = short_text(left)
+        if not path.startswith("this."):
+            path = plain_chain(left)
         if not path or right.id in self.pending:
             return
         line, start = line_of(left), node.start_byte
@@ -196,9 +198,7 @@ class ScriptAssignments(ScriptDefinitions):
         if "." in exported:  # exports.a.b = function
             self.named_value(right, exported.rpartition(".")[2], exported, start, line)
             return
-        value = right
-        while value.type == "assignment_expression":
-            value = value.child_by_field_name("right") or value
+        value = assigned(right)
         if exported:
             if value.type == "identifier":
                 modules.export(exported, text_of(value))

@@ -178,7 +178,7 @@ def required_module(call: Node) -> str | None:
     function = call.child_by_field_name("function")
     if function is None or function.type not in ("identifier", "import"):
         return None
-    if function.type == "identifier" and function.text != b"require":
+    if function.type == "identifier" and text_of(function, 7) != "require":
         return None
     arguments = call.child_by_field_name("arguments")
     if arguments is None or not arguments.named_child_count:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from tree_sitter import Node
 
-from etl.languages.lexical import KEEP, MAX_SEGMENTS, UNKNOWN
-from etl.languages.nodes import named, text_of
+from etl.languages.lexical import KEEP, MAX_HOPS, MAX_SEGMENTS, UNKNOWN
+from etl.languages.nodes import named, short_text, text_of
 
 FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function", "function"})
-_DOTTED = re.compile(rb"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$#][\w$]*)*")
+_DOTTED = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$#][\w$]*)*")
 _IDENTIFIER = re.compile(r"[#A-Za-z_$\u0080-\uffff][\w$\u0080-\uffff-]*")
 _UNWRAP = frozenset({"await_expression", "parenthesized_expression", "non_null_expression"})
 _CAST = frozenset({"as_expression", "satisfies_expression"})
@@ -43,18 +43,18 @@ def property_name(node: Node | None) -> str:
     if node is None:
         return ""
     if node.type in ("string", "number"):
-        name = text_of(node).strip("'\"")
+        name = short_text(node).strip("'\"")
     elif node.type == "computed_property_name":
         return ""
     else:
-        name = text_of(node)
+        name = short_text(node)
     return name if len(name) <= 120 and _IDENTIFIER.fullmatch(name) else ""
 
 
 def plain_chain(node: Node) -> str:
     """The dotted path of a name or of `a.b.c`; "" when it is anything more."""
-    raw = node.text or b""
-    return raw.decode() if len(raw) < 200 and _DOTTED.fullmatch(raw) else ""
+    text = short_text(node)
+    return text if _DOTTED.fullmatch(text) else ""
 
 
 def chain_of(node: Node | None, require: Callable[[Node], str]) -> str:
@@ -65,11 +65,12 @@ def chain_of(node: Node | None, require: Callable[[Node], str]) -> str:
     segments: list[str] = []
     suffix = ""
     for _ in range(3 * MAX_SEGMENTS):
-        if node is None:
+        if node is None or len(segments) > MAX_SEGMENTS:
+            del segments[1:]
             break
         kind = node.type
         if kind == "identifier":
-            return _join(segments, text_of(node) + suffix)
+            return _join(segments, (short_text(node) or UNKNOWN) + suffix)
         if kind == "member_expression":
             plain = plain_chain(node)
             if plain and not plain.startswith(("this.", "super.")):
@@ -120,16 +121,22 @@ def _join(segments: list[str], head: str) -> str:
     return ".".join((head, *reversed(segments)))
 
 
+def assigned(node: Node) -> Node:
+    """`value` of `a = b = value`."""
+    for _ in range(MAX_HOPS):
+        right = node.child_by_field_name("right") if node.type == "assignment_expression" else None
+        if right is None:
+            break
+        node = right
+    return node
+
+
 def value_of(node: Node | None, require: Callable[[Node], str]) -> str:
     """What a name stands for once this expression is assigned to it: a chain, KEEP, UNKNOWN or ""."""
     if node is None:
         return ""
+    node = assigned(node)
     kind = node.type
-    while kind == "assignment_expression":  # a = b = value
-        right = node.child_by_field_name("right")
-        if right is None:
-            return UNKNOWN
-        node, kind = right, right.type
     if kind in FUNCTIONS or kind in ("class", "object"):
         return KEEP
     if kind in ("null", "undefined"):
@@ -172,7 +179,7 @@ def _only_member(node: Node) -> Node | None:
     """`Foo | null | undefined` → Foo; None when more than one type remains."""
     left: Node | None = None
     for child in node.named_children:
-        if child.type == "literal_type" or text_of(child) in _NO_TYPE:
+        if child.type == "literal_type" or short_text(child, 20) in _NO_TYPE:
             continue
         if left is not None:
             return None

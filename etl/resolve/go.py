@@ -102,7 +102,7 @@ class GoBinder:
 
     def walk(self, file: int, scope: int, path: tuple[str, ...], depth: int = 0) -> Value:
         """What a chain stands for, from its head on."""
-        if depth > MAX_DEPTH:
+        if depth > MAX_DEPTH or not path:
             return UNKNOWN_RECEIVER
         value = self._head(file, scope, path[0], depth)
         for step in path[1:]:
