@@ -164,11 +164,11 @@ def _print(results: Mapping[str, Results], groups: Mapping[str, npt.NDArray[np.b
             mask = groups[group]
             gain = _mean(united[mask]) - _mean(results[base][mask])
             low, high = interval(united[mask], results[base][mask])
-            cells = [
+            told = [
                 f"{m} {g:+.1f} ({a:+.1f} … {b:+.1f})"
                 for m, g, a, b in zip(METRICS, gain, low, high, strict=True)
             ]
-            print(f"  {group:10}" + "   ".join(cells))
+            print(f"  {group:10}" + "   ".join(told))
     print(f"\n{'by package':28}{'BM25 alone':>20}{'BM25 + signals':>20}{'united':>20}")
     names = ("BM25 alone", "BM25 + signals", "united, min-max + signals")
     for group, mask in list(groups.items())[3:]:

@@ -95,13 +95,13 @@ class MemoryStore:
 
 
 def _index(pieces: Sequence[Piece]) -> tuple[bm25.Space, dict[str, bm25.TermPostings]]:
-    """The words of each chunk's content, path and name in its module, as the indexer counts them."""
+    """The words of each chunk's content and path, and its name's twice, as the indexer counts them."""
     docs: dict[str, list[int]] = {}
     tfs: dict[str, list[int]] = {}
     lengths = []
     for n, piece in enumerate(pieces):
         name = piece.function.partition("::")[2]
-        counts = Counter(tokens(piece.content) + tokens(piece.path) + tokens(name))
+        counts = Counter(tokens(piece.content) + tokens(piece.path) + 2 * tokens(name))
         lengths.append(counts.total())
         for term, count in counts.items():
             docs.setdefault(term, []).append(n)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
 from plait.retrieval.query import Analysis
-from plait.retrieval.text import tokens
+from plait.retrieval.text import query_terms, tokens
 
 # A symbol whose name the query writes as code does; again when class and name both match.
 DEFINITION = 0.3
@@ -30,29 +30,17 @@ PROSE = 0.4
 EXAMPLE = 0.4
 
 # A query of up to so many words that says "test" or "docs" asks for them; a longer one, as a commit
-# message or an issue, mentions them in passing (counting those too cost 4 points of file recall@5).
-SHORT = 8
+# message or an issue, mentions them in passing.
+SHORT = 5
 
 _TEST_PATH = re.compile(
     r"(^|/)(tests?|testing|specs?|__tests__|t)/|(^|/)(test_[^/]*|[^/]*_tests?\.\w+|conftest\.py)$"
 )
 _DOC_PATH = re.compile(r"(^|/)docs?(_src)?/|\.(md|rst|txt|adoc)$")
 _EXAMPLE_PATH = re.compile(r"(^|/)(examples?|samples?|demos?|bench|benchmarks?)/")
-_ASKS_TESTS = frozenset({"test", "tests", "testing", "fixture", "fixtures", "spec", "specs"})
+_ASKS_TESTS = frozenset(query_terms("test tests testing fixture fixtures spec specs"))
 _ASKS_PROSE = frozenset(
-    [
-        "doc",
-        "docs",
-        "documentation",
-        "readme",
-        "changelog",
-        "tutorial",
-        "guide",
-        "example",
-        "examples",
-        "sample",
-        "demo",
-    ]
+    query_terms("doc docs documentation readme changelog tutorial guide example sample demo")
 )
 File = tuple[str, str]
 _METHODS = frozenset({"method", "constructor"})
@@ -81,7 +69,7 @@ class Signals:
 class Wanted:
     """A query, prepared once for all its candidates."""
 
-    stems: frozenset[str]
+    words: frozenset[str]
     leaves: frozenset[str]  # last parts of identifiers, lower case
     qualified: tuple[str, ...]  # ".class.method", lower case
     tests: bool
@@ -93,7 +81,7 @@ def wanted(asked: Analysis) -> Wanted:
     names = [name.lower() for name in asked.identifiers]
     short = asked.words <= SHORT
     return Wanted(
-        stems=frozenset(map(stem, terms)),
+        words=terms,
         leaves=frozenset(name.rpartition(".")[2] for name in names),
         qualified=tuple("." + name for name in names if "." in name),
         tests=short and bool(terms & _ASKS_TESTS),
@@ -120,7 +108,7 @@ def _bonuses(place: Place, query: Wanted) -> dict[str, float]:
     name = 0.0
     for part, share in zip(words, (NAME, NAME / 2, NAME / 2), strict=True):
         if part:
-            name += share * len(part & query.stems) / len(part)
+            name += share * len(part & query.words) / len(part)
     if name:
         bonuses["name"] = name
     return bonuses
@@ -151,11 +139,11 @@ def by_file(scores: Mapping[ItemId, float], places: Mapping[ItemId, Place]) -> d
 
 @lru_cache(maxsize=65_536)
 def names(path: str, symbol: str, kind: str) -> Sequence[frozenset[str]]:
-    """Stems of the words of a symbol's own name, of its class's, and of its file's."""
+    """The terms of a symbol's own name, of its class's, and of its file's."""
     parts = symbol.partition("#")[0].split(".")
     owner = parts[-2] if kind in _METHODS and len(parts) > 1 else ""
     file = path.rpartition("/")[2].partition(".")[0]
-    return tuple(frozenset(map(stem, tokens(text))) for text in (parts[-1], owner, file))
+    return tuple(frozenset(tokens(text)) for text in (parts[-1], owner, file))
 
 
 @lru_cache(maxsize=16_384)
@@ -167,19 +155,3 @@ def path_kind(path: str) -> str:
     if _DOC_PATH.search(low):
         return "prose"
     return "example" if _EXAMPLE_PATH.search(low) else ""
-
-
-_SUFFIXES = tuple(
-    "ations|ation|ings|ing|ions|ion|ers|er|ors|or|ies|ied|ed|es|s|e|y".split("|")  # noqa: SIM905
-)
-
-
-@lru_cache(maxsize=65_536)
-def stem(word: str) -> str:
-    """A word without its English ending, so that `parsing` meets `parser`. Only for names: over whole
-    texts it changed nothing that could be measured."""
-    for suffix in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
-            word = word.removesuffix(suffix)
-            break
-    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word

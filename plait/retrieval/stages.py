@@ -28,7 +28,7 @@ Ranking = Sequence[Candidate]
 Arm = Coroutine[Any, Any, Ranking | Degraded]
 
 # Chosen on benchmarks/localisation.py, see docs/retrieval.md.
-SEMANTIC_WEIGHT = {QueryKind.IDENTIFIERS: 0.5, QueryKind.PLAIN: 0.6}
+SEMANTIC_WEIGHT = {QueryKind.IDENTIFIERS: 0.4, QueryKind.PLAIN: 0.6}
 # Weights beside lexical + semantic = 1. An arm that found nothing weighs nothing.
 PHRASE_WEIGHT = 0.5
 IDENTIFIERS_WEIGHT = 0.5
