@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from graph.cypher_tokens import Kind
-from graph.cypher_words import QUANTIFIERS
+from graph.cypher_words import CLAUSES, OPERATORS, QUANTIFIERS, SUBQUERIES
 from graph.statement import Statement
 
 _BOUND = "give an upper bound of at most {hops}, as in `*1..3`"
@@ -78,15 +78,17 @@ def _open_quantifier(s: Statement, i: int) -> bool:
 def _in_pattern(s: Statement, i: int) -> bool:
     """Whether token `i` stands in a pattern of MATCH (or EXISTS, COUNT) and not in its WHERE."""
     level = s.inside[i]
-    for j in range(i - 1, -1, -1):
-        token = s.tokens[j]
-        if token.kind is not Kind.WORD or s.is_name(j) or s.inside[j] > level:
-            continue
-        if token.name in ("WHERE", "RETURN", "WITH", "UNWIND", "BY", "SKIP", "LIMIT"):
-            return False
-        if token.name in ("MATCH", "EXISTS", "COUNT", "COLLECT"):
-            return True
-    return False
+    for j in range(i - 1, level, -1):
+        if s.inside[j] == level and s.tokens[j].kind is Kind.WORD and not s.is_name(j):
+            if s.tokens[j].name == "MATCH":
+                return True
+            if s.tokens[j].name in CLAUSES | OPERATORS:
+                return False
+    if level < 0:
+        return False
+    if s.symbol(level, "("):
+        return not s.word(level - 1, *CLAUSES - {"MATCH"}, *OPERATORS) and _in_pattern(s, level)
+    return s.symbol(level, "{") and s.word(level - 1, *SUBQUERIES)
 
 
 # -- range() ---------------------------------------------------------------------------------------

@@ -140,7 +140,9 @@ class Statement:
             plain = token.name not in CLAUSES | OPERATORS | {"NULL", "TRUE", "FALSE"}
         else:
             return False
-        if not plain or self.symbol(i - 1, ".", ":"):
+        if not plain or self.symbol(i - 1, "."):
+            return False
+        if self.symbol(i - 1, ":") and not self._is_map_colon(i - 1):
             return False
         return not self.is_name(i) and not self.symbol(i + 1, "(", ".")
 
