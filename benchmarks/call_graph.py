@@ -40,6 +40,7 @@ SPECIAL = {
 }
 SPECIAL -= {"__init__", "__call__", "__new__"}
 Place = tuple[str, int]  # file, line of `def`; line 0 is the module
+Shown = tuple[tuple[Place, Place], int, str]  # pair, line, rule
 
 
 @dataclass
@@ -174,7 +175,7 @@ def _recall(
     truth: Truth, rules: dict[tuple[Place, Place], str], missed: int, root: Path
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
-    lost = []
+    lost: list[Shown] = []
     for pair, lines in sorted(truth.pairs.items()):
         where = "test" if is_test_path(pair[0][0], "python") else "code"
         if is_test_path(pair[1][0], "python"):
@@ -183,7 +184,7 @@ def _recall(
         if pair in rules:
             counts[f"{where} found"] += 1
         elif where in ("code", "test"):
-            lost.append((pair, min(lines)))
+            lost.append((pair, min(lines), ""))
     counts["implicit pairs"] = len(truth.implicit)
     counts["implicit found"] = sum(pair in rules for pair in truth.implicit)
     _show("missed", lost, missed, root)
@@ -194,7 +195,7 @@ def _precision(
     truth: Truth, sites: list[tuple[str, Place, Place, int, str]], wrong: int, root: Path
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
-    bad = []
+    bad: list[Shown] = []
     for rule, caller, callee, line, name in sites:
         ran = truth.names.get((caller[0], line))
         if ran is None or callee in truth.generators:
@@ -214,19 +215,12 @@ def _precision(
     return counts
 
 
-def _show(title: str, found: list[tuple[object, ...]], limit: int, root: Path) -> None:
-    step = max(1, len(found) // limit) if limit else 0
-    for (caller, callee), line, *rule in found[::step][:limit] if limit else []:  # type: ignore[misc]
+def _show(title: str, found: list[Shown], limit: int, root: Path) -> None:
+    step = max(1, len(found) // limit) if limit else 1
+    for (caller, callee), line, rule in found[::step][:limit]:
         text = (root / caller[0]).read_text(encoding="utf-8", errors="replace").split("\n")
-        print(
-            title,
-            *rule,
-            f"{caller[0]}:{line}",
-            "→",
-            f"{callee[0]}:{callee[1]}",
-            "|",
-            text[line - 1].strip()[:90],
-        )
+        place = f"{caller[0]}:{line} → {callee[0]}:{callee[1]}"
+        print(title, rule, place, "|", text[line - 1].strip()[:90])
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ import os
 import runpy
 import sys
 import threading
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
@@ -26,7 +27,7 @@ class Trace:
     """Collects call pairs of code below `root`."""
 
     def __init__(self, root: str) -> None:
-        self.root = os.path.join(os.path.realpath(root), "")
+        self.root = os.path.realpath(root) + os.sep
         self.calls: set[tuple[CodeType, int, CodeType]] = set()
         self.sites: set[tuple[CodeType, int, str]] = set()
         self._inside: dict[CodeType, bool] = {}
@@ -36,7 +37,7 @@ class Trace:
         if known is None:
             path = os.path.realpath(code.co_filename)
             known = path.startswith(self.root) and "site-packages" not in path
-            known = known and os.path.isfile(path)  # not "<string>", nor a compiled template
+            known = known and Path(path).is_file()  # not "<string>", nor a compiled template
             self._inside[code] = known
         return known
 
@@ -61,15 +62,15 @@ class Trace:
 
         calls = [(*where(a), line, *where(b)) for a, line, b in self.calls]
         sites = {(where(a)[0], line, name) for a, line, name in self.sites}
-        with open(path, "w", encoding="utf-8") as out:
-            json.dump({"calls": sorted(set(calls)), "sites": sorted(sites)}, out)
+        found = {"calls": sorted(set(calls)), "sites": sorted(sites)}
+        Path(path).write_text(json.dumps(found), encoding="utf-8")
 
 
 def main() -> None:
     out, root, *command = sys.argv[1:]
     trace = Trace(root)
     parent = os.getpid()
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, str(Path.cwd()))
     threading.setprofile(trace.profile)
     sys.setprofile(trace.profile)
     try:
@@ -78,7 +79,7 @@ def main() -> None:
             runpy.run_module(command[1], run_name="__main__", alter_sys=True)
         else:
             sys.argv = command
-            sys.path.insert(0, os.path.dirname(os.path.abspath(command[0])))
+            sys.path.insert(0, str(Path(command[0]).resolve().parent))
             runpy.run_path(command[0], run_name="__main__")
     finally:
         sys.setprofile(None)

@@ -75,6 +75,8 @@ class PythonExtractor:
             source = source.replace(
                 b"\r", b"\n"
             )  # old Mac line ends: same offsets, countable lines
+        if b"\0" in source:
+            source = source.replace(b"\0", b" ")  # the parser takes one for the end
         self._reader.open(source)
         tree = self._parser.parse(source)
         root = tree.root_node

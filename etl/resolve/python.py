@@ -199,7 +199,8 @@ class PythonBinder:
                 confidence = round(confidence * share, 2)
             add(Bound("CALLS", scope, target, line, name, confidence))
         value = values[0]
-        if len(targets) == 1 and isinstance(value, Function) and value.definition.decorators:
+        # What is passed to a decorator is the bare function: its parameter calls no wrapper.
+        if len(targets) == 1 and isinstance(value, Function) and rule != "parameter":
             for wrapper in self._infer.wrappers(value):
                 target = self._table.ids[wrapper.file][wrapper.number]
                 add(Bound("CALLS", scope, target, line, "wrapper", CONFIDENCE["wrapper"]))

@@ -133,9 +133,14 @@ class Inference:
 
     def name(self, file: int, scope: int, name: str, line: int) -> Values:
         """What a name means in `scope`: its own names, those of functions around it, the module's."""
+        scopes = self.scopes[file]
+        if scopes.ranges and line and (scope, name) in scopes.ranges:
+            values = self._ranged(file, scopes.ranges[scope, name], line)
+            if values is not None:
+                return values
         if scope:
             definitions = self.table.files[file].definitions
-            names = self.scopes[file].names
+            names = scopes.names
             own = True
             while scope:
                 definition = definitions[scope]
@@ -150,6 +155,13 @@ class Inference:
                 scope = definition.parent
         return self.module_name(file, name)
 
+    def _ranged(self, file: int, entries: list[Entry], line: int) -> Values | None:
+        """What a passed `isinstance` says of the name, or that it is a lambda's parameter."""
+        here = [e for e in entries if e.line < line <= e.until]
+        if not here:
+            return None
+        return union(*(self._entry(file, e) for e in here if e.line == here[-1].line))
+
     def _receiver(self, file: int, method: Definition, name: str) -> Values:
         cls = self.classes.by_place.get((file, method.parent))
         if cls is None:
@@ -162,40 +174,18 @@ class Inference:
     def _flow(self, file: int, entries: list[Entry], line: int) -> Values:
         """What a local name may be on `line`: the bindings before it, back to one that always ran."""
         if len(entries) == 1:
-            entry = entries[0]
-            if entry.kind == BINDING and entry.line >= line > 0 and self._is_narrow(file, entry):
-                return _EMPTY
-            return self._entry(file, entry)
+            return self._entry(file, entries[0])
         found: Values = _EMPTY
         for entry in reversed(entries):
             if line and entry.line >= line and entry.kind == BINDING:
-                continue
-            if self._is_narrow(file, entry):
-                if line and line <= entry.until:
-                    found = union(found, self._entry(file, entry))
-                    if len(entries) > 1 and not self._narrows_too(file, entries, entry, line):
-                        return found
                 continue
             found = union(found, self._entry(file, entry))
             # A name bound anew to something unknown mostly keeps its type: `x = wrap(x)`.
             if found and line and (entry.until == 0 or line <= entry.until):
                 return found
         if not found:  # used before it is bound: a loop, or a nested function
-            values = [self._entry(file, e) for e in entries if not self._is_narrow(file, e)]
-            found = union(*values)
+            found = union(*(self._entry(file, entry) for entry in entries))
         return found[:_MAX_PASSED]
-
-    def _is_narrow(self, file: int, entry: Entry) -> bool:
-        if entry.kind != BINDING:
-            return False
-        return self.table.files[file].bindings[entry.number].how in ("narrow", "lambda")
-
-    def _narrows_too(self, file: int, entries: list[Entry], entry: Entry, line: int) -> bool:
-        """True when another class of the same `isinstance` test stands before `entry`."""
-        at = entries.index(entry)
-        return (
-            at > 0 and entries[at - 1].line == entry.line and self._is_narrow(file, entries[at - 1])
-        )
 
     def _entry(self, file: int, entry: Entry) -> Values:
         if entry.kind == BINDING:
@@ -770,8 +760,8 @@ class Inference:
 
 def _argument(args: str, position: int, name: str) -> str:
     """The chain passed for a parameter, by keyword or position; "" when the call doesn't tell."""
-    given = args.split(",")
-    for number, each in enumerate(given):
+    found = ""
+    for number, each in enumerate(args.split(",")):
         if "=" in each:
             key, _, chain = each.partition("=")
             if key == name:
@@ -779,8 +769,8 @@ def _argument(args: str, position: int, name: str) -> str:
         elif each == "*":
             position = -1
         elif number == position:
-            return each
-    return ""
+            found = each
+    return found
 
 
 def is_property(definition: Definition) -> bool:

@@ -25,6 +25,7 @@ class Scopes:
         definitions = facts.definitions
         self.names: list[dict[str, list[Entry]] | None] = [None] * len(definitions)
         self.attributes: dict[int, dict[str, list[int]]] = {}  # class → attribute → bindings
+        self.ranges: dict[tuple[int, str], list[Entry]] = {}  # what holds from line to until only
         self.results: dict[int, list[int]] = {}  # function → what it returns: bindings
         self.yields: dict[int, list[int]] = {}
         self.stars = [i for i, each in enumerate(facts.imports) if each.name == "*"]
@@ -51,7 +52,11 @@ class Scopes:
                     if binding.how == "global":
                         continue
                     scope = 0
-                self._add(scope, name, Entry(binding.line, BINDING, number, binding.until))
+                entry = Entry(binding.line, BINDING, number, binding.until)
+                if binding.how == "narrow" or binding.how == "lambda":
+                    self.ranges.setdefault((scope, name), []).append(entry)
+                    continue
+                self._add(scope, name, entry)
                 if scope and definitions[scope].kind == "class":
                     self._attribute(scope, name, number)
         for names in self.names:
