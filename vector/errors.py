@@ -10,20 +10,14 @@ from psycopg import errors as pg
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from plait.domain.errors import (
-    Busy,
     DeadlineExceeded,
     InvalidInput,
     PlaitError,
     SchemaMismatch,
+    StoreContended,
     StoreFull,
     StoreUnavailable,
 )
-
-
-class StoreContended(Busy):
-    """A deadlock or a serialization failure that did not go away when tried again."""
-
-    reason = "STORE_CONTENDED"
 
 
 def translate(exc: Exception, statement_timeout_s: float = 0.0) -> PlaitError | None:

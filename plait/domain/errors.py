@@ -116,6 +116,12 @@ class StoreFull(Exhausted):
     reason = "STORE_FULL"
 
 
+class StoreContended(Busy):
+    """A deadlock or a serialization failure that did not go away when tried again."""
+
+    reason = "STORE_CONTENDED"
+
+
 class EmbeddedServerFailed(Unavailable):
     """A child server did not start or keep running."""
 

@@ -12,10 +12,11 @@ from plait.domain.errors import (
     InvalidInput,
     PlaitError,
     SchemaMismatch,
+    StoreContended,
     StoreFull,
     StoreUnavailable,
 )
-from vector.errors import StoreContended, is_transient, translated
+from vector.errors import is_transient, translated
 
 
 @pytest.mark.parametrize(

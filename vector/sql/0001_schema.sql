@@ -231,8 +231,8 @@ CREATE TABLE dead_letter (
     died_at    timestamptz NOT NULL DEFAULT now()
 );
 
--- Statistics: what is sought by. A sample of 3,000 rows instead of 30,000 and no wide columns make
--- ANALYZE 10 times cheaper, and the plans are the same.
+-- Statistics of what is sought by, from 3,000 rows instead of 30,000 and without the wide columns:
+-- ANALYZE after Django takes 0.04 CPU s instead of 0.34.
 ALTER TABLE item
     ALTER COLUMN content SET STATISTICS 0, ALTER COLUMN embedding SET STATISTICS 0,
     ALTER COLUMN meta SET STATISTICS 0, ALTER COLUMN id SET STATISTICS 0,
