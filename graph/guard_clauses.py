@@ -45,7 +45,7 @@ def clauses_in_place(s: Statement) -> None:
     for i, token in s.words():
         if s.is_name(i):
             continue
-        if i and _ends_operand(s, i - 1) and token.name not in CONNECTING:
+        if i and ends_operand(s, i - 1) and token.name not in CONNECTING:
             raise s.refuse(i, f"`{token.text}` after `{tokens[i - 1].text}`", _READ_ONLY)
         if token.name in ("UNION", "ALL") and (token.name == "UNION" or s.word(i - 1, "UNION")):
             _opens(s, i + 1, {"ALL", "DISTINCT"} if token.name == "UNION" else set())
@@ -63,7 +63,7 @@ def clauses_in_place(s: Statement) -> None:
             raise s.refuse(i, f"more than {s.limits.subqueries} subqueries", "split the question")
 
 
-def _ends_operand(s: Statement, i: int) -> bool:
+def ends_operand(s: Statement, i: int) -> bool:
     token = s.tokens[i]
     if token.kind is Kind.SYMBOL:
         return token.text in (")", "]", "}")

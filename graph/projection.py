@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from graph.cypher_tokens import Kind, tokenize
 from graph.cypher_words import AGGREGATES, OPENING, QUANTIFIERS
+from graph.guard_clauses import ends_operand
 from graph.statement import Limits, Statement
 
 # Under these ArcadeDB 26.10 loses the grouping of an aggregate in the same projected item.
@@ -36,7 +37,9 @@ def _items(s: Statement, clause: int, *, order: bool = True) -> list[list[int]]:
             break
         if i == s.close.get(level):
             break
-        if here and (_next_clause(s, i) or (not order and s.word(i, "ORDER"))):
+        if here and (
+            _next_clause(s, i) or (not order and s.word(i, "ORDER") and ends_operand(s, i - 1))
+        ):
             break
         if here and s.symbol(i, ","):
             items.append([])
@@ -46,6 +49,9 @@ def _items(s: Statement, clause: int, *, order: bool = True) -> list[list[int]]:
 
 
 def _next_clause(s: Statement, i: int) -> bool:
+    """Whether a clause begins at `i`: `RETURN call, limit` names two variables."""
+    if not (ends_operand(s, i - 1) or s.symbol(i - 1, "*")):
+        return False
     return (
         s.word(i, *OPENING, "WHERE", "SKIP", "OFFSET", "LIMIT", "UNION")
         and not s.is_name(i)

@@ -24,7 +24,7 @@ BENIGN = _cases(
     "MATCH (a:Function {name: 'f3'})-[:CALLS*2]->(b) RETURN count(DISTINCT b) AS n",
     "MATCH (a:Function {name: 'f3'})-[r:CALLS*..2]->(b) RETURN size(r) AS hops, count(*) AS n ORDER BY hops",
     "MATCH p = shortestPath((a:Function {name: 'f1'})-[:CALLS*..8]->(b:Function {name: 'f9'})) "
-    "RETURN [n IN nodes(p) | n.name] AS names, length(p) AS hops",
+    "RETURN [n IN nodes(p) | n.repo] AS repos, length(p) AS hops",
     "MATCH p = (a:Function {name: 'f1'})-[:CALLS]->(b {name: 'f2'}) RETURN p",
     "MATCH (a:Function) WHERE a.name STARTS WITH 'f1' AND NOT a.name ENDS WITH '1' RETURN a.name ORDER BY a.name",
     "MATCH (a:Function) WHERE a.name CONTAINS '7' OR a.start_line > 38 RETURN count(*) AS n",
