@@ -220,7 +220,7 @@ def _show(title: str, found: list[Shown], limit: int, root: Path) -> None:
     for (caller, callee), line, rule in found[::step][:limit]:
         text = (root / caller[0]).read_text(encoding="utf-8", errors="replace").split("\n")
         place = f"{caller[0]}:{line} → {callee[0]}:{callee[1]}"
-        print(title, rule, place, "|", text[line - 1].strip()[:90])
+        print(title, rule, place, "|", "".join(text[line - 1 : line]).strip()[:90])
 
 
 def main() -> None:

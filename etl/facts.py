@@ -76,7 +76,8 @@ class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):
     returns ("yield" for what it yields).
 
     `how` says what `value` is: "new" (called expression: `x = value(...)`), "alias" (`x = value`),
-    "type" (annotation: `x: value`), "iter" (element of value), "enter" (`with value as x`), "param" (a
+    "type" (annotation: `x: value`), "iter" (element of value), "elements" (a
+    container of these, comma-separated), "enter" (`with value as x`), "param" (a
     parameter; value is its annotation, or ""), "self" (a method's receiver of another name), "local" (bound here to something unknown), "lambda" (a
     lambda's parameter), "narrow" (an `isinstance` test passed), "bound" (a type variable of that bound), "global" (`global x`: the name is not
     this scope's), "abstract" (of "return": the body only raises). Values are chains, see `Reference`;

@@ -71,8 +71,11 @@ DOTTED, ALIASED, WILDCARD = _kinds("dotted_name", "aliased_import", "wildcard_im
 RELATIVE, IMPORT, FUTURE = _kinds("relative_import", "import_statement", "future_import_statement")
 AS_PATTERN, IF, BLOCK, LAMBDA = _kinds("as_pattern", "if_statement", "block", "lambda")
 RETURN, RAISE, CONTINUE = _kinds("return_statement", "raise_statement", "continue_statement")
-NONE, LIST_SPLAT = _kinds("none", "list_splat")
+NONE, LIST_SPLAT, PAIR = _kinds("none", "list_splat", "pair")
 
+LIST_COMPREHENSION, SET_COMPREHENSION, DICT_COMPREHENSION = _kinds(
+    "list_comprehension", "set_comprehension", "dictionary_comprehension"
+)
 F_NAME, F_BODY, F_PARAMETERS, F_RETURN = _fields("name", "body", "parameters", "return_type")
 F_BASES, F_DEFINITION, F_ALIAS = _fields("superclasses", "definition", "alias")
 F_LEFT, F_RIGHT, F_TYPE, F_VALUE = _fields("left", "right", "type", "value")
@@ -97,6 +100,17 @@ _LITERALS = {
     for kind in kinds
 }
 
+_CONTAINERS = frozenset(
+    _kinds(
+        "list",
+        "tuple",
+        "set",
+        "dictionary",
+        "list_comprehension",
+        "set_comprehension",
+        "dictionary_comprehension",
+    )
+)
 _LITERAL_NAMES = frozenset(_LITERALS.values())
 _DOTTED_NAME = re.compile(rb"[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_][A-Za-z_0-9]*)*")
 _SIMPLE_ARGUMENTS = re.compile(rb"[\w\s.,=]*")
@@ -105,6 +119,7 @@ _STRING_NAME = re.compile(rb"""["']([A-Za-z_][A-Za-z_0-9]*)["']""")
 _HANDED_THROUGH = frozenset({"cast", "update_wrapper", "TypeVar", "getattr", "type"})
 _MAX_STEPS = 24  # a longer chain tells no more of its type, and chains of chains would cost n² text
 _MAX_ARGUMENTS = 12
+_MAX_ELEMENTS = 24  # of a literal container, beyond which its elements are data
 _MAX_ARGUMENTS_TEXT = 2_000  # bytes
 _MAX_ANNOTATION = 400  # bytes
 _INTERNED = 300_000  # texts kept a process: some 40 MB at the worst
@@ -294,6 +309,8 @@ class Reader:
                     todo += [sides[-1], sides[0]]
             elif kind == BOOLEAN:
                 todo += [node.child_by_field_id(F_RIGHT), node.child_by_field_id(F_LEFT)]
+            elif kind in _CONTAINERS:
+                found.append(self._elements(node))
             elif kind in _LITERALS:
                 found.append(("new", _LITERALS[kind]))
             elif kind == NONE:
@@ -301,6 +318,27 @@ class Reader:
             else:
                 return []  # one side unknown: the union is unknown
         return [value for value in found if "?" not in value[1]]
+
+    def _elements(self, node: Node) -> Value:
+        """A container of a few named things: what they are; else only its type."""
+        kind = node.kind_id
+        if kind in (LIST_COMPREHENSION, DICT_COMPREHENSION, SET_COMPREHENSION):
+            body = node.child_by_field_id(F_BODY)
+            children = [body] if body is not None else []
+        elif node.named_child_count > _MAX_ELEMENTS:
+            children = []
+        else:
+            children = node.named_children
+        chains: list[str] = []
+        for child in children:
+            value = child.child_by_field_id(F_VALUE) if child.kind_id == PAIR else child
+            if value is not None and value.kind_id in (IDENTIFIER, ATTRIBUTE, CALL):
+                chain = self.chain(value)
+                if "?" not in chain and not _is_literal(chain):
+                    chains.append(chain)
+        if chains:
+            return ("elements", ",".join(dict.fromkeys(chains)))
+        return ("new", _LITERALS[kind])
 
     def _called_value(self, call: Node, todo: list[Node | None]) -> list[Value]:
         """What a call gives; `todo` gets the arguments that it hands through."""

@@ -4,8 +4,8 @@ Two passes: the first binds what names, imports, annotations and assignments tel
 passed to each function of the repository; the second asks the calls that stayed unknown again, now that
 unannotated parameters may be what callers pass.
 
-Conventions: calling a class is a call of its `__init__` (or `__new__`) when the repository defines one,
-else of the Class node. A decorated function keeps its identity. Reading a property is no call. A
+Conventions: calling a class is a call of its `__init__` and `__new__`, where the repository defines
+them, else of the Class node. A decorated function keeps its identity. Reading a property is no call. A
 receiver that may be of several classes binds to each, at a lower confidence.
 """
 
@@ -90,6 +90,7 @@ class PythonBinder:
         for cls in self._infer.classes.by_place.values():
             for name in cls.members:
                 self._owners.setdefault(name, []).append(cls)
+        self._makers: dict[Class, list[tuple[int, int]]] = {}
         self._found: list[list[Bound]] = [[] for _ in table.files]
         self._unbound: list[list[Reference]] = [[] for _ in table.files]
         self._reasons: list[Counter[str]] = [Counter() for _ in table.files]
@@ -162,7 +163,7 @@ class PythonBinder:
         """Bind a call by what is known without arguments, and note its own arguments."""
         receiver, values = self._evaluate(file, reference)
         targets = self._targets(values)
-        if targets and len(targets) <= _MAX_TARGETS:
+        if targets and len(targets) <= (_MAX_TARGETS if receiver else _MAX_PASSED):
             if reference.args:
                 self._pass(file, reference, values)
             rule = self._rule(file, reference, receiver, targets)
@@ -191,7 +192,7 @@ class PythonBinder:
         rule: str,
     ) -> None:
         add, scope, line = self._found[file].append, reference.scope, reference.line
-        share = 1.0 if len(targets) == 1 else 1.0 / len(targets) + 0.2
+        share = 1.0 if len(values) == 1 else min(1.0, 1.0 / len(targets) + 0.2)
         for target, makes in targets:
             name = "constructor" if makes and rule != "parameter" else rule
             confidence = CONFIDENCE[name]
@@ -211,43 +212,45 @@ class PythonBinder:
         """The nodes that a call of `values` enters."""
         found: list[_Target] = []
         for value in values:
-            target: _Target | None = None
+            targets: list[_Target] = []
             if isinstance(value, Function):
-                target = (self._table.ids[value.file][value.number], False)
+                targets = [(self._table.ids[value.file][value.number], False)]
             elif isinstance(value, Class | OwnClass):
                 cls = value if isinstance(value, Class) else value.cls
-                file, number = self._constructor(cls) or (cls.file, cls.number)
-                target = (self._table.ids[file][number], True)
+                makers = self._constructors(cls) or [(cls.file, cls.number)]
+                targets = [(self._table.ids[file][number], True) for file, number in makers]
             elif isinstance(value, Instance):
                 for method in self._infer.attribute((value,), "__call__"):
                     if isinstance(method, Function):
-                        target = (self._table.ids[method.file][method.number], False)
-            if target is not None and target not in found:
-                found.append(target)
+                        targets = [(self._table.ids[method.file][method.number], False)]
+            found += [target for target in targets if target not in found]
         return found
 
-    def _constructor(self, cls: Class) -> tuple[int, int] | None:
-        for name in ("__init__", "__new__"):
-            for each in cls.mro:
-                number = each.members.get(name)
-                if number is not None:
-                    return each.file, number
-        return None
+    def _constructors(self, cls: Class) -> list[tuple[int, int]]:
+        """What making an instance runs: the repository's `__init__`, and its `__new__` before it."""
+        known = self._makers.get(cls)
+        if known is None:
+            known = self._makers[cls] = []
+            for name in ("__init__", "__new__"):
+                owner = next((each for each in cls.mro if name in each.members), None)
+                if owner is not None:
+                    known.append((owner.file, owner.members[name]))
+        return known
 
     def _pass(self, file: int, reference: Reference, values: Values) -> None:
         """Note the arguments of a call for the parameters of what it calls."""
         for value in values:
             skip = 0
             if isinstance(value, Function):
-                place: tuple[int, int] | None = (value.file, value.number)
+                places = [(value.file, value.number)]
                 if isinstance(value.receiver, Class | OwnClass):
                     kinds = value.definition.decorators
                     skip = 0 if "classmethod" in kinds or "staticmethod" in kinds else 1
             elif isinstance(value, Class | OwnClass):
-                place = self._constructor(value if isinstance(value, Class) else value.cls)
+                places = self._constructors(value if isinstance(value, Class) else value.cls)
             else:
                 continue
-            if place is not None:
+            for place in places:
                 self._infer.passed.setdefault(place, []).append(
                     Passed(file, reference.scope, reference.line, reference.args, skip)
                 )

@@ -366,6 +366,9 @@ class Inference:
             return self.call(self.chain(file, scope, value, line))
         if how == "alias":
             return self.chain(file, scope, value, line)
+        if how == "elements":
+            each_one = (self.chain(file, scope, chain, line) for chain in value.split(","))
+            return (Box(union(*each_one)[:_MAX_PASSED]),)
         if how == "type":
             return self.annotation(file, scope, value)
         if how == "param":
@@ -589,17 +592,22 @@ class Inference:
         for written in definition.decorators[:4]:
             scope, line = definition.parent, definition.start_line
             for decorator in self.chain(function.file, scope, written, line):
-                if not isinstance(decorator, Function):
-                    continue
-                for value in self.returns(decorator.file, decorator.number):
-                    if (
-                        isinstance(value, Function)
-                        and value.file == decorator.file
-                        and value.definition.parent == decorator.number
-                        and value not in found
-                    ):
-                        found.append(value)
+                if isinstance(decorator, Function):
+                    found += self._wrapper(decorator)
         return found
+
+    def _wrapper(self, decorator: Function) -> list[Function]:
+        """The innermost of the functions that a decorator defines and gives back."""
+        prefix = f"{decorator.definition.qualname}."
+        inner = [
+            value
+            for value in self.returns(decorator.file, decorator.number)
+            if isinstance(value, Function)
+            and value.file == decorator.file
+            and value.definition.qualname.startswith(prefix)
+        ]
+        depth = max((value.definition.qualname.count(".") for value in inner), default=0)
+        return [value for value in inner if value.definition.qualname.count(".") == depth]
 
     def _on_class(self, cls: Class, name: str, receiver: Value) -> Values:
         key = (name, receiver)

@@ -128,6 +128,11 @@ def test_modules_of_one_name_are_told_apart_by_path() -> None:
             {("m", "B.__init__")},
         ),
         (
+            "__new__ and __init__",
+            "class A:\n    def __new__(cls): pass\n    def __init__(self): pass\nA()\n",
+            {("m", "A.__new__"), ("m", "A.__init__")},
+        ),
+        (
             "cls",
             "class A:\n    @classmethod\n    def make(cls): return cls()\n    def f(self): pass\n"
             "A.make().f()\n",
