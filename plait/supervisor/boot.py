@@ -21,7 +21,7 @@ def main() -> int:
     # The first process ends at once, so that the keeper is nobody's child and leaves no zombie.
     if os.fork() > 0:
         os._exit(0)
-    _use_same_plait()
+    _use_same_plait(config["packages"])
     from plait.supervisor.keeper import Keeper
     from plait.supervisor.locks import FileLock
     from plait.supervisor.state import KEEPER_LOCK
@@ -39,12 +39,15 @@ def main() -> int:
     ).run()
 
 
-def _use_same_plait() -> None:
-    """Have `import plait` find the installation this file is part of, installed, editable or not."""
+def _use_same_plait(packages: str) -> None:
+    """Have `import plait` find the installation this file is part of, installed, editable or not, and
+    its dependencies where our starter found them."""
     here = Path(__file__).resolve().parents[1]
     found = importlib.util.find_spec("plait")
     if found is None or found.origin is None or Path(found.origin).resolve().parent != here:
         sys.path.insert(0, str(here.parent))
+    if packages and importlib.util.find_spec("psutil") is None:
+        sys.path.append(packages)
 
 
 if __name__ == "__main__":

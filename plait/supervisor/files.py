@@ -93,11 +93,11 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def secret(path: Path) -> str:
-    """The password in `path`, made on first need. 32 URL-safe characters."""
+    """The password in `path`, made on first need: 256 random bits in 43 URL-safe characters."""
     try:
         return path.read_text(encoding="ascii").strip()
     except FileNotFoundError:
-        value = secrets.token_urlsafe(24)
+        value = secrets.token_urlsafe(32)
         write_private(path, value + "\n")
         return value
 

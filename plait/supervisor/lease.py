@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
 import os
@@ -169,6 +170,7 @@ def _spawn(kept: Kept, lock: FileLock) -> None:
         **kept.config,
         "linger_s": kept.linger_s,
         "start_timeout_s": kept.start_timeout_s,
+        "packages": _packages(),
     }
     log = kept.folder / state.KEEPER_LOG
     trim(log, 2**20)
@@ -186,6 +188,12 @@ def _spawn(kept: Kept, lock: FileLock) -> None:
             check=False,
         )
     logger.debug("keeper started", extra={"server": kept.name, "status": done.returncode})
+
+
+def _packages() -> str:
+    """Where our dependencies are, for a keeper that has not our `PYTHONPATH` and cannot find them."""
+    spec = importlib.util.find_spec("psutil")
+    return str(Path(spec.origin).parents[1]) if spec is not None and spec.origin else ""
 
 
 def _no_keeper(kept: Kept) -> EmbeddedServerFailed | StoreFull:
