@@ -69,7 +69,11 @@ _COMMON = frozenset(
     "read write close open flush seek readline readlines send recv connect execute fetchone "
     "fetchall commit rollback cursor start stop run submit result cancel put get acquire release "
     "wait notify group groups match search sub findall finditer info debug warning error exception "
-    "critical log parse dump dumps load loads main add_argument parse_args next"
+    "critical log parse dump dumps load loads main add_argument parse_args next resolve exists mkdir "
+    "unlink touch iterdir glob joinpath relative_to read_text write_text read_bytes write_bytes stat "
+    "as_posix communicate poll terminate kill send_signal set_result set_exception done locked is_set "
+    "put_nowait get_nowait task_done date time timestamp isoformat strftime total_seconds fileno "
+    "setLevel addHandler getvalue reset fetchmany executemany describe item tolist reshape mean"
 )
 
 _Target = tuple[str, bool]  # node id, whether the call makes an instance
@@ -328,10 +332,15 @@ class PythonBinder:
             return False
         if owners is None or len(owners) != 1 or name in _COMMON:
             return False
-        number = owners[0].members[name]
-        if self._table.files[owners[0].file].definitions[number].kind == "class":
+        owner = owners[0]
+        if owner.external or name.startswith("__"):
+            return False  # the name may be of a foreign interface that others implement, too
+        if self._table.is_test_file(owner.file) and not self._table.is_test_file(file):
             return False
-        target = self._table.ids[owners[0].file][number]
+        number = owner.members[name]
+        if self._table.files[owner.file].definitions[number].kind == "class":
+            return False
+        target = self._table.ids[owner.file][number]
         confidence = CONFIDENCE["unique"]
         self._found[file].append(
             Bound("CALLS", reference.scope, target, reference.line, "unique", confidence)
