@@ -107,6 +107,9 @@ class ScriptAssignments(ScriptDefinitions):
         while stack:
             node, prefix, deep = stack.pop()
             for member in node.named_children:
+                if member.type == "shorthand_property_identifier":
+                    self._object_alias(f"{prefix}.{text_of(member)}", member)
+                    continue
                 key_field = "name" if member.type == "method_definition" else "key"
                 key = member.child_by_field_name(key_field)
                 name = property_name(key)
@@ -119,12 +122,18 @@ class ScriptAssignments(ScriptDefinitions):
                     continue
                 if inner.type == "object" and deep < _OBJECTS_DEEP:
                     stack.append((inner, f"{prefix}.{name}", deep + 1))
+                elif inner.type == "identifier":
+                    self._object_alias(f"{prefix}.{name}", inner)
                 elif inner is member or inner.type in FUNCTIONS or inner.type in CLASSES:
                     kind = "class" if inner.type in CLASSES else "method"
                     parent, below = self._owner(f"{prefix}.{name}", self.facts.frame.scope)
                     self.pending[inner.id] = Naming(
                         name, below, kind, parent, member.start_byte, line_of(key)
                     )
+
+    def _object_alias(self, path: str, value: Node) -> None:
+        """`const o = { f, g: h }`: `o.f` is what `f` is here."""
+        self.facts.bind(self.facts.frame.scope, path, text_of(value), "alias")
 
     def on_assignment(self, node: Node) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")

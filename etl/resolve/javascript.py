@@ -89,7 +89,7 @@ class ScriptBinder:
             return "constructor"
         if path[0] == "super":
             return "super"
-        if path[-1] in ("call", "apply", "bind"):
+        if len(path) > 1 and path[-1] in ("call", "apply", "bind"):
             path = path[:-1]
         if len(path) == 1:
             return "local" if value.file == file else "import"
@@ -98,7 +98,9 @@ class ScriptBinder:
         receiver = self._infer.walk(file, scope, path[:-1])
         if receiver.kind == "definition":
             return "class"
-        return {"module": "module", "object": "local"}.get(receiver.kind, "type")
+        if receiver.kind == "object":
+            return "local" if receiver.file == file else "module"
+        return "module" if receiver.kind == "module" else "type"
 
     def _target(self, value: Value, kind: str) -> Value | None:
         """The definition a use of `value` enters."""

@@ -262,7 +262,7 @@ class Inference:
         if value.kind == "module":
             return self.exported(value.file, name, depth + 1)
         if value.kind == "object":
-            return self._object_member(value, name)
+            return self._object_member(value, name, depth)
         definition = self.files[value.file].definitions[value.number]
         if value.kind == "definition" and definition.kind == "module":
             found = self._in_scope(value.file, value.number, name, depth)
@@ -291,7 +291,7 @@ class Inference:
             external = external or len(self.bases(file, number)) < len(definition.bases)
         return EXTERNAL if external else UNKNOWN_ATTRIBUTE
 
-    def _object_member(self, value: Value, name: str) -> Value:
+    def _object_member(self, value: Value, name: str, depth: int) -> Value:
         scopes = self._scopes[value.file]
         path = f"{value.path}.{name}"
         number = scopes.by_path.get(path)
@@ -299,6 +299,10 @@ class Inference:
             return Value("definition", value.file, number)
         if path in scopes.objects:
             return value._replace(path=path)
+        above = self.files[value.file].definitions[value.number].qualname if value.number else ""
+        binding = scopes.bindings.get((value.number, path[len(above) + 1 :] if above else path))
+        if binding is not None:
+            return self._bound(value.file, value.number, binding, depth + 1)
         return UNKNOWN_ATTRIBUTE
 
     def result(self, value: Value, receiver: Value, depth: int) -> Value:
@@ -372,6 +376,10 @@ class _Scopes:
         self.objects: set[str] = set()  # dotted paths that have members
         self.bindings = {(b.scope, b.name): b for b in facts.bindings}
         definitions = facts.definitions
+        for binding in facts.bindings:  # `const o = { f }`: o.f
+            if "." in binding.name and not binding.name.startswith("self."):
+                above = definitions[binding.scope].qualname if binding.scope else ""
+                self._add_objects(f"{above}.{binding.name}" if above else binding.name, above)
         for number, definition in enumerate(definitions[1:], 1):
             name, parent = definition.name, definition.parent
             qualname = definition.qualname.partition("#")[0] or definition.qualname
