@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from etl import chunk, languages
 from etl.languages.names import is_test_path, module_name
@@ -126,24 +127,32 @@ def _pieces_of(root: Path, path: str, packages: frozenset[str]) -> Iterator[Piec
 
 async def embed(texts: Sequence[Piece], provider: EmbeddingProvider, folder: Path) -> Vectors:
     """Vectors of the pieces, kept in `folder` by model and content hash."""
-    folder.mkdir(parents=True, exist_ok=True)
-    name = provider.model.replace("/", "_").replace(":", "_")
-    file = folder / f"{name}.npz"
-    known: dict[bytes, np.ndarray[tuple[int, ...], np.dtype[np.float16]]] = {}
-    if file.is_file():
-        with np.load(file) as kept:
-            hashes, vectors = kept["hashes"], kept["vectors"]
-        known = {bytes(h): v for h, v in zip(hashes, vectors, strict=True)}
-    missing = {p.content_hash: p.text for p in texts if p.content_hash not in known}
-    todo = list(missing.items())
+    file = folder / f"{provider.model.replace('/', '_').replace(':', '_')}.npz"
+    known = _kept(file)
+    todo = list({p.content_hash: p.text for p in texts if p.content_hash not in known}.items())
     for start in range(0, len(todo), 2048):
         part = todo[start : start + 2048]
         made = await provider.embed_documents([text for _, text in part])
         known |= {h: v.astype(np.float16) for (h, _), v in zip(part, made, strict=True)}
         print(f"  embedded {start + len(part)} of {len(todo)}", file=sys.stderr)
     if todo:
-        keys = np.array([np.frombuffer(h, np.uint8) for h in known])
-        partial = file.with_suffix(".part.npz")
-        np.savez(partial, hashes=keys, vectors=np.array(list(known.values())))
-        partial.replace(file)
+        _keep(file, known)
     return np.array([known[p.content_hash] for p in texts], np.float32)
+
+
+Kept = dict[bytes, npt.NDArray[np.float16]]
+
+
+def _kept(file: Path) -> Kept:
+    if not file.is_file():
+        return {}
+    with np.load(file) as kept:
+        return {bytes(h): v for h, v in zip(kept["hashes"], kept["vectors"], strict=True)}
+
+
+def _keep(file: Path, known: Kept) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    keys = np.array([np.frombuffer(h, np.uint8) for h in known])
+    partial = file.with_suffix(".part.npz")
+    np.savez(partial, hashes=keys, vectors=np.array(list(known.values())))
+    partial.replace(file)

@@ -309,7 +309,7 @@ class SearchStore(Protocol):
         ...
 
     async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
-        """Where the items behind candidates stand; ids that are gone are left out."""
+        """Where the items behind candidates stand, in the order of `ids`; what is gone is left out."""
         ...
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:

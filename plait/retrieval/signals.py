@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from plait.domain.values import Collection, ItemId
+from plait.domain.values import Collection
 from plait.ports import Place
 from plait.retrieval.query import Analysis
 from plait.retrieval.text import query_terms, tokens
@@ -98,17 +98,18 @@ def signals(place: Place, query: Wanted) -> Signals:
 
 def _bonuses(place: Place, query: Wanted) -> dict[str, float]:
     bonuses = {}
-    if place.symbol:
+    if place.symbol and query.leaves:
         symbol = place.symbol.partition("#")[0].lower()
         if symbol.rpartition(".")[2] in query.leaves:
             bonuses["definition"] = DEFINITION
             if any(symbol.endswith(name) for name in query.qualified):
                 bonuses["definition"] += DEFINITION
-    words = names(place.path, place.symbol, place.kind)
     name = 0.0
-    for part, share in zip(words, (NAME, NAME / 2, NAME / 2), strict=True):
-        if part:
+    share = NAME
+    for part in names(place.path, place.symbol, place.kind):
+        if not query.words.isdisjoint(part):
             name += share * len(part & query.words) / len(part)
+        share = NAME / 2
     if name:
         bonuses["name"] = name
     return bonuses
@@ -125,13 +126,13 @@ def _factors(place: Place, query: Wanted) -> dict[str, float]:
     return {}
 
 
-def by_file(scores: Mapping[ItemId, float], places: Mapping[ItemId, Place]) -> dict[File, float]:
+def by_file(scored: Sequence[tuple[File, float]]) -> dict[File, float]:
     """What each file's chunks gain: `FILE` for the file whose best chunks are best, less for others."""
     best: dict[File, list[float]] = {}
-    for id_ in sorted(scores, key=lambda id_: (-scores[id_], id_.int)):
-        chunks = best.setdefault(places[id_].file, [])
+    for file, score in sorted(scored, key=lambda entry: -entry[1]):
+        chunks = best.setdefault(file, [])
         if len(chunks) < FILE_CHUNKS:
-            chunks.append(scores[id_] / 2 ** len(chunks))
+            chunks.append(score / 2 ** len(chunks))
     sums = {file: sum(chunks) for file, chunks in best.items()}
     top = max(sums.values(), default=0.0)
     return {file: FILE * value / top for file, value in sums.items()} if top > 0.0 else {}

@@ -78,23 +78,24 @@ async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
     head = ctx.order[: max(PLACED, 2 * ctx.k)]
     places = await deps.store.places(ctx.at, head) if head else {}
     query = signals.wanted(ctx.asked)
-    found = {id_: signals.signals(place, query) for id_, place in places.items()}
-    scores = {id_: said.apply(ctx.fused[id_]) for id_, said in found.items()}
-    files = signals.by_file(scores, places)
-    told: dict[ItemId, dict[str, float]] = {}
-    for id_, place in places.items():
-        gained = files.get(place.file, 0.0)
-        scores[id_] += gained
-        if ctx.query.explain:
-            told[id_] = {**found[id_].told(), "bonus.file": gained}
+    found = [(id_, place, signals.signals(place, query)) for id_, place in places.items()]
+    values = [said.apply(ctx.fused[id_]) for id_, _, said in found]
+    files = signals.by_file(
+        [(place.file, value) for (_, place, _), value in zip(found, values, strict=True)]
+    )
+    gains = [files.get(place.file, 0.0) for _, place, _ in found]
+    values = [value + gain for value, gain in zip(values, gains, strict=True)]
     # Relative to the best, whose score says how sure fusion was of it.
-    best = max(scores.values(), default=0.0)
-    top = max((ctx.fused[id_] for id_ in scores), default=0.0)
-    if best > top > 0.0:
-        scores = {id_: value * top / best for id_, value in scores.items()}
-    # A stable sort: equal scores stay in the order of fusion, which is deterministic.
-    order = sorted((id_ for id_ in head if id_ in scores), key=lambda id_: -scores[id_])
-    return replace(ctx, fused=scores, places=places, signals=told, order=order)
+    best = max(values, default=0.0)
+    top = max((ctx.fused[id_] for id_ in head[:1]), default=0.0)
+    scale = top / best if best > top > 0.0 else 1.0
+    # A stable sort over the order of fusion, which is deterministic.
+    ranked = sorted(zip(values, found, gains, strict=True), key=lambda entry: -entry[0])
+    told: dict[ItemId, dict[str, float]] = {}
+    if ctx.query.explain:
+        told = {id_: {**said.told(), "bonus.file": gain} for _, (id_, _, said), gain in ranked}
+    scores = {id_: min(1.0, value * scale) for value, (id_, _, _), _ in ranked}
+    return replace(ctx, fused=scores, places=places, signals=told, order=list(scores))
 
 
 async def fetch(ctx: SearchContext, deps: Deps) -> SearchContext:
@@ -106,12 +107,15 @@ async def fetch(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 async def form(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Hits with what each arm said of them."""
-    said = {arm: {c.id: c.score for c in ranking} for arm, ranking in ctx.rankings.items()}
-    explained = _explained(ctx) if ctx.query.explain else {}
-    hits = []
-    for id_ in ctx.order:
-        arms = {arm: scores[id_] for arm, scores in said.items() if id_ in scores}
-        hits.append(Hit(ctx.items[id_], ctx.fused[id_], {**arms, **explained.get(id_, {})}))
+    arms: dict[ItemId, dict[str, float]] = {id_: {} for id_ in ctx.order}
+    for arm, ranking in ctx.rankings.items():
+        for candidate in ranking:
+            if (told := arms.get(candidate.id)) is not None:
+                told[arm] = candidate.score
+    if ctx.query.explain:
+        for id_, told in _explained(ctx).items():
+            arms[id_] |= told
+    hits = [Hit(ctx.items[id_], ctx.fused[id_], arms[id_]) for id_ in ctx.order]
     return replace(ctx, hits=tuple(hits))
 
 
