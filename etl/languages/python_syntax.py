@@ -36,11 +36,6 @@ QUERY = Query(
     (yield) @yield
     [(import_statement) (import_from_statement) (future_import_statement)] @import
     (augmented_assignment) @augmented
-    (argument_list [(identifier) (attribute)] @callback)
-    (keyword_argument value: [(identifier) (attribute)] @callback)
-    (pair value: [(identifier) (attribute)] @callback)
-    (list [(identifier) (attribute)] @callback)
-    (tuple [(identifier) (attribute)] @callback)
     """,
 )
 

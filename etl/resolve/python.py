@@ -101,8 +101,7 @@ class PythonBinder:
         for file, facts in enumerate(table.files):
             if facts.language == "python":
                 for reference in facts.references:
-                    if reference.kind != "callback":
-                        self._first(file, reference)
+                    self._first(file, reference)
         self._infer.know_arguments()
 
     def bind(self, file: int, unresolved: Counter[str]) -> Iterator[Bound]:
