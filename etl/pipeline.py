@@ -188,15 +188,18 @@ async def _load_kept(
 ) -> None:
     """Load the facts of unchanged files into `run`; what can't be reused joins `changed`.
 
-    A file's module name depends on its neighbours (`__init__.py`), and old facts may have an older
-    shape: both make it parse again.
+    A Python file's module name depends on its neighbours (`__init__.py`), and old facts may have an
+    older shape: both make it parse again. Java and Go name their modules in the source.
     """
     skip = {*changed, *removed}
     async for path, blob in truth.facts(draft):
         if path in skip:
             continue
         kept = _decode(blob)
-        if blob and (kept is None or kept.module != run.jobs[path].module):
+        renamed = (
+            kept is not None and kept.language == "python" and kept.module != run.jobs[path].module
+        )
+        if blob and (kept is None or renamed):
             changed.append(path)
         elif kept is not None:
             run.facts[path] = kept

@@ -95,7 +95,7 @@ class Batch:
             chunks = chunk_code(source, text, facts, is_test=job.is_test)
             self.syntax_errors += facts.has_error
             self.symbols += len(facts.definitions) - 1
-        self._count(job, chunks)
+        self._count(job.path, facts.module if facts else job.module, chunks)
         self.files.append(
             WireFile(
                 job.path,
@@ -120,12 +120,12 @@ class Batch:
             self.unparsed.append((job.path, f"parser failed: {type(exc).__name__}: {exc}"[:300]))
         return None
 
-    def _count(self, job: WireJob, chunks: list[RawChunk]) -> None:
+    def _count(self, file: str, module: str, chunks: list[RawChunk]) -> None:
         """Add the chunks' words: their content's, those of the path, and twice those of the symbol's
         name in its module (measured in `plait.retrieval.text`)."""
         terms_of = self.vocabulary.__getitem__
-        path = [number for word in words(job.path) for number in terms_of(word)]
-        prefix = len(job.module) + 1
+        path = [number for word in words(file) for number in terms_of(word)]
+        prefix = len(module) + 1
         for chunk in chunks:
             content = chain.from_iterable(map(terms_of, words(chunk.content)))
             name = [number for word in words(chunk.symbol[prefix:]) for number in terms_of(word)]
