@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from etl.facts import Reference
-from etl.resolve.python_infer import Inference, Passed
+from etl.resolve.python_infer import Inference
+from etl.resolve.python_parameters import MAX_PASSED, Passed
 from etl.resolve.python_values import (
     Box,
     BoxMethod,
@@ -50,7 +51,6 @@ CONFIDENCE = {
     "override": 0.4,
 }
 _MAX_TARGETS = 4  # more alternatives than that say nothing
-_MAX_PASSED = 8  # but functions that are passed to one parameter are listed by their callers
 _MAX_OVERRIDES = 8  # of an abstract method
 _OWN_OVERRIDES = range(3, 17)  # of a method that its own class calls: one or two are exceptions
 
@@ -160,13 +160,13 @@ class PythonBinder:
         if last == "()" or last == "[]":
             return (), infer.walk(file, scope, steps, line)
         receiver = infer.walk(file, scope, steps[:-1], line)
-        return receiver, infer.attribute(receiver, last) if receiver else ()
+        return receiver, infer.operations.attribute(receiver, last) if receiver else ()
 
     def _first(self, file: int, reference: Reference) -> None:
         """Bind a call by what is known without arguments, and note its own arguments."""
         receiver, values = self._evaluate(file, reference)
         targets = self._targets(values)
-        if targets and len(targets) <= (_MAX_TARGETS if receiver else _MAX_PASSED):
+        if targets and len(targets) <= (_MAX_TARGETS if receiver else MAX_PASSED):
             if reference.args:
                 self._pass(file, reference, values)
             rule = self._rule(file, reference, receiver, targets)
@@ -180,7 +180,7 @@ class PythonBinder:
         """Bind a call by what is passed to parameters, or by its name's only owner; or count it."""
         receiver, values = self._evaluate(file, reference)
         targets = self._targets(values)
-        if targets and len(targets) <= (_MAX_TARGETS if receiver else _MAX_PASSED):
+        if targets and len(targets) <= (_MAX_TARGETS if receiver else MAX_PASSED):
             self._bind(file, reference, receiver, values, targets, "parameter")
         elif values or not self._unique(file, reference, receiver):
             self._count(file, reference, receiver, values)
@@ -205,7 +205,7 @@ class PythonBinder:
         value = values[0]
         # What is passed to a decorator is the bare function: its parameter calls no wrapper.
         if len(targets) == 1 and isinstance(value, Function) and rule != "parameter":
-            for wrapper in self._infer.wrappers(value):
+            for wrapper in self._infer.operations.wrappers(value):
                 target = self._table.ids[wrapper.file][wrapper.number]
                 add(Bound("CALLS", scope, target, line, "wrapper", CONFIDENCE["wrapper"]))
         if receiver:
@@ -223,7 +223,7 @@ class PythonBinder:
                 makers = self._constructors(cls) or [(cls.file, cls.number)]
                 targets = [(self._table.ids[file][number], True) for file, number in makers]
             elif isinstance(value, Instance):
-                for method in self._infer.attribute((value,), "__call__"):
+                for method in self._infer.operations.attribute((value,), "__call__"):
                     if isinstance(method, Function):
                         targets = [(self._table.ids[method.file][method.number], False)]
             found += [target for target in targets if target not in found]
@@ -254,7 +254,7 @@ class PythonBinder:
             else:
                 continue
             for place in places:
-                self._infer.passed.setdefault(place, []).append(
+                self._infer.parameters.passed.setdefault(place, []).append(
                     Passed(file, reference.scope, reference.line, reference.args, skip)
                 )
 

@@ -31,6 +31,9 @@ EXTERNAL = External("external")
 BUILTIN = External("builtin")
 
 
+PENDING: Values = (Value(),)  # being worked out: asked for again from below, it is a cycle
+
+
 class Module(Value):
     """A module or package. `file` is None for a namespace package."""
 
