@@ -179,7 +179,7 @@ class ScriptAssignments(ScriptDefinitions):
         if owner is None:
             return
         if right.type in FUNCTIONS:
-            self.pending[right.id] = Naming(name, name, "method", owner, start, line)
+            self.pending[right.id] = Naming(name, name, "method", owner, start, line, in_class=True)
         else:
             self._bind_field(owner, name, right)
 

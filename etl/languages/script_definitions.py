@@ -35,6 +35,7 @@ class Naming(NamedTuple):
     line: int
     end_byte: int = 0  # 0: where the function ends
     is_test: bool = False
+    in_class: bool = False  # a class's own: an arrow there has the instance for its `this`
 
 
 class ScriptDefinitions:
@@ -128,8 +129,10 @@ class ScriptDefinitions:
             returns = type_of(node.child_by_field_name("return_type"))
             doc_end = body.start_byte if body is not None else 0
             scope = self.define(node, naming, returns=returns, doc_end=doc_end)
-            if node.type != "arrow_function" and self._has_this(naming):
-                this = "this"
+            if node.type != "arrow_function":
+                this = "this" if self._has_this(naming) else UNKNOWN
+            elif naming.kind == "method":  # `o.f = () => this.g()` speaks of no o
+                this = "this" if naming.in_class else UNKNOWN
         frame = facts.enter(node.end_byte, scope, this, is_function=True)
         frame.owns = scope is not None
         if frame.owns and own_name is not None and not method:
@@ -274,7 +277,7 @@ class ScriptDefinitions:
         value = member.child_by_field_name("value")
         if value is not None and value.type in FUNCTIONS:
             self.pending[value.id] = Naming(
-                name, name, "method", number, start, line, member.end_byte
+                name, name, "method", number, start, line, member.end_byte, in_class=True
             )
             return
         type_ = type_of(member.child_by_field_name("type"))

@@ -124,6 +124,12 @@ def test_uses(title: str, source: str, expected: list[tuple[str, str, int, str]]
     assert uses(facts(source, "src/a.jsx")) == expected, title
 
 
+def test_an_arrow_has_the_this_of_what_is_round_it() -> None:
+    source = "class A { f = () => this.g(); m() { o.p = () => this.g(); this.q = () => this.g() } }"
+    chains = {found: chain for found, chain, _, _ in uses(facts(source))}
+    assert chains == {"A.f": "this.g", "A.m.o.p": "?.g", "A.q": "this.g"}
+
+
 def test_each_test_block_is_a_test_and_owns_its_calls() -> None:
     source = "describe('math', () => {\n  describe('v1.2', () => {\n    it('adds #1', () => { add() })\n  })\n})\n"
     found = facts(source, "src/math.test.js")
