@@ -163,7 +163,9 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as exc:
-        raise BadSettings(f"cannot read the configuration {path}: {exc.strerror}", path=path) from exc
+        raise BadSettings(
+            f"cannot read the configuration {path}: {exc.strerror}", path=path
+        ) from exc
     except (yaml.YAMLError, UnicodeDecodeError) as exc:
         raise BadSettings(f"{path} is not valid YAML: {exc}", path=path) from exc
     if tree is None:

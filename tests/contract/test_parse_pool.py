@@ -310,7 +310,6 @@ def test_hashes_tell_what_changed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     hashes = hash_files(tmp_path, ["a.py", "b.py", "c.py", "pipe", "gone"])
     digest = {
-        p: content_hash((tmp_path / p).read_bytes()).digest()
-        for p in ("a.py", "b.py", "c.py")
+        p: content_hash((tmp_path / p).read_bytes()).digest() for p in ("a.py", "b.py", "c.py")
     }
     assert hashes == digest

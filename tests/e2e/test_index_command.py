@@ -240,7 +240,18 @@ def test_none_of_a_hostile_repositorys_code_runs(
 def test_python_m_does_not_run_a_repositorys_packages(index: Index, tmp_path: Path) -> None:
     root, marker = write(tmp_path / "hostile-m", APP), tmp_path / "it-ran"
     bomb = f"open({str(marker)!r}, 'a').write(__name__ + '\\n')\n"
-    for name in ["graph", "vector", "server", "plait", "numpy", "yaml", "msgspec", "psycopg", "neo4j", "tree_sitter"]:
+    for name in [
+        "graph",
+        "vector",
+        "server",
+        "plait",
+        "numpy",
+        "yaml",
+        "msgspec",
+        "psycopg",
+        "neo4j",
+        "tree_sitter",
+    ]:
         write(root, {f"{name}/__init__.py": bomb})
     done = index(".", "--repo", "hostile-m", "--no-embed", "--json", cwd=root, module=True)
     assert result(done)["changed"] is True
