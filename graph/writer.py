@@ -49,6 +49,12 @@ MATCH (p:PlaitProgress {{id: $key}}) {_LOCK} WHERE {_OURS}
 WITH p, p.batch AS was SET p.batch = CASE WHEN was = $batch - 1 THEN $batch ELSE was END
 RETURN was
 """
+# The same before a bulk CREATE, which it leaves without a row when there is nothing to do: one
+# round trip less, a tenth of the client's CPU.
+_ADVANCE_INTO = f"""
+MATCH (p:PlaitProgress {{id: $key}}) {_LOCK} WHERE {_OURS} AND p.batch = $batch - 1
+SET p.batch = $batch WITH p
+"""
 _FINISH = """
 MATCH (p:PlaitProgress {id: $key}) WHERE p.event_id = $event_id
 SET p.done = true, p.number = $number, p.missing = $missing
@@ -72,9 +78,12 @@ CREATE (a)-[:`{relation}` {map}]->(b) RETURN count(*) AS made
 """
 _BARE = "{recorded_from: $now}"
 _BOUND = "{lines: t[1], resolver: t[2], confidence: t[3], recorded_from: $now}"
+# All edges are found before the first is deleted: ArcadeDB walks a node's edges lazily, and a delete
+# may take the block away under the walk ("Record not found").
 _DROP_EDGES = """
 UNWIND $rows AS r MATCH (a)-[e:`{relation}`]->(b)
-WHERE elementId(a) = r[0] AND elementId(b) = r[1] DELETE e
+WHERE elementId(a) = r[0] AND elementId(b) = r[1]
+WITH collect(e) AS found UNWIND found AS e DELETE e
 """
 _DROP_NODES = "UNWIND $ids AS i MATCH (n) WHERE elementId(n) = i DETACH DELETE n"
 _ALL_OF = "MATCH (n:`{label}`) WHERE n.repo = $repo RETURN elementId(n)"
@@ -101,7 +110,7 @@ class _Run:
         self._delta = delta
         self._batches = plan.batches(delta)
         self._ids: dict[str, str] = {}
-        self._missing = 0
+        self._missing: set[tuple[str, str, str]] = set()
         self._now = int(time.time() * 1000)
         self._event = {
             "key": delta.repo if delta.number or delta.remove_repo else f"{delta.repo}#episodes",
@@ -133,10 +142,7 @@ class _Run:
             0
         ]
         if (event_id, digest) != (self._event["event_id"], self._event["digest"]):
-            raise GraphConflict(
-                f"another event of {self._delta.repo!r} is being applied to the graph; try again",
-                repository=self._delta.repo,
-            )
+            raise self._conflict("another event took its place")
         if done:
             return None
         if batch == -1:
@@ -150,12 +156,16 @@ class _Run:
         await self._again((_START, {**self._event, "repo": self._delta.repo, "batch": batch}))
 
     async def _finish(self) -> None:
-        given = {**self._event, "number": self._delta.number, "missing": self._missing}
+        given = {**self._event, "number": self._delta.number, "missing": len(self._missing)}
         await self._again((_FINISH, given))
         if self._missing:
             logger.warning(
                 "edges left out: an end is not in the graph",
-                extra={"repo": self._delta.repo, "edges": self._missing},
+                extra={
+                    "repo": self._delta.repo,
+                    "edges": len(self._missing),
+                    "first": sorted(self._missing)[:3],
+                },
             )
 
     async def _again(self, *statements: tuple[str, Mapping[str, Any]]) -> None:
@@ -174,37 +184,52 @@ class _Run:
                     await self._bolt.transact(work)
                 except ConstraintError as exc:
                     # ArcadeDB sees the unique id before it sees that the record was advanced.
-                    raise GraphConflict(
-                        f"another process writes {self._delta.repo!r} to the graph: {exc.message}",
-                        repository=self._delta.repo,
-                    ) from exc
+                    raise self._conflict(str(exc.message)) from exc
 
     async def _in(self, number: int, batch: Batch, tx: AsyncManagedTransaction) -> None:
         """One batch in one transaction; nothing when an earlier try of it was committed after all."""
-        rows = await _rows(tx, _ADVANCE, {**self._event, "batch": number})
-        if not rows or rows[0][0] >= number:
+        advance = {**self._event, "batch": number}
+        if batch.step is Step.CREATE_NODES:
+            if await self._create_nodes(tx, batch.kind, batch.items, advance):
+                return
+        elif batch.step is Step.CREATE_EDGES and await self._create_edges(tx, batch, advance):
+            return
+        rows = await _rows(tx, _ADVANCE, advance)
+        if not rows:
+            raise self._conflict("another event took its place")
+        if rows[0][0] >= number:
             await self._learn(tx, batch)
             return
         match batch.step:
             case Step.DROP_EDGES:
                 await self._drop_edges(tx, batch)
             case Step.DROP_NODES:
-                ids = await self._locate(tx, batch.items)
-                await _rows(tx, _DROP_NODES, {"ids": list(ids.values())})
-                for id_ in batch.items:
-                    self._ids.pop(id_, None)
-            case Step.CREATE_NODES:
-                await self._create_nodes(tx, batch.kind, batch.items)
+                await self._locate(tx, batch.items)
+                ids = [self._ids.pop(id_) for id_ in batch.items if id_ in self._ids]
+                await _rows(tx, _DROP_NODES, {"ids": ids})
             case Step.UPSERT_NODES:
                 await self._upsert_nodes(tx, batch.kind, batch.items)
-            case Step.CREATE_EDGES:
-                await self._create_edges(tx, batch)
+            case Step.CREATE_EDGES if not self._rows_of(batch):
+                pass  # no edge of the batch has both its ends
+            case _:
+                raise self._conflict(f"batch {number} made nothing")
+
+    def _conflict(self, what: str) -> GraphConflict:
+        return GraphConflict(
+            f"another process writes {self._delta.repo!r} to the graph: {what}; try again",
+            repository=self._delta.repo,
+        )
 
     # -- nodes ------------------------------------------------------------------------------------
 
     async def _create_nodes(
-        self, tx: AsyncManagedTransaction, label: str, nodes: Sequence[Node]
-    ) -> None:
+        self,
+        tx: AsyncManagedTransaction,
+        label: str,
+        nodes: Sequence[Node],
+        advance: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Create `nodes`, and advance the record in the same statement. False: it was not there to."""
         extra = self._delta.properties
         rows = [plan.node_row(node) for node in nodes]
         text = _NEW_NODES
@@ -213,10 +238,13 @@ class _Run:
             for row, node in zip(rows, nodes, strict=True):
                 row.append(dict(extra.get(node.id, {})))
         text = text.replace("{labels}", LABELS[label]).replace("{map}", plan.NODE_MAP)
-        made = await _rows(tx, text, {"rows": rows, "repo": self._delta.repo})
+        given = {"rows": rows, "repo": self._delta.repo, **(advance or {})}
+        ((made,),) = await _rows(tx, (_ADVANCE_INTO if advance else "") + text, given)
+        if not made:
+            return False
         # Rows are created, and collected, in the order of UNWIND.
-        for node, server_id in zip(nodes, made[0][0], strict=True):
-            self._ids[node.id] = server_id
+        self._ids.update(zip((node.id for node in nodes), made, strict=True))
+        return True
 
     async def _upsert_nodes(
         self, tx: AsyncManagedTransaction, label: str, nodes: Sequence[Node]
@@ -263,13 +291,11 @@ class _Run:
             left = [id_ for id_ in left if id_ not in found]
         return found
 
-    async def _locate(self, tx: AsyncManagedTransaction, ids: Iterable[str]) -> dict[str, str]:
-        """Server ids of those of `ids` that exist; what this run knows is not asked again."""
-        wanted = dict.fromkeys(ids)
-        if unknown := [id_ for id_ in wanted if id_ not in self._ids]:
-            found = await self._find(tx, unknown)
+    async def _locate(self, tx: AsyncManagedTransaction, ids: Iterable[str]) -> None:
+        """Learn the server ids of those of `ids` that exist; what is known is not asked again."""
+        if unknown := {id_ for id_ in ids if id_ not in self._ids}:
+            found = await self._find(tx, sorted(unknown))
             self._ids.update({id_: server_id for id_, (server_id, _) in found.items()})
-        return {id_: self._ids[id_] for id_ in wanted if id_ in self._ids}
 
     async def _learn(self, tx: AsyncManagedTransaction, batch: Batch) -> None:
         """After a commit whose answer was lost: the ids it gave."""
@@ -280,23 +306,31 @@ class _Run:
 
     # -- edges --------------------------------------------------------------------------------------
 
-    async def _create_edges(self, tx: AsyncManagedTransaction, batch: Batch) -> None:
+    async def _create_edges(
+        self, tx: AsyncManagedTransaction, batch: Batch, advance: Mapping[str, Any]
+    ) -> bool:
+        """As `_create_nodes`. An edge without its ends is left out, counted and logged."""
+        await self._locate_ends(tx, batch.items)
+        rows = self._rows_of(batch)
+        if not rows:
+            return False
+        shape = _BARE if plan.is_bare(batch.items) else _BOUND
+        text = _NEW_EDGES.replace("{relation}", batch.kind).replace("{map}", shape)
+        given = {"rows": rows, "now": self._now, **advance}
+        ((made,),) = await _rows(tx, _ADVANCE_INTO + text, given)
+        if made and made != sum(len(targets) for _, targets in rows):
+            raise self._conflict("nodes went away")
+        return bool(made)
+
+    def _rows_of(self, batch: Batch) -> list[list[Any]]:
         edges: Sequence[Edge] = batch.items
-        ids = await self._ends(tx, edges)
-        rows, missing = plan.edge_rows(edges, ids)
-        if rows:
-            shape = _BARE if plan.is_bare(edges) else _BOUND
-            text = _NEW_EDGES.replace("{relation}", batch.kind).replace("{map}", shape)
-            await _rows(tx, text, {"rows": rows, "now": self._now})
-        self._missing += len(missing)
-        for edge in missing[:3]:
-            logger.info(
-                "edge left out",
-                extra={"relation": edge.relation, "source": edge.source, "target": edge.target},
-            )
+        rows, missing = plan.edge_rows(edges, self._ids)
+        self._missing |= {(edge.relation, edge.source, edge.target) for edge in missing}
+        return rows
 
     async def _drop_edges(self, tx: AsyncManagedTransaction, batch: Batch) -> None:
-        ids = await self._ends(tx, batch.items)
+        await self._locate_ends(tx, batch.items)
+        ids = self._ids
         rows = [
             [ids[edge.source], ids[edge.target]]
             for edge in batch.items
@@ -305,8 +339,10 @@ class _Run:
         if rows:
             await _rows(tx, _DROP_EDGES.replace("{relation}", batch.kind), {"rows": rows})
 
-    async def _ends(self, tx: AsyncManagedTransaction, edges: Sequence[Edge]) -> dict[str, str]:
-        return await self._locate(tx, [end for edge in edges for end in (edge.source, edge.target)])
+    async def _locate_ends(self, tx: AsyncManagedTransaction, edges: Sequence[Edge]) -> None:
+        known = self._ids
+        if any(edge.source not in known or edge.target not in known for edge in edges):
+            await self._locate(tx, [end for edge in edges for end in (edge.source, edge.target)])
 
     # -- removal ------------------------------------------------------------------------------------
 

@@ -4,5 +4,5 @@
 // walk: depth
 UNWIND $frontier AS at
 MATCH (s) WHERE elementId(s) = at
-MATCH (caller)-[call:CALLS]->(s)
+MATCH (s)<-[call:CALLS]-(caller)
 RETURN elementId(caller) AS at, caller, head(collect(call)) AS call

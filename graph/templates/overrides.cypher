@@ -4,5 +4,5 @@
 // walk: depth
 UNWIND $frontier AS at
 MATCH (s) WHERE elementId(s) = at
-MATCH (method)-[overrides:OVERRIDES]->(s)
+MATCH (s)<-[overrides:OVERRIDES]-(method)
 RETURN elementId(method) AS at, method, head(collect(overrides)) AS overrides

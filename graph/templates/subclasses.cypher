@@ -4,5 +4,5 @@
 // walk: depth
 UNWIND $frontier AS at
 MATCH (s) WHERE elementId(s) = at
-MATCH (subclass)-[inherits:INHERITS]->(s)
+MATCH (s)<-[inherits:INHERITS]-(subclass)
 RETURN elementId(subclass) AS at, subclass, head(collect(inherits)) AS inherits
