@@ -24,12 +24,18 @@ NAME = 0.15
 FILE = 0.2
 FILE_CHUNKS = 3
 
-# Code that does a thing before tests of it, texts about it and examples for it, unless asked for.
-TEST = 0.4
-PROSE = 0.4
-EXAMPLE = 0.4
+# Code that does a thing before tests of it, texts about it and examples for it, unless asked for;
+# and before files that only set it up, declare its types, or were made by a tool.
+FACTORS: Mapping[str, float] = {
+    "test": 0.3,
+    "prose": 0.3,
+    "example": 0.3,
+    "config": 0.5,
+    "stub": 0.5,
+    "minified": 0.3,
+}
 
-# A query of up to so many words that says "test" or "docs" asks for them; a longer one, as a commit
+# A query of up to so many words that says "test", "docs" or "toml" asks for them; a longer one, as a commit
 # message or an issue, mentions them in passing.
 SHORT = 5
 
@@ -38,10 +44,26 @@ _TEST_PATH = re.compile(
 )
 _DOC_PATH = re.compile(r"(^|/)docs?(_src)?/|\.(md|rst|txt|adoc)$")
 _EXAMPLE_PATH = re.compile(r"(^|/)(examples?|samples?|demos?|bench|benchmarks?)/")
-_ASKS_TESTS = frozenset(query_terms("test tests testing fixture fixtures spec specs"))
-_ASKS_PROSE = frozenset(
+_STUB_PATH = re.compile(r"\.(pyi|d\.[cm]?ts)$")
+_MINIFIED_PATH = re.compile(r"[.-]min\.[cm]?(js|css)$|\.bundle\.[cm]?js$")
+_CONFIG_KINDS = frozenset({"config", "data"})  # of chunks of files that aren't parsed
+_PROSE = frozenset(
     query_terms("doc docs documentation readme changelog tutorial guide example sample demo")
 )
+# Terms by which a short query asks for a kind.
+_ASKS: Mapping[str, frozenset[str]] = {
+    "test": frozenset(query_terms("test tests testing fixture fixtures spec specs")),
+    "prose": _PROSE,
+    "example": _PROSE,
+    "config": frozenset(
+        query_terms(
+            "config configuration toml yaml yml ini cfg json xml csv sql lock workflow ci pipeline"
+            " pyproject dependency dependencies requirement requirements version"
+            " docker dockerfile makefile cmake terraform translation"
+        )
+    ),
+    "stub": frozenset(query_terms("stub stubs pyi declaration typing")),
+}
 File = tuple[str, str]
 _METHODS = frozenset({"method", "constructor"})
 
@@ -72,20 +94,19 @@ class Wanted:
     words: frozenset[str]
     leaves: frozenset[str]  # last parts of identifiers, lower case
     qualified: tuple[str, ...]  # ".class.method", lower case
-    tests: bool
-    prose: bool
+    asked: frozenset[str]  # the kinds of `FACTORS` that it asks for
 
 
 def wanted(asked: Analysis) -> Wanted:
     terms = frozenset(asked.terms)
     names = [name.lower() for name in asked.identifiers]
-    short = asked.words <= SHORT
     return Wanted(
         words=terms,
         leaves=frozenset(name.rpartition(".")[2] for name in names),
         qualified=tuple("." + name for name in names if "." in name),
-        tests=short and bool(terms & _ASKS_TESTS),
-        prose=short and bool(terms & _ASKS_PROSE),
+        asked=frozenset(
+            kind for kind, said in _ASKS.items() if asked.words <= SHORT and terms & said
+        ),
     )
 
 
@@ -116,14 +137,18 @@ def _bonuses(place: Place, query: Wanted) -> dict[str, float]:
 
 
 def _factors(place: Place, query: Wanted) -> dict[str, float]:
+    kind = _kind(place)
+    return {kind: FACTORS[kind]} if kind and kind not in query.asked else {}
+
+
+def _kind(place: Place) -> str:
+    """One of `FACTORS`, or "" for code that does things."""
     kind = path_kind(place.path)
-    if place.is_test or kind == "test":
-        return {} if query.tests else {"test": TEST}
-    if place.kind == "doc" or kind == "prose":
-        return {} if query.prose else {"prose": PROSE}
-    if kind == "example":
-        return {} if query.prose else {"example": EXAMPLE}
-    return {}
+    if place.is_test:
+        return "test"
+    if place.kind == "doc" and kind != "test":
+        return "prose"
+    return kind or ("config" if place.kind in _CONFIG_KINDS else "")
 
 
 def by_file(scored: Sequence[tuple[File, float]]) -> dict[File, float]:
@@ -149,10 +174,14 @@ def names(path: str, symbol: str, kind: str) -> Sequence[frozenset[str]]:
 
 @lru_cache(maxsize=16_384)
 def path_kind(path: str) -> str:
-    """test, prose, example, or "" for anything else."""
+    """test, prose, example, minified, stub, or "" for anything else."""
     low = path.lower()
     if _TEST_PATH.search(low):
         return "test"
     if _DOC_PATH.search(low):
         return "prose"
-    return "example" if _EXAMPLE_PATH.search(low) else ""
+    if _EXAMPLE_PATH.search(low):
+        return "example"
+    if _MINIFIED_PATH.search(low):
+        return "minified"
+    return "stub" if _STUB_PATH.search(low) else ""
