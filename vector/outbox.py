@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from plait.domain.errors import PlaitError, RepositoryNotIndexed
+from plait.domain.errors import PlaitError, RepositoryNotIndexed, StoreUnavailable
 from plait.ports import GraphDelta
 from vector import delta, locks
 from vector import outbox_sql as q
@@ -73,8 +73,7 @@ class Outbox:
     async def claim(self) -> GraphDelta | None:
         held = [claim.repo_id for claim in self._claims.values()]
         for repo_id in [row[0] for row in await self._db.rows(q.RUNNABLE, {"held": held})]:
-            conn = await self._claim_connection()
-            if not await locks.try_lock(conn, locks.PROJECTING, repo_id):
+            if not await self._try_lock(repo_id):
                 continue
             try:
                 found = await self._claim_locked(repo_id)
@@ -173,6 +172,17 @@ class Outbox:
                 await _queue_everything(conn, row[0])
 
         await self._db.retry(write)
+
+    async def _try_lock(self, repo_id: int) -> bool:
+        """Once more on a new connection when the one at hand was lost while it lay idle."""
+        kept = self._claiming is not None
+        try:
+            return await locks.try_lock(await self._claim_connection(), locks.PROJECTING, repo_id)
+        except StoreUnavailable:
+            if not kept or self._claims:
+                raise
+        await self._close_claims()
+        return await locks.try_lock(await self._claim_connection(), locks.PROJECTING, repo_id)
 
     async def _claim_connection(self) -> Connection:
         """The connection that holds our claims. A new one has no locks; that is safe, since a delta

@@ -346,3 +346,16 @@ async def test_only_the_claimer_ends_a_claim(store: Store, other: Store, index: 
     with pytest.raises(PlaitError):
         await other.failed(delta.event_id, "x", permanent=False)
     await store.done(delta.event_id)
+
+
+async def test_a_projector_survives_the_loss_of_its_idle_connections(
+    store: Store, index: IndexFiles, truth_dsn: str
+) -> None:
+    await index(store, "lost", {"a.toy": ["f: g", "g:"]})
+    assert await drain(store)
+    with psycopg.connect(truth_dsn, autocommit=True) as conn:
+        conn.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'plait'"
+        )
+    await index(store, "lost", {"a.toy": ["f: g", "g: f"]})
+    assert await drain(store)
