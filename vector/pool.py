@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection, OperationalError, sql
 from psycopg_pool import AsyncConnectionPool
 from tenacity import (
     AsyncRetrying,
@@ -96,8 +96,17 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A pooled connection in autocommit; driver errors leave as Plait's."""
+        """A pooled connection in autocommit that answers; driver errors leave as Plait's.
+
+        A server that was restarted leaves dead connections in the pool. Reads find out by failing and
+        are repeated (`rows`); here one more round trip does, since what follows may not be repeatable.
+        """
         with translated(self.timeout_s):
+            async with self._pool.connection() as conn:
+                if await _answers(conn):
+                    yield conn
+                    return
+            await self._recover()
             async with self._pool.connection() as conn:
                 yield conn
 
@@ -140,9 +149,10 @@ class Database:
     async def _read(
         self, query: sql.Composable | str, params: Mapping[str, Any]
     ) -> list[tuple[Any, ...]]:
-        async with self.connection() as conn:
-            cursor = await conn.execute(query, params)  # type: ignore[arg-type]
-            return await cursor.fetchall()
+        with translated(self.timeout_s):
+            async with self._pool.connection() as conn:
+                cursor = await conn.execute(query, params)  # type: ignore[arg-type]
+                return await cursor.fetchall()
 
     async def retry(self, attempt: Callable[[int], Awaitable[T]]) -> T:
         """Run `attempt(number)`, from 1, until it ends or fails for good: exponential backoff with
@@ -176,6 +186,14 @@ class Database:
         if self._revive is not None:
             self._dsn = await asyncio.to_thread(self._revive)
         await self._pool.check()
+
+
+async def _answers(conn: Connection) -> bool:
+    try:
+        await AsyncConnectionPool.check_connection(conn)
+    except OperationalError:
+        return False
+    return True
 
 
 async def copy_rows(

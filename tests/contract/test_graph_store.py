@@ -159,6 +159,18 @@ async def test_only_the_named_edges_are_dropped(store: CypherStore) -> None:
     assert await contents(store, repo) == expected(repo, nodes, [*edges[:4], *edges[8:], also])
 
 
+async def test_edges_of_a_busy_node_are_dropped(store: CypherStore) -> None:
+    """ArcadeDB keeps a node's edges in blocks: one that was emptied must not be walked any more."""
+    repo = "busy"
+    functions = [node(repo, f"f{i}") for i in range(5)]
+    tests = [node(repo, f"test_{i}", "Test") for i in range(180)]
+    kept = [calls(repo, f.name, "f0", 1) for f in functions]
+    gone = [Edge("VALIDATED_BY", f.id, t.id, (1,), "calls", 0.9) for f in functions for t in tests]
+    await store.apply(delta(repo, nodes=[*functions, *tests], edges=[*kept, *gone]))
+    await store.apply(delta(repo, number=2, fresh=False, drop_edges=gone))
+    assert await contents(store, repo) == expected(repo, [*functions, *tests], kept)
+
+
 @pytest.mark.parametrize("seed", range(3))
 async def test_incremental_is_the_same_as_clean(store: CypherStore, seed: int) -> None:
     """Random edits, applied as deltas, give the graph that a fresh delta of the end state gives."""
