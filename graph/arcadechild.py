@@ -54,6 +54,9 @@ SERVER_OPTIONS: Mapping[str, str] = {
     "command.timeout": "30000",  # ms, writers' statements too
     "txWalFlush": "2",  # fsync at commit
     "server.saltIterations": "1000",  # the passwords are 256 random bits: stretching adds nothing
+    # A transaction copies every page it changes, and 500 edges change many: against 64 KB it takes a
+    # tenth off the CPU of a first projection, at the same size on disk (16 KB: a third more disk).
+    "bucketDefaultPageSize": "32768",
     "bucketReuseSpaceMode": "low",  # looking for gaps in pages costs a bulk write a third
     "queryMaxRangeSize": "100000",  # `range()` bombs
 }
