@@ -36,7 +36,7 @@ from plait.ports import FileRow
 # is soon parsed again and both workers end at about the same time.
 BATCH_BYTES = 400_000
 BATCH_FILES = 200
-# An extractor needs about 100 bytes of memory a byte of source (FACTS: 473 MB for 4.8 MB).
+# An extractor needs about 100 bytes of memory a byte of source (473 MB for 4.8 MB).
 MEMORY_BYTES = 2 * 2**30
 
 

@@ -103,7 +103,7 @@ class FileGraph:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """An immutable BM25 segment over new chunks; document `i` is `ids[i]` (FACTS: one bytea a term).
+    """An immutable BM25 segment over new chunks; document `i` is `ids[i]`.
 
     `postings[term]` is `(docs, tfs)`: int32 document numbers ascending, uint8 frequencies capped at 255.
     `lengths` is int32, tokens a document.

@@ -53,7 +53,7 @@ class Database:
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             self._current_dsn,
             connection_class=AsyncConnection[tuple[Any, ...]],
-            # A pool that is not in autocommit costs 2 to 2.8 times the CPU a read (FACTS §4).
+            # A pool that is not in autocommit costs 2 to 2.8 times the CPU a read.
             kwargs={"autocommit": True, "prepare_threshold": 2, **self._connect_arguments()},
             configure=self._configure,
             min_size=1,

@@ -1,7 +1,8 @@
 """BM25 segments in the database: written once, never changed, merged and buried by revision.
 
-Layout (FACTS §3 measured it best): one row a (segment, term), `body` = int32 documents ascending
-(little-endian), then as many uint8 term frequencies. `ids` are 16 bytes a document, `lengths` int32.
+Layout (the best of three measured: 1.7 CPU s and 21 MB for 2.3 M postings, 0.9 ms a query): one row
+a (segment, term), `body` = int32 documents ascending (little-endian), then as many uint8 term
+frequencies. `ids` are 16 bytes a document, `lengths` int32.
 """
 
 from __future__ import annotations
