@@ -41,7 +41,7 @@ JVM_MODULES: tuple[str, ...] = (
     "--enable-native-access=ALL-UNNAMED",
 )
 
-# What keeps users' Cypher from files, the network and endless runs (measured: FACTS §5 in the design),
+# What keeps users' Cypher from files, the network and endless runs,
 # and what an acknowledged write survives.
 SERVER_OPTIONS: Mapping[str, str] = {
     "server.mode": "test",  # `production` replaces every error text by "check the log"
