@@ -84,7 +84,7 @@ async def run(args: argparse.Namespace) -> dict[str, Any]:
         stores[package] = MemoryStore(package, found, vectors, provider.model)
         print(f"{package} {version}: {len(found)} chunks")
     settings = SearchSettings(candidates=args.candidates)
-    results = {v.name: await _results(v, queries, stores, provider, settings) for v in VARIANTS}
+    results = {v.name: await results(v, queries, stores, provider, settings) for v in VARIANTS}
     await provider.close()
     groups = {
         "all": np.ones(len(queries), bool),
@@ -95,14 +95,14 @@ async def run(args: argparse.Namespace) -> dict[str, Any]:
     _print(results, groups)
     return {
         name: {
-            group: dict(zip(METRICS, _mean(r[mask]).tolist(), strict=True))
+            group: dict(zip(METRICS, mean(r[mask]).tolist(), strict=True))
             for group, mask in groups.items()
         }
         for name, r in results.items()
     }
 
 
-async def _results(
+async def results(
     variant: Variant,
     queries: Sequence[Query],
     stores: Mapping[str, MemoryStore],
@@ -136,7 +136,7 @@ def judge(query: Query, paths: Iterable[str], functions: Iterable[str]) -> tuple
     return file_recall, 1.0 / first if first else 0.0, recall
 
 
-def _mean(rows: Results) -> npt.NDArray[np.float64]:
+def mean(rows: Results) -> npt.NDArray[np.float64]:
     """Percent by metric."""
     mean: npt.NDArray[np.float64] = 100.0 * np.nanmean(rows, axis=0)
     return mean
@@ -155,14 +155,14 @@ def _print(results: Mapping[str, Results], groups: Mapping[str, npt.NDArray[np.b
     print(f"\n{'':28}" + "".join(f"{g:>20}" for g in ("all", "tuned", "held out")))
     print(f"{'':28}" + f"{'R@5   MRR  R@10':>20}" * 3)
     for name, rows in results.items():
-        cells = [_mean(rows[groups[g]]) for g in ("all", "tuned", "held out")]
+        cells = [mean(rows[groups[g]]) for g in ("all", "tuned", "held out")]
         print(f"{name:28}" + "".join(f"{c[0]:8.1f}{c[1]:6.1f}{c[2]:6.1f}" for c in cells))
     united = results["united, min-max + signals"]
     for base in ("BM25 alone", "BM25 + signals", "vector + signals", "united, RRF + signals"):
         print(f"\nunited, min-max + signals − {base} (95 % interval)")
         for group in ("all", "tuned", "held out"):
             mask = groups[group]
-            gain = _mean(united[mask]) - _mean(results[base][mask])
+            gain = mean(united[mask]) - mean(results[base][mask])
             low, high = interval(united[mask], results[base][mask])
             told = [
                 f"{m} {g:+.1f} ({a:+.1f} … {b:+.1f})"
@@ -172,7 +172,7 @@ def _print(results: Mapping[str, Results], groups: Mapping[str, npt.NDArray[np.b
     print(f"\n{'by package':28}{'BM25 alone':>20}{'BM25 + signals':>20}{'united':>20}")
     names = ("BM25 alone", "BM25 + signals", "united, min-max + signals")
     for group, mask in list(groups.items())[3:]:
-        cells = [_mean(results[name][mask]) for name in names]
+        cells = [mean(results[name][mask]) for name in names]
         print(f"{group:28}" + "".join(f"{c[0]:8.1f}{c[1]:6.1f}{c[2]:6.1f}" for c in cells))
 
 
