@@ -10,6 +10,7 @@ import asyncio
 import gc
 import json
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,7 @@ def parser(prog: str = "plait index") -> argparse.ArgumentParser:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    out.add_argument("path", type=Path, metavar="PATH", help="the repository's folder")
+    out.add_argument("path", type=_folder, metavar="PATH", help="the repository's folder")
     out.add_argument("--repo", default="", metavar="NAME", help="its name (default: the folder's)")
     out.add_argument("--no-embed", action="store_true", help="leave the vectors out")
     out.add_argument(
@@ -57,6 +58,13 @@ def parser(prog: str = "plait index") -> argparse.ArgumentParser:
     out.add_argument("--json", action="store_true", help="print the result as one JSON object")
     out.add_argument("--quiet", action="store_true", help="no progress, no summary")
     return out
+
+
+def _folder(text: str) -> Path:
+    """`Path("")` would be the working folder: `plait index "$UNSET"` must not index that."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; write `.` for the folder you are in")
+    return Path(text)
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "plait index") -> int:
@@ -77,6 +85,8 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait index") -> int:
             file=sys.stderr,
         )
         return 130
+    except Exception as exc:
+        return _fault(exc)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -107,10 +117,11 @@ async def _index(request: IndexRequest, settings: Settings, progress: Progress) 
 
     import vector
     from etl.pipeline import index_repository
-    from etl.plan import make_plan
+    from etl.plan import make_plan, repository_name
 
-    # A wrong path is answered before any server is started for it.
+    # A wrong path or name is answered before any server is started for it.
     root = request.root.expanduser().absolute()
+    repository_name(root, request.repo)
     request = replace(request, plan=await asyncio.to_thread(make_plan, root, settings))
     async with AsyncExitStack() as stack:
         truth = await vector.open(settings)
@@ -138,9 +149,10 @@ def _export(args: argparse.Namespace, settings: Settings) -> int:
     """Write the graph to a file, with no store and no server."""
     from etl.export import export_graph
     from etl.pipeline import graph_parts
+    from etl.plan import repository_name
 
     root = args.path.expanduser().absolute()
-    repo = args.repo or root.name
+    repo = repository_name(root, args.repo)
     counts = export_graph(args.export, graph_parts(root, repo, settings))
     if args.json and args.export != "-":
         print(json.dumps({"repo": repo, "file": args.export, **counts}))
@@ -161,6 +173,20 @@ def _progress(show: bool) -> Progress:
     from etl.bar import BarProgress
 
     return BarProgress()
+
+
+def _fault(exc: Exception) -> int:
+    """Say that Plait is at fault; the traceback is for those who ask for it."""
+    from plait import settings as plait_settings
+
+    if plait_settings.debug():
+        traceback.print_exc()
+    print(
+        f"error: {type(exc).__name__}: {exc}; this is a fault of Plait. Run it again with "
+        "PLAIT_DEBUG=1 and report what it prints [INTERNAL]",
+        file=sys.stderr,
+    )
+    return 1
 
 
 def _print_error(exc: PlaitError, *, as_json: bool) -> None:

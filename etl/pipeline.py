@@ -21,7 +21,7 @@ from etl import facts as facts_codec
 from etl.embed import fill_vectors
 from etl.facts import FACTS_VERSION, FileFacts
 from etl.parse import Job, ParsedBatch, ParsePool, hash_files
-from etl.plan import IndexPlan, make_plan
+from etl.plan import IndexPlan, make_plan, repository_name
 from etl.project import Projector
 from etl.report import IndexReport, NoProgress, Progress
 from etl.resolve import OtherFile, repo_node, resolve
@@ -131,7 +131,8 @@ async def index_repository(
 @asynccontextmanager
 async def _draft(truth: Truth, request: IndexRequest, root: Path) -> AsyncIterator[Draft]:
     """A draft that is discarded when the block fails; published or discarded inside it otherwise."""
-    draft = await truth.begin(request.repo or root.name, str(root), move=request.move)
+    name = repository_name(root, request.repo)
+    draft = await truth.begin(name, str(root), move=request.move)
     try:
         yield draft
     except BaseException:
@@ -153,6 +154,9 @@ async def _write_revision(
     with run.phase("parse"):
         await _load_kept(run, draft, truth, changed, removed)
         await _parse_and_write(run, draft, truth, settings, changed, progress)
+    # What can't be read any more must not be found with its old content.
+    failed = {path for path, _ in run.skipped}
+    removed += [path for path in changed if path in failed and path in stored]
     if draft.base and not run.parsed and not removed:
         await truth.discard(draft)  # all that "changed" was files that can't be parsed, as before
         return None
@@ -228,11 +232,7 @@ async def _parse_and_write(
         return
     segment = SegmentBuilder()
     progress.start("parse", len(changed))
-    with ParsePool(
-        Path(run.walk.root),
-        workers=settings.index.workers,
-        timeout_s=settings.index.parse_timeout_s,
-    ) as pool:
+    with _pool(Path(run.walk.root), settings) as pool:
         batches = pool.run([run.jobs[path] for path in changed])
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             await _write_batch(run, draft, truth, settings, batch)

@@ -11,7 +11,10 @@ from etl.languages import is_code, language_of
 from etl.languages.names import is_test_path, module_name
 from etl.parse import Job
 from etl.walk import Walk, walk
+from plait.domain.errors import InvalidInput
 from plait.settings import Settings
+
+MAX_NAME = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +45,25 @@ def make_plan(root: Path, settings: Settings) -> IndexPlan:
         test = is_test_path(file.path, language)
         jobs[file.path] = Job(file.path, language, module, test, file.size)
     return IndexPlan(found, jobs, time.perf_counter() - start)
+
+
+def repository_name(root: Path, given: str = "") -> str:
+    """The name to index `root` under: `given`, else the folder's own.
+
+    Raises: InvalidInput, for a name that ids (`name:symbol`), terminals or stores can't carry.
+    """
+    name = given or root.name
+    if not name or len(name) > MAX_NAME or not name.isprintable() or ":" in name:
+        shown = ascii(name[:40])
+        raise InvalidInput(
+            f"{shown} is no name for a repository: it needs 1 to {MAX_NAME} printable characters "
+            "without `:`; choose another with --repo NAME",
+            name=shown,
+        )
+    if not str(root).isprintable():
+        raise InvalidInput(
+            f"the path {str(root)!a} has characters that can't be printed or are not UTF-8; "
+            "rename the folder, or index it through a symbolic link with another name",
+            path=ascii(str(root)),
+        )
+    return name

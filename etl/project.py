@@ -58,10 +58,18 @@ class Projector:
             graph = await self._open_graph()
             await graph.apply(delta)
         except Exception as exc:
-            # What is not ours is a bug: given back, so that a fixed version projects it.
+            # What is not ours is a bug: given back, so that nothing is lost by it.
             permanent = isinstance(exc, PlaitError) and not isinstance(exc, TRANSIENT)
             cause = exc.reason if isinstance(exc, PlaitError) else type(exc).__name__
             await self._outbox.failed(delta.event_id, f"{cause}: {exc}", permanent=permanent)
-            raise
+            if isinstance(exc, PlaitError) or not delta.number or delta.fresh:
+                raise
+            # The graph is not what the difference was made against, or its server has a bug that this
+            # difference meets: it would fail in every try, and the graph would stay behind for good.
+            logger.warning(
+                "graph is projected anew", extra={"repo": delta.repo, "error": f"{cause}: {exc}"}
+            )
+            await self._outbox.reset(delta.repo)
+            return True
         await self._outbox.done(delta.event_id)
         return True

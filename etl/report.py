@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -142,7 +143,8 @@ def _phases(phases: Mapping[str, float]) -> str:
 
 
 def _next_steps(report: IndexReport) -> list[str]:
+    repo = shlex.quote(report.repo)
     return [
-        f'Try: plait search "where are errors handled" --repo {report.repo}',
-        f"     plait graph callers SYMBOL --repo {report.repo}",
+        f'Try: plait search "where are errors handled" --repo {repo}',
+        f"     plait graph callers SYMBOL --repo {repo}",
     ]

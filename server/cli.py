@@ -47,9 +47,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         print(f"error: no command {name!r}; {_nearest(name)}", file=sys.stderr)
         return 2
+    if broken := [word for word in rest if not _is_utf8(word)]:
+        print(f"error: {broken[0][:60]!a} is not valid UTF-8; write it anew", file=sys.stderr)
+        return 2
     module = import_module(COMMANDS[name][0])
     code: int = module.main(rest, prog=f"plait {name}")
     return code
+
+
+def _is_utf8(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:  # bytes of the command line that Python could not decode
+        return False
+    return True
 
 
 def usage() -> str:

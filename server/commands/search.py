@@ -68,7 +68,12 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 def _time(text: str) -> Any:
     from datetime import UTC, datetime
 
-    time = datetime.fromisoformat(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time; write it as 2026-11-22T09:30Z or 2026-11-22"
+        ) from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 

@@ -190,6 +190,55 @@ def test_awkward_files_are_indexed_or_reported_and_stop_nothing(
     assert result(index(root, "--no-embed", "--json"))["changed"] is False
 
 
+def test_a_file_that_can_no_longer_be_parsed_is_not_found_as_it_was(
+    index: Index, environment: dict[str, str], tmp_path: Path
+) -> None:
+    root = write(tmp_path / "slow", {**APP, "slow.py": "def quick():\n    return 1\n"})
+    assert result(index(root, "--no-embed", "--json"))["files"] == 6
+    write(
+        root, {"slow.py": "".join(f"def f{i}(): return f{i}(f{i + 1}())\n" for i in range(25000))}
+    )
+    environment = {**environment, "PLAIT_INDEX__PARSE_TIMEOUT_S": "0.1"}
+    done = subprocess.run(
+        [plait(), "index", str(root), "--no-embed", "--json"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    report = result(done)
+    assert ["slow.py", "parse timeout"] in report["skipped_files"]
+    assert (report["files"], report["files_removed"]) == (5, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("index", ""), "is empty"),
+        (("index", ".", "--repo", "a:b"), "[INVALID_INPUT]"),
+        (("index", ".", "--repo", "a\nb"), "[INVALID_INPUT]"),
+        (("index", b"nonu\xff"), "not valid UTF-8"),
+        (("search", b"nonu\xff"), "not valid UTF-8"),
+        (("search", "x", "--since", "yesterday"), "is no time"),
+    ],
+)
+def test_words_that_cannot_be_meant_are_refused_before_a_server_starts(
+    repo: Path, tmp_path: Path, words: tuple[str | bytes, ...], says: str
+) -> None:
+    home = tmp_path / "unused"
+    done = subprocess.run(
+        [plait(), *words],
+        cwd=repo,
+        env={**os.environ, "PLAIT_HOME": str(home)},
+        capture_output=True,
+    )
+    errors = done.stderr.decode()
+    assert done.returncode in (1, 2)
+    assert says in errors
+    assert "Traceback" not in errors
+    assert not home.exists()
+
+
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("after_s", [0.3, 0.8, 1.6])
 def test_a_run_that_is_stopped_half_way_is_completed_by_the_next(
