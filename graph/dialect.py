@@ -20,7 +20,6 @@ class Dialect:
 
     `stops_on_disconnect`: a query ends when its connection does (Neo4j). Where it does not
     (ArcadeDB runs on until its `command.timeout`), the reader terminates it by name.
-    `enforces_read_mode`: writes in a READ transaction are refused by the server itself.
     `broken_aggregate_predicates`: an aggregate under IS NULL, IN, STARTS WITH or NOT inside one
     projection yields wrong rows; the guard refuses such queries.
     """
@@ -28,7 +27,6 @@ class Dialect:
     name: str
     version: str
     stops_on_disconnect: bool
-    enforces_read_mode: bool
     broken_aggregate_predicates: bool
 
     @property
@@ -42,14 +40,14 @@ def of_agent(agent: str) -> Dialect:
     Raises: StoreUnavailable, for a server that is neither, or too old.
     """
     if arcade := re.search(r"ArcadeDB (\d[\w.]*)", agent):
-        return Dialect("ArcadeDB", arcade[1], False, False, True)
+        return Dialect("ArcadeDB", arcade[1], False, True)
     if neo := re.match(r"Neo4j/(\d[\w.]*)", agent):
         numbers = tuple(int(n) for n in re.findall(r"\d+", neo[1])[:2])
         if numbers < OLDEST_NEO4J:
             raise StoreUnavailable(
                 f"the graph server is Neo4j {neo[1]}; Plait needs 5.13 or later", version=neo[1]
             )
-        return Dialect("Neo4j", neo[1], True, True, False)
+        return Dialect("Neo4j", neo[1], True, False)
     raise StoreUnavailable(
         f"the graph server calls itself {agent!r}; set `graph.uri` to a Neo4j 5 or later",
         agent=agent,

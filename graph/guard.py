@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graph import guard_bounds, guard_clauses, projection
-from graph.cypher_tokens import Kind, Token, refuse, tokenize
+from graph.cypher_tokens import Token, refuse, tokenize
 from graph.statement import Limits, Statement
 from plait.domain.errors import CypherRefused
 
@@ -125,8 +125,3 @@ def _measure(value: Any, name: str, limits: Limits, depth: int) -> int:
 
 def _bad(name: str, what: str, fix: str) -> CypherRefused:
     return CypherRefused(f"the parameter ${name} {what}; {fix}", field="parameters", parameter=name)
-
-
-def words(text: str) -> list[str]:
-    """The words of a statement, for logs without values."""
-    return [token.name for token in tokenize(text)[0] if token.kind is Kind.WORD]

@@ -107,7 +107,7 @@ def columns(text: str) -> tuple[str, ...]:
     s = Statement.of(clean, tokens, {}, Limits())
     for i, token in s.words():
         if token.name == "RETURN" and s.inside[i] < 0 and not s.is_name(i):
-            names = [_column(s, item) for item in _items(s, i, order=False)]
+            names = [_column(s, item) for item in _items(s, i, order=False) if item]
             return () if "*" in names else tuple(names)
     return ()
 
