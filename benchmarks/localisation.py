@@ -1,12 +1,14 @@
 """How well search finds what a commit changed, from the commit's message.
 
     python -m benchmarks.localisation EVAL.jsonl [--cache DIR] [--json FILE] [--candidates N]
+        [--code-only]
 
 EVAL holds one JSON object a line: `package`, `version`, `query`, `files`, `functions` (as
 `path::Qualified.name`). Each package's source distribution is fetched by pip, cut by Plait's own ETL,
 embedded by the local model (vectors are cached by model and content hash) and searched through the
 same pipeline that serves `Search`, over a store in memory. Test, docs and example files are never
-answers, but stay in the index. Chunks of one function count once, at the best one's place.
+answers, but stay in the index; --code-only leaves them out, to see what they cost. Chunks of one
+function count once, at the best one's place.
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ import numpy as np
 import numpy.typing as npt
 import platformdirs
 
-from benchmarks.localisation_corpus import Query, embed, fetch, pieces, read_queries
+from benchmarks.localisation_corpus import Piece, Query, embed, fetch, pieces, read_queries
 from benchmarks.memory_store import MemoryStore
 from plait import embedding
 from plait.ports import EmbeddingProvider
 from plait.retrieval.context import Deps, SearchContext, Stage
 from plait.retrieval.search import SearchQuery, SearchService
+from plait.retrieval.signals import path_kind
 from plait.retrieval.stages import STAGES, score
 from plait.settings import EmbeddingSettings, SearchSettings
 
@@ -79,12 +82,14 @@ async def run(args: argparse.Namespace) -> dict[str, Any]:
     stores = {}
     for package, version in versions.items():
         root = fetch(package, version, args.cache / "sdists")
-        found = pieces(root)
-        vectors = await embed(found, provider, args.cache / "vectors")
-        stores[package] = MemoryStore(package, found, vectors, provider.model)
-        print(f"{package} {version}: {len(found)} chunks")
+        chunks = pieces(root)
+        if args.code_only:
+            chunks = [c for c in chunks if not _never_an_answer(c)]
+        vectors = await embed(chunks, provider, args.cache / "vectors")
+        stores[package] = MemoryStore(package, chunks, vectors, provider.model)
+        print(f"{package} {version}: {len(chunks)} chunks")
     settings = SearchSettings(candidates=args.candidates)
-    results = {v.name: await results(v, queries, stores, provider, settings) for v in VARIANTS}
+    found = {v.name: await results(v, queries, stores, provider, settings) for v in VARIANTS}
     await provider.close()
     groups = {
         "all": np.ones(len(queries), bool),
@@ -92,14 +97,19 @@ async def run(args: argparse.Namespace) -> dict[str, Any]:
         "held out": np.array([q.package not in TUNED for q in queries]),
     }
     groups |= {p: np.array([q.package == p for q in queries]) for p in versions}
-    _print(results, groups)
+    _print(found, groups)
     return {
         name: {
             group: dict(zip(METRICS, mean(r[mask]).tolist(), strict=True))
             for group, mask in groups.items()
         }
-        for name, r in results.items()
+        for name, r in found.items()
     }
+
+
+def _never_an_answer(piece: Piece) -> bool:
+    kind = path_kind(piece.path)
+    return piece.is_test or piece.kind == "doc" or kind in {"test", "prose", "example"}
 
 
 async def results(
@@ -182,6 +192,7 @@ def main() -> None:
     parser.add_argument("eval", type=Path, help="the queries, JSON lines")
     parser.add_argument("--cache", type=Path, default=cache, help="sdists and vectors")
     parser.add_argument("--candidates", type=int, default=SearchSettings().candidates)
+    parser.add_argument("--code-only", action="store_true", help="index no tests, docs, examples")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     args = parser.parse_args()
     figures = asyncio.run(run(args))

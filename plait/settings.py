@@ -82,7 +82,7 @@ class SearchSettings(_Section):
 
     fusion: Literal["minmax", "rrf"] = "minmax"
     k: int = Field(10, ge=1, le=200)
-    candidates: int = Field(100, ge=10, le=1000)  # an arm
+    candidates: int = Field(150, ge=10, le=1000)  # an arm
     timeout_s: float = Field(10.0, gt=0)
     ef_search: int = Field(128, ge=1, le=1000)
 

@@ -1,6 +1,6 @@
 """What a candidate's place and name say about it, beside its text.
 
-`score = (fused + Σ bonuses) · Π factors + FILE · share of its file`. Bonuses and factors are few and
+`score = (fused + Σ bonuses) · Π factors`. Bonuses and factors are few and
 bounded; each was kept for what it gave on benchmarks/localisation.py, see docs/retrieval.md.
 """
 
@@ -20,9 +20,6 @@ from plait.retrieval.text import query_terms, tokens
 DEFINITION = 0.3
 # All words of the symbol's own name are in the query; half of it for its class and for its file.
 NAME = 0.15
-# Added for the best file: its three best chunks count 1, 1/2, 1/4.
-FILE = 0.2
-FILE_CHUNKS = 3
 
 # Code that does a thing before tests of it, texts about it and examples for it, unless asked for;
 # and before files that only set it up, declare its types, or were made by a tool.
@@ -64,7 +61,6 @@ _ASKS: Mapping[str, frozenset[str]] = {
     ),
     "stub": frozenset(query_terms("stub stubs pyi declaration typing")),
 }
-File = tuple[str, str]
 _METHODS = frozenset({"method", "constructor"})
 
 
@@ -149,18 +145,6 @@ def _kind(place: Place) -> str:
     if place.kind == "doc" and kind != "test":
         return "prose"
     return kind or ("config" if place.kind in _CONFIG_KINDS else "")
-
-
-def by_file(scored: Sequence[tuple[File, float]]) -> dict[File, float]:
-    """What each file's chunks gain: `FILE` for the file whose best chunks are best, less for others."""
-    best: dict[File, list[float]] = {}
-    for file, score in sorted(scored, key=lambda entry: -entry[1]):
-        chunks = best.setdefault(file, [])
-        if len(chunks) < FILE_CHUNKS:
-            chunks.append(score / 2 ** len(chunks))
-    sums = {file: sum(chunks) for file, chunks in best.items()}
-    top = max(sums.values(), default=0.0)
-    return {file: FILE * value / top for file, value in sums.items()} if top > 0.0 else {}
 
 
 @lru_cache(maxsize=65_536)

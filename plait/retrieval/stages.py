@@ -36,7 +36,7 @@ IDENTIFIERS_WEIGHT = 0.5
 MAX_WORDS_FOR_TRIGRAMS = 4
 MAX_TRIGRAM_NAMES = 2
 # So many of the best by fusion are scored by place and name. Tests and texts crowd the top of a
-# fused ranking: with 50 instead of 120, function recall@10 was 3 points lower; 200 added nothing.
+# fused ranking: with 50 instead of 120, function recall@10 was 3 points lower; 240 added nothing.
 PLACED = 120
 # Kept back for fetching and ranking when the arms use up the deadline.
 RESERVE_SHARE, RESERVE_MAX_S = 0.2, 0.05
@@ -80,21 +80,16 @@ async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
     query = signals.wanted(ctx.asked)
     found = [(id_, place, signals.signals(place, query)) for id_, place in places.items()]
     values = [said.apply(ctx.fused[id_]) for id_, _, said in found]
-    files = signals.by_file(
-        [(place.file, value) for (_, place, _), value in zip(found, values, strict=True)]
-    )
-    gains = [files.get(place.file, 0.0) for _, place, _ in found]
-    values = [value + gain for value, gain in zip(values, gains, strict=True)]
     # Relative to the best, whose score says how sure fusion was of it.
     best = max(values, default=0.0)
     top = max((ctx.fused[id_] for id_ in head[:1]), default=0.0)
     scale = top / best if best > top > 0.0 else 1.0
     # A stable sort over the order of fusion, which is deterministic.
-    ranked = sorted(zip(values, found, gains, strict=True), key=lambda entry: -entry[0])
+    ranked = sorted(zip(values, found, strict=True), key=lambda entry: -entry[0])
     told: dict[ItemId, dict[str, float]] = {}
     if ctx.query.explain:
-        told = {id_: {**said.told(), "bonus.file": gain} for _, (id_, _, said), gain in ranked}
-    scores = {id_: min(1.0, value * scale) for value, (id_, _, _), _ in ranked}
+        told = {id_: said.told() for _, (id_, _, said) in ranked}
+    scores = {id_: min(1.0, value * scale) for value, (id_, _, _) in ranked}
     return replace(ctx, fused=scores, places=places, signals=told, order=list(scores))
 
 
