@@ -9,6 +9,8 @@ import argparse
 import asyncio
 import gc
 import json
+import logging
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -71,10 +73,16 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait index") -> int:
     """Run the command; return its exit code."""
     args = parser(prog).parse_args(argv)
     try:
-        return _run(args)
+        code = _run(args)
+        sys.stdout.flush()
+        return code
     except PlaitError as exc:
         _print_error(exc, as_json=args.json)
         return 1
+    except BrokenPipeError:
+        # The reader (`| head`) has enough. Python would complain again when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as exc:  # a full disk or a lost folder under our own files
         print(f"error: {exc.strerror or exc}: {exc.filename or args.path}", file=sys.stderr)
         return 1
@@ -93,6 +101,10 @@ def _run(args: argparse.Namespace) -> int:
     from plait import settings as plait_settings
 
     settings = plait_settings.load(args.config)
+    if not plait_settings.debug():
+        # Drivers warn of what is tried again; what matters in the end is raised. Without a handler
+        # Python prints their warnings.
+        logging.getLogger().addHandler(logging.NullHandler())
     if args.export is not None:
         return _export(args, settings)
     from etl.pipeline import IndexRequest

@@ -50,8 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if broken := [word for word in rest if not _is_utf8(word)]:
         print(f"error: {broken[0][:60]!a} is not valid UTF-8; write it anew", file=sys.stderr)
         return 2
-    module = import_module(COMMANDS[name][0])
-    code: int = module.main(rest, prog=f"plait {name}")
+    try:
+        module = import_module(COMMANDS[name][0])
+        code: int = module.main(rest, prog=f"plait {name}")
+    except KeyboardInterrupt:  # while the command was still being loaded
+        return 130
     return code
 
 

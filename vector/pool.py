@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from psycopg import AsyncConnection, OperationalError, sql
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
@@ -18,7 +18,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from plait.domain.errors import PlaitError
+from plait.domain.errors import PlaitError, StoreUnavailable
 from plait.settings import Settings
 from vector.errors import is_transient, translated
 
@@ -101,14 +101,18 @@ class Database:
         A server that was restarted leaves dead connections in the pool. Reads find out by failing and
         are repeated (`rows`); here one more round trip does, since what follows may not be repeatable.
         """
-        with translated(self.timeout_s):
-            async with self._pool.connection() as conn:
-                if await _answers(conn):
+        try:
+            with translated(self.timeout_s):
+                async with self._pool.connection() as conn:
+                    if await _answers(conn):
+                        yield conn
+                        return
+                await self._recover()
+                async with self._pool.connection() as conn:
                     yield conn
-                    return
-            await self._recover()
-            async with self._pool.connection() as conn:
-                yield conn
+        except StoreUnavailable as exc:
+            await self._blame(exc)
+            raise
 
     @asynccontextmanager
     async def transaction(self, *, durable: bool = True) -> AsyncIterator[Connection]:
@@ -142,6 +146,7 @@ class Database:
             return await self._read(query, params)
         except PlaitError as exc:
             if not is_transient(exc):
+                await self._blame(exc)
                 raise
             await self._recover()
         return await self.retry(lambda _: self._read(query, params))
@@ -180,6 +185,11 @@ class Database:
             extra={"attempt": state.attempt_number, "error": str(error)},
         )
         await self._recover()
+
+    async def _blame(self, exc: PlaitError) -> None:
+        """Raise why the embedded server is gone, a full disk say: its keeper knows, the pool does not."""
+        if self._revive is not None and isinstance(exc.__cause__, PoolTimeout):
+            self._dsn = await asyncio.to_thread(self._revive)
 
     async def _recover(self) -> None:
         """One lost connection often means that all of them are: drop the dead ones now."""

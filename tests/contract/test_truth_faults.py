@@ -9,10 +9,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import vector
+from plait.domain.errors import StoreFull
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.settings import load
 from vector import embedded
+from vector.pool import Database
 
 IndexFiles = Callable[..., Awaitable[Any]]
 
@@ -36,3 +40,21 @@ async def test_a_killed_server_comes_back_with_all_that_was_published(
         assert len(await store.lexical(view, ["alpha", "died"], where, 5)) == 3
     finally:
         await store.close()
+
+
+async def test_a_server_that_is_gone_for_good_is_blamed_by_its_own_words(tmp_path: Path) -> None:
+    """The pool only knows that nothing connects; the keeper knows that the disk is full."""
+
+    def revive() -> str:
+        raise StoreFull("no space is left", path=tmp_path)
+
+    settings = load(environ={"PLAIT_POSTGRES__CONNECT_TIMEOUT_S": "0.5"})
+    db = Database(f"host={tmp_path} dbname=postgres", settings, revive=revive)
+    await db._pool.open(wait=False)
+    try:
+        with pytest.raises(StoreFull, match="no space is left"):
+            await db.rows("SELECT 1", {})
+        with pytest.raises(StoreFull, match="no space is left"):
+            await db.connection().__aenter__()
+    finally:
+        await db.close()

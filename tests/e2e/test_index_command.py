@@ -190,6 +190,20 @@ def test_awkward_files_are_indexed_or_reported_and_stop_nothing(
     assert result(index(root, "--no-embed", "--json"))["changed"] is False
 
 
+def test_a_reader_that_has_enough_is_no_error(environment: dict[str, str], repo: Path) -> None:
+    read, write_end = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [plait(), "index", str(repo), "--repo", "piped", "--no-embed"],
+        env=environment,
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_file_that_can_no_longer_be_parsed_is_not_found_as_it_was(
     index: Index, environment: dict[str, str], tmp_path: Path
 ) -> None:
