@@ -1,0 +1,60 @@
+"""What a candidate's place says for and against it."""
+
+from __future__ import annotations
+
+import pytest
+
+from plait.domain.values import Collection
+from plait.ports import Place
+from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.signals import FACTORS, signals, wanted
+
+
+def factors(text: str, path: str, kind: str = "function", *, is_test: bool = False) -> set[str]:
+    place = Place("r", Collection.FILES, path, "", kind, is_test)
+    return set(signals(place, wanted(analyse(SearchQuery(text)))).factors)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "expected"),
+    [
+        ("src/session.py", "function", set()),
+        ("tests/test_session.py", "function", {"test"}),
+        ("docs/session.md", "doc", {"prose"}),
+        ("CHANGES", "doc", {"prose"}),
+        ("examples/session.py", "function", {"example"}),
+        ("static/table.min.js", "code", {"minified"}),
+        ("static/admin.js", "code", set()),
+        ("src/session.pyi", "class", {"stub"}),
+        ("types/session.d.ts", "interface", {"stub"}),
+        ("pyproject.toml", "config", {"config"}),
+        ("locale/de.po", "data", {"config"}),
+        ("tests/data/sessions.json", "config", {"test"}),
+    ],
+)
+def test_what_is_not_code_that_does_things_ranks_behind_it(
+    path: str, kind: str, expected: set[str]
+) -> None:
+    assert factors("how are sessions closed", path, kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "kind", "is_test"),
+    [
+        ("tests for sessions", "src/session.py", "function", True),
+        ("session docs", "docs/session.md", "doc", False),
+        ("example of a session", "examples/session.py", "function", False),
+        ("pyproject dependencies", "pyproject.toml", "config", False),
+        ("session stub", "src/session.pyi", "class", False),
+    ],
+)
+def test_a_short_query_that_asks_for_a_kind_gets_it(
+    text: str, path: str, kind: str, is_test: bool
+) -> None:
+    assert not factors(text, path, kind, is_test=is_test)
+    long = f"{text} because the connection was lost again"
+    assert factors(long, path, kind, is_test=is_test)
+
+
+def test_factors_only_demote() -> None:
+    assert all(0.0 < factor < 1.0 for factor in FACTORS.values())
