@@ -144,8 +144,8 @@ def measure(name: str, tree: Path, home: Path, *flags: str) -> Cost:
         of_servers["keeper"],
         peak.stop(),
         report["chunks"],
-        report["nodes"],
-        sum(report["edges"].values()),
+        report.get("nodes", 0),
+        sum(report.get("edges", {}).values()),
     )
 
 

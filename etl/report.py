@@ -55,7 +55,12 @@ class IndexReport:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """All fields; without the counts that only a run that bound the code again can know."""
+        body = asdict(self)
+        if not self.changed:
+            for name in ("symbols", "nodes", "edges", "unresolved"):
+                del body[name]
+        return body
 
 
 # The summary names this many skipped files; `--json` names all.
