@@ -207,7 +207,7 @@ class Drafts:
         would read whole tables where an index does, and sort new names into their index."""
         try:
             async with self._db.connection() as conn:
-                await conn.execute("ANALYZE files, posting, symbol_name, source_file, file_graph")
+                await conn.execute(q.ANALYZE)
                 # New names wait in a list that each trigram search would read: 45 ms after Django.
                 await conn.execute("SELECT gin_clean_pending_list('symbol_name_trigram')")
         except PlaitError as exc:
