@@ -147,13 +147,18 @@ def _kind(place: Place) -> str:
     return kind or ("config" if place.kind in _CONFIG_KINDS else "")
 
 
-@lru_cache(maxsize=65_536)
 def names(path: str, symbol: str, kind: str) -> Sequence[frozenset[str]]:
     """The terms of a symbol's own name, of its class's, and of its file's."""
     parts = symbol.partition("#")[0].split(".")
     owner = parts[-2] if kind in _METHODS and len(parts) > 1 else ""
     file = path.rpartition("/")[2].partition(".")[0]
-    return tuple(frozenset(tokens(text)) for text in (parts[-1], owner, file))
+    return _terms(parts[-1]), _terms(owner), _terms(file)
+
+
+# By name, not by symbol: files and classes come again with every one of their methods.
+@lru_cache(maxsize=65_536)
+def _terms(name: str) -> frozenset[str]:
+    return frozenset(tokens(name))
 
 
 @lru_cache(maxsize=16_384)
