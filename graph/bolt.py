@@ -49,13 +49,18 @@ LOST = (ServiceUnavailable, SessionExpired, DatabaseUnavailable)
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the server is and who we are there. Passwords: never log this."""
+    """Where the server is and who we are there. Passwords: never log this.
+
+    `stays`: a server that is away comes back at the same address, so it pays to ask there for long. The
+    embedded one comes back on another port, which only its lease knows.
+    """
 
     uri: str
     writer: tuple[str, str]
     reader: tuple[str, str]
     database: str
     connect_timeout_s: float
+    stays: bool = True
 
     @classmethod
     def external(cls, settings: Settings) -> Endpoint:
@@ -146,7 +151,7 @@ def _driver(endpoint: Endpoint, login: tuple[str, str]) -> AsyncDriver:
             user_agent="plait",
             connection_timeout=endpoint.connect_timeout_s,
             connection_acquisition_timeout=endpoint.connect_timeout_s,
-            max_transaction_retry_time=15.0,
+            max_transaction_retry_time=15.0 if endpoint.stays else 3.0,
             notifications_min_severity=NotificationMinimumSeverity.OFF,
         )
     except (ConfigurationError, ValueError) as exc:

@@ -62,6 +62,7 @@ class CypherStore:
             reader=self._lease.reader,
             database=self._lease.database,
             connect_timeout_s=self._settings.graph.connect_timeout_s,
+            stays=False,
         )
 
     async def start(self) -> None:
