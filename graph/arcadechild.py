@@ -25,8 +25,8 @@ DATABASE, WRITER, READER = "plait", "root", "reader"
 # The Java machine: small, one user, short bursts. The one place to tune it.
 JVM_FLAGS: tuple[str, ...] = (
     "-XX:+UseSerialGC",
-    # The first compiler only: the second one's compile time was most of what a write of Django cost
-    # (22 → 14 CPU s), and a server that lives for seconds never earns it back.
+    # The first compiler only: the second one's compile time was most of what a write of Django's size
+    # cost (22 → 14 CPU s on made-up data), and a server that lives for seconds never earns it back.
     "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",  # no /tmp/hsperfdata_USER
     "-XX:+ExitOnOutOfMemoryError",  # the keeper starts it again; half a server helps nobody
