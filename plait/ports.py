@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +20,22 @@ from plait.domain.answers import GraphNode as GraphNode
 from plait.domain.answers import GraphPath as GraphPath
 from plait.domain.answers import GraphResult as GraphResult
 from plait.domain.deadline import Deadline
-from plait.domain.graph import Edge, Node
+from plait.domain.errors import RequestIdReused
+from plait.domain.graph import Edge, Link, Node
+from plait.domain.memory import (
+    NOW,
+    AsOf,
+    MemoryEntry,
+    MemoryFilter,
+    MemoryId,
+    MemoryMatch,
+    MemoryPage,
+    MemoryQueryOptions,
+    MemoryReceipt,
+    MemoryWrite,
+)
+from plait.domain.retention import Compaction, CompactionPlan, ForgetReceipt, Selector
+from plait.domain.scope import Scope
 from plait.domain.values import (
     Candidate,
     Chunk,
@@ -328,6 +345,98 @@ class EpisodeStore(Protocol):
         """
         ...
 
+    async def append_many(
+        self, episodes: Sequence[Episode]
+    ) -> list[EpisodeReceipt | RequestIdReused]:
+        """As `append` for each, in that order, up to 500 items a transaction. One that reuses a
+        request id has its error in its place; the others are stored."""
+        ...
+
+
+# -- the truth: memories -----------------------------------------------------------------------------------
+
+
+class MemoryStore(Protocol):
+    """Memories of one tenant at a time; row security holds each call to its tenant."""
+
+    async def store(
+        self, tenant: str, writes: Sequence[MemoryWrite]
+    ) -> list[MemoryReceipt | RequestIdReused]:
+        """Store up to 500 memories, their text index and their outbox row in one transaction; each
+        receipt in its write's place.
+
+        Raises: MemoryNotFound, for a `supersedes` that is not there (nothing is stored then).
+        """
+        ...
+
+    async def get(self, tenant: str, repo: str, id_: MemoryId, as_of: AsOf = NOW) -> MemoryEntry:
+        """The version of entry `id_` as of those times; `id_` may also be that of a version (as search
+        hits have it). Raises: MemoryNotFound."""
+        ...
+
+    async def query(
+        self,
+        text: str,
+        vector: npt.NDArray[np.float32] | None,
+        options: MemoryQueryOptions,
+    ) -> list[MemoryMatch]:
+        """The best by BM25 and cosine together, best first, ties by id. Raises: ScopeMissing."""
+        ...
+
+    async def delete(self, tenant: str, repo: str, id_: MemoryId) -> None:
+        """Close an entry: gone from reads as of now, its history stays. Closing twice is no error.
+
+        Raises: MemoryNotFound.
+        """
+        ...
+
+    async def recalled(self, scope: Scope, texts: Sequence[str]) -> list[bool]:
+        """For each text, whether the scope holds a living memory with the same words."""
+        ...
+
+    async def list(
+        self,
+        where: MemoryFilter,
+        *,
+        limit: int,
+        after: str = "",
+        as_of: AsOf = NOW,
+        include_superseded: bool = False,
+    ) -> MemoryPage:
+        """Newest first by `created_at`, ties by id. Raises: ScopeMissing, PageTokenInvalid."""
+        ...
+
+
+class RetentionStore(Protocol):
+    async def living(self, scope: Scope) -> list[MemoryEntry]:
+        """Every living memory of (repository, agent), oldest first, with its vector if it has one."""
+        ...
+
+    async def usage(self, tenant: str) -> Mapping[tuple[str, str], int]:
+        """Tokens of living memories by (qualified repository, agent)."""
+        ...
+
+    async def compact(self, tenant: str, plan: CompactionPlan, undo_s: float) -> Compaction:
+        """Carry a plan out in one transaction: all of it or nothing.
+
+        Raises: StoreContended, when a memory of the plan has changed since it was made.
+        """
+        ...
+
+    async def undo(self, tenant: str, compaction_id: UUID) -> int:
+        """Bring back what a compaction closed and close its summaries; entries brought back.
+
+        Raises: CompactionUnknown, UndoExpired.
+        """
+        ...
+
+    async def forget(
+        self, tenant: str, repo: str, selector: Selector, *, dry_run: bool
+    ) -> ForgetReceipt:
+        """Remove for good, from rows, versions, text index, vectors, evidence, links and request
+        records, and queue the removal from the graph. Raises: InvalidInput, for an empty selector."""
+        ...
+
 
 # -- projection: truth → graph ---------------------------------------------------------------------------------
 
@@ -351,8 +460,29 @@ class GraphDelta:
     drop_nodes: Sequence[str]
     nodes: Sequence[Node]
     edges: Sequence[Edge]
+    links: Sequence[Link] = ()  # written last: created, or by `Link.id` updated in place
     remove_repo: bool = False
     properties: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # extra, by node id
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    event_id: int
+    repo: str
+    kind: str
+    attempts: int
+    cause: str
+    died_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class GraphContents:
+    """A repository's part of the graph, to be compared: by node id a digest of what the node holds,
+    and each edge's `(relation, source, target, link id or 0)` with a digest of its properties.
+    Times at which something was written to the graph are in no digest."""
+
+    nodes: Mapping[str, bytes]
+    edges: Mapping[tuple[str, str, str, int], bytes]
 
 
 class Outbox(Protocol):
@@ -380,6 +510,19 @@ class Outbox(Protocol):
     async def epoch(self, repos: Sequence[str]) -> tuple[int, bool]:
         """`(number, changing)` over `repos` (all when empty): a reader whose query ran between two
         equal epochs with `changing` False saw one state of the graph."""
+        ...
+
+    async def expected(self, repo: str) -> GraphContents:
+        """What the graph has to hold of `repo` now that nothing of it waits. Raises:
+        RepositoryNotIndexed."""
+        ...
+
+    async def dead(self, repos: Sequence[str]) -> list[DeadLetter]:
+        """Events that were given up, oldest first."""
+        ...
+
+    async def revive(self, repos: Sequence[str]) -> int:
+        """Queue dead letters again; how many."""
         ...
 
     async def reset(self, repo: str) -> None:
@@ -423,6 +566,10 @@ class GraphStore(Protocol):
 
     async def counts(self, repo: str = "") -> Mapping[str, int]:
         """Nodes by label and edges by relation, of one repository or of all."""
+        ...
+
+    async def contents(self, repo: str) -> GraphContents:
+        """All that the graph holds of `repo`, for comparison."""
         ...
 
     async def close(self) -> None: ...

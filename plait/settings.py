@@ -87,6 +87,30 @@ class SearchSettings(_Section):
     ef_search: int = Field(128, ge=1, le=1000)
 
 
+class ScopeSettings(_Section):
+    """`tenant`: whose data a command or an unlabelled call means."""
+
+    tenant: str = "default"
+
+
+class MemorySettings(_Section):
+    """Retention of memories; configs/memory.yaml says what each does."""
+
+    budget_tokens: int = Field(100_000, ge=100)  # of one scope (repository, agent)
+    compact_at: float = Field(0.9, gt=0, le=1)  # of the budget
+    compact_to: float = Field(0.6, gt=0, le=1)  # of the budget; what a compaction aims for
+    automatic: bool = True  # compact when `compact_at` is passed; else only by command
+    undo_s: float = Field(7 * 86_400.0, ge=0)
+    pin_recent: int = Field(20, ge=0)  # successes and failures each, the newest
+    near_duplicate: float = Field(0.95, gt=0, le=1)  # cosine from which two are linked
+    summarizer: Literal["extractive", "openai"] = "extractive"
+    summary_tokens: int = Field(300, ge=20)
+    summary_model: str = ""  # openai: the model's name
+    summary_base_url: str = ""
+    summary_api_key: SecretStr = SecretStr("")
+    summary_timeout_s: float = Field(30.0, gt=0)
+
+
 class ServerSettings(_Section):
     host: str = "127.0.0.1"
     port: int = Field(50051, ge=0, le=65535)
@@ -113,6 +137,8 @@ class Settings(_Section):
     index: IndexSettings = IndexSettings()
     search: SearchSettings = SearchSettings()
     server: ServerSettings = ServerSettings()
+    scope: ScopeSettings = ScopeSettings()
+    memory: MemorySettings = MemorySettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
 
 

@@ -29,7 +29,7 @@ SELECT rev_from <= %(base)s AS before, path, nodes, edges FROM file_graph
 
 # Links of episodes that the graph holds already; the others come with their own event.
 PROJECTED_LINKS = """
-SELECT l.episode_id, l.relation, l.target FROM episode_link l JOIN episode e ON e.id = l.episode_id
+SELECT l.episode_id, l.relation, l.target FROM memory_edge l JOIN episode e ON e.id = l.episode_id
  WHERE l.repo_id = %(repo)s AND e.projected ORDER BY l.id
 """
 
@@ -38,7 +38,7 @@ SELECT outcome, agent_id, session_key, tags, started_at, recorded_at FROM episod
 """
 
 LINKS = """
-SELECT relation, target, path FROM episode_link WHERE episode_id = %(episode)s ORDER BY id
+SELECT relation, target, path FROM memory_edge WHERE episode_id = %(episode)s ORDER BY id
 """
 
 # Files that may define one of `symbols`, at the revision the graph shows.

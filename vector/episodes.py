@@ -27,6 +27,7 @@ from plait.domain.values import (
 from plait.ports import Segment
 from plait.retrieval.text import tokens
 from vector import locks, segments
+from vector.clock import tick
 from vector.pool import Connection, Database, copy_rows
 from vector.repositories import drop_segments, ensure_row
 
@@ -38,6 +39,7 @@ COLLECTION = {
     ArtifactKind.REFLECTION: Collection.REFLECTIONS,
     ArtifactKind.TEST_RESULT: Collection.TESTS,
     ArtifactKind.NOTE: Collection.MEMORIES,
+    ArtifactKind.TURN: Collection.MEMORIES,
 }
 MAX_LINKS = 1_000
 
@@ -161,14 +163,24 @@ async def _write(conn: Connection, episode: Episode, ready: _Prepared, repo_id: 
             list(episode.tags), Jsonb(_clean_json(body)),
         ),
     )  # fmt: skip
+    at = await tick(conn, repo_id)
     await copy_rows(conn, "item", _ITEM_COLUMNS, [(r[0], repo_id, *r[1:]) for r in ready.rows])
     for collection, segment in ready.segments.items():
         await segments.insert(conn, repo_id, collection.value, segment, rev_from=0)
     relations, targets, paths = zip(*ready.links, strict=True) if ready.links else ((), (), ())
     await conn.execute(
-        "INSERT INTO episode_link (repo_id, episode_id, relation, target, path)"
-        " SELECT %s, %s, * FROM unnest(%s::text[], %s::text[], %s::text[])",
-        (repo_id, ready.id, list(relations), list(targets), list(paths)),
+        "INSERT INTO memory_edge"
+        " (repo_id, episode_id, recorded_from, source, relation, target, path)"
+        " SELECT %s, %s, %s, %s, * FROM unnest(%s::text[], %s::text[], %s::text[])",
+        (
+            repo_id,
+            ready.id,
+            at,
+            f"episode/{ready.id}",
+            list(relations),
+            list(targets),
+            list(paths),
+        ),
     )
     await conn.execute(
         "INSERT INTO outbox (repo_id, kind, episode_id) VALUES (%s, 'episode', %s)",

@@ -12,6 +12,13 @@ from vector.pool import Connection, Database
 COLUMNS = "r.id, r.name, r.published, r.root, r.files, r.chunks, r.embedded, r.graph_number, r.published_at"
 
 
+# Everything that goes with a repository; rows that hang on `episode` or `compaction` go with theirs.
+TABLES = (
+    "item", "source_file", "file_graph", "symbol_name", "memory_edge", "memory_node", "episode",
+    "request", "memory_request", "compaction", "revision_log",
+)  # fmt: skip
+
+
 def to_revision(row: tuple[Any, ...]) -> Revision:
     """From a row of `COLUMNS`."""
     return Revision(*row)
@@ -78,7 +85,7 @@ class Repositories:
             params = {"id": repo_id}
             await conn.execute("SET LOCAL statement_timeout = 0")
             await conn.execute("SELECT FROM repository WHERE id = %(id)s FOR UPDATE", params)
-            for table in ("item", "source_file", "file_graph", "symbol_name", "episode", "request"):
+            for table in TABLES:
                 await conn.execute(f"DELETE FROM {table} WHERE repo_id = %(id)s", params)
             await drop_segments(conn, "repo_id = %(id)s", params)
             await conn.execute("DELETE FROM outbox WHERE repo_id = %(id)s", params)

@@ -326,6 +326,57 @@ class RequestIdReused(Conflict):
 # -- the server and the wire ----------------------------------------------------------------------------
 
 
+class MemoryInvalid(InvalidInput):
+    """A memory that breaks a rule of docs/memories.md; `field` is at fault."""
+
+    reason = "MEMORY_INVALID"
+
+
+class MemoryNotFound(NotFound):
+    """No such memory in the scope that was named (or it was forgotten)."""
+
+    reason = "MEMORY_NOT_FOUND"
+
+    def __init__(self, id_: object, repo: str) -> None:
+        super().__init__(
+            f"no memory {id_} in {repo!r}; `ListMemories` shows those there are", id=id_, repo=repo
+        )
+
+
+class ScopeMissing(InvalidInput):
+    """A read or write that names no repository, and does not ask for all of them out loud."""
+
+    reason = "SCOPE_MISSING"
+
+
+class TimeNotUnderstood(InvalidInput):
+    """Words that name no time."""
+
+    reason = "TIME_NOT_UNDERSTOOD"
+
+
+class HistoryGone(Precondition):
+    """The recorded time asked for is before what is kept of this repository's code."""
+
+    reason = "HISTORY_GONE"
+
+
+class UndoExpired(Precondition):
+    """The compaction's undo window has passed, or it was undone before."""
+
+    reason = "UNDO_EXPIRED"
+
+
+class CompactionUnknown(NotFound):
+    reason = "COMPACTION_UNKNOWN"
+
+
+class TranscriptInvalid(InvalidInput):
+    """A file that an importer does not understand."""
+
+    reason = "TRANSCRIPT_INVALID"
+
+
 class RequestMalformed(InvalidInput):
     """The bytes are no message of the contract."""
 

@@ -23,6 +23,8 @@ class Label(StrEnum):
     ISSUE = "Issue"
     COMMIT = "Commit"
     EPISODE = "Episode"
+    DIFF = "Diff"  # one file's part of an episode's diff
+    MEMORY = "Memory"
 
 
 class Relation(StrEnum):
@@ -36,6 +38,9 @@ class Relation(StrEnum):
     FIXES = "FIXES"
     TOUCHES = "TOUCHES"
     MENTIONS = "MENTIONS"
+    SUPERSEDES = "SUPERSEDES"  # memory → the one whose place it took
+    SIMILAR_TO = "SIMILAR_TO"  # near-duplicates
+    DERIVED_FROM = "DERIVED_FROM"  # summary → what it was made of
 
 
 class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -65,6 +70,25 @@ class Edge(msgspec.Struct, frozen=True, array_like=True, gc=False):
     lines: tuple[int, ...] = ()
     resolver: str = ""  # the rule that bound it
     confidence: float = 1.0
+
+
+class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An edge that episodes and memories make, with its two times in ms since 1970, half-open.
+
+    `valid_to` and `recorded_to` None: still. There may be several of one (relation, source, target),
+    told apart by `id`, which is stable (`memory_edge.id`). A closed link stays in the graph.
+    """
+
+    id: int
+    relation: str
+    source: str
+    target: str
+    resolver: str = ""
+    confidence: float = 1.0
+    valid_from: int | None = None
+    valid_to: int | None = None
+    recorded_from: int = 0
+    recorded_to: int | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()

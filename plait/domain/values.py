@@ -9,6 +9,9 @@ from enum import StrEnum
 from typing import Any, NewType
 from uuid import UUID
 
+from plait.domain.memory import NOW, AsOf
+from plait.domain.scope import DEFAULT_TENANT
+
 ItemId = NewType("ItemId", UUID)
 NodeId = NewType("NodeId", str)  # f"{repo}:{qualified name}", see `plait.domain.graph`
 
@@ -79,6 +82,8 @@ class Filter:
     until: datetime | None = None  # exclusive
     agent_id: str = ""
     session_key: str = ""
+    tenant: str = DEFAULT_TENANT  # the outermost wall; `repos` are qualified names inside it
+    as_of: AsOf = NOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +137,7 @@ class ArtifactKind(StrEnum):
     REFLECTION = "reflection"
     TEST_RESULT = "test_result"
     NOTE = "note"
+    TURN = "turn"  # one message or step of a conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,15 @@ class Artifact:
     content: str
     path: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What an episode was read from, as it came: a transcript, a report. Kept, never ranked."""
+
+    name: str
+    media_type: str
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +179,8 @@ class Episode:
     tags: tuple[str, ...] = ()
     started_at: datetime | None = None
     body_hash: bytes = b""
+    evidence: tuple[Evidence, ...] = ()
+    tenant: str = DEFAULT_TENANT  # `repo` is the qualified name inside the stores
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,9 @@ IndexFiles = Callable[..., Awaitable[Any]]
 
 TABLES = (
     "item, source_file, file_graph, symbol_name, segment, posting, segment_dead, episode,"
-    " episode_link, request, outbox, dead_letter, repository, embedding_space"
+    " memory_edge, memory_node, hunk, test_result, evidence, request, memory_request, repo_clock,"
+    " revision_log, compaction, compaction_step, forgotten, outbox, dead_letter, repository,"
+    " embedding_space"
 )
 
 

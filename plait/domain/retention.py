@@ -1,0 +1,83 @@
+"""What retention decides and what forgetting proves. Frozen values, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from plait.domain.memory import MemoryEntry, MemoryId
+
+
+class Action(StrEnum):
+    SUMMARIZE = "summarize"  # closed; a summary stands for it, linked to it
+    DEDUPLICATE = "deduplicate"  # closed; an equal or near-equal one stays
+    PIN = "pin"  # kept whatever the budget: a recent success or failure
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One decision about one memory. `into`: what stands for it from now on (not for PIN)."""
+
+    action: Action
+    entry_id: MemoryId
+    reason: str
+    into: MemoryId | None = None
+    tokens: int = 0  # of the entry
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What a compaction of one scope would do, in order. `summaries` are new entries to store."""
+
+    repo: str  # qualified
+    agent_id: str
+    steps: tuple[Step, ...]
+    summaries: tuple[MemoryEntry, ...]
+    examined: int
+    tokens_before: int
+    tokens_after: int
+    budget_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """A plan that was carried out. It can be undone until `undo_until`."""
+
+    id: UUID
+    plan: CompactionPlan
+    at: datetime
+    undo_until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """What to forget inside one repository; at least one field is set, several narrow each other."""
+
+    ids: tuple[UUID, ...] = ()  # memories or episodes
+    source: str = ""  # agent, user or system
+    agent_id: str = ""
+    recorded_from: datetime | None = None  # inclusive
+    recorded_to: datetime | None = None  # exclusive
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.ids or self.source or self.agent_id or self.recorded_from or self.recorded_to
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetReceipt:
+    """What is gone. `removed`: rows by place (items, versions, segments rewritten, evidence, edges …);
+    `left`: what a search for the ids and texts still finds in each place after it, all zero. The
+    graph's part follows by the outbox event `event_id`."""
+
+    id: UUID
+    entries: tuple[UUID, ...]
+    episodes: tuple[UUID, ...]
+    removed: Mapping[str, int] = field(default_factory=dict)
+    left: Mapping[str, int] = field(default_factory=dict)
+    event_id: int = 0
+    dry_run: bool = False

@@ -1,0 +1,61 @@
+"""Whose memory it is: tenant → repository → agent → session. No I/O.
+
+A tenant is the outermost wall. Inside the stores a repository goes by its qualified name: plain for
+the default tenant, `tenant@name` for any other; PostgreSQL's row security compares tenants once more.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from plait.domain.errors import InvalidInput
+
+DEFAULT_TENANT = "default"
+MAX_TENANT = 64
+
+_TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where something is stored, or what is asked. `agent_id` and `session_key` empty: not narrowed."""
+
+    tenant: str
+    repo: str
+    agent_id: str = ""
+    session_key: str = ""
+
+    @property
+    def repository(self) -> str:
+        """The qualified name, as the stores and the graph know it."""
+        return qualify(self.tenant, self.repo)
+
+
+def check_tenant(tenant: str, at: str = "tenant") -> str:
+    """Raises: InvalidInput."""
+    if not _TENANT.fullmatch(tenant):
+        raise InvalidInput(
+            f"{at} {tenant[:40]!r} is no tenant's name; use 1 to {MAX_TENANT} lower-case letters, "
+            "digits, '_' and '-', first a letter or digit",
+            field=at,
+        )
+    return tenant
+
+
+def qualify(tenant: str, repo: str) -> str:
+    """`repo` as the stores know it. Raises: InvalidInput, for an '@' that would name another tenant."""
+    if tenant == DEFAULT_TENANT:
+        return repo
+    if "@" in repo:
+        raise InvalidInput(
+            f"repository {repo[:80]!r} holds an '@', which stands between a tenant and its "
+            "repositories; choose another name",
+            field="repository",
+        )
+    return f"{tenant}@{repo}"
+
+
+def unqualify(tenant: str, qualified: str) -> str:
+    """The name as `tenant` gave it."""
+    return qualified if tenant == DEFAULT_TENANT else qualified.removeprefix(f"{tenant}@")
