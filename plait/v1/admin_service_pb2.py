@@ -24,40 +24,77 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from plait.v1 import memory_service_pb2 as plait_dot_v1_dot_memory__service__pb2
 from plait.v1 import types_pb2 as plait_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cplait/v1/admin_service.proto\x12\x08plait.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14plait/v1/types.proto\"\x87\x01\n\x0e\x43ompactRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12 \n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x10.plait.v1.Filter\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12.\n\x0bundo_window\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x88\x01\n\x0f\x43ompactResponse\x12\x15\n\rcompaction_id\x18\x01 \x01(\t\x12\x10\n\x08\x65xamined\x18\x02 \x01(\x03\x12\x0e\n\x06\x63losed\x18\x03 \x01(\x03\x12\x0f\n\x07written\x18\x04 \x01(\x03\x12\x15\n\rtokens_before\x18\x05 \x01(\x03\x12\x14\n\x0ctokens_after\x18\x06 \x01(\x03\"%\n\rVerifyRequest\x12\x14\n\x0crepositories\x18\x01 \x03(\t\"=\n\x0f\x43ountComparison\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05truth\x18\x02 \x01(\x03\x12\r\n\x05graph\x18\x03 \x01(\x03\"\x85\x01\n\x14RepositoryComparison\x12.\n\x08revision\x18\x01 \x01(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12\x12\n\nconsistent\x18\x02 \x01(\x08\x12)\n\x06\x63ounts\x18\x03 \x03(\x0b\x32\x19.plait.v1.CountComparison\"Z\n\x0eVerifyResponse\x12\x34\n\x0crepositories\x18\x01 \x03(\x0b\x32\x1e.plait.v1.RepositoryComparison\x12\x12\n\nconsistent\x18\x02 \x01(\x08\"&\n\x0eRebuildRequest\x12\x14\n\x0crepositories\x18\x01 \x03(\t\"\"\n\x0fRebuildResponse\x12\x0f\n\x07waiting\x18\x01 \x01(\x03\"%\n\x0cStatsRequest\x12\x15\n\rinclude_graph\x18\x01 \x01(\x08\"\xf1\x02\n\rStatsResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\trevisions\x18\n \x03(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12\x1b\n\x13waiting_projections\x18\x0b \x01(\x03\x12>\n\x0cgraph_counts\x18\x0c \x03(\x0b\x32(.plait.v1.StatsResponse.GraphCountsEntry\x12\x17\n\x0f\x65mbedding_model\x18\x14 \x01(\t\x12\x1b\n\x13\x65mbedding_dimension\x18\x15 \x01(\x05\x12\'\n\x08\x64\x65graded\x18\x1e \x03(\x0b\x32\x15.plait.v1.Degradation\x1a\x32\n\x10GraphCountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x32\x85\x02\n\x0c\x41\x64minService\x12>\n\x07\x43ompact\x12\x18.plait.v1.CompactRequest\x1a\x19.plait.v1.CompactResponse\x12;\n\x06Verify\x12\x17.plait.v1.VerifyRequest\x1a\x18.plait.v1.VerifyResponse\x12>\n\x07Rebuild\x12\x18.plait.v1.RebuildRequest\x1a\x19.plait.v1.RebuildResponse\x12\x38\n\x05Stats\x12\x16.plait.v1.StatsRequest\x1a\x17.plait.v1.StatsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cplait/v1/admin_service.proto\x12\x08plait.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dplait/v1/memory_service.proto\x1a\x14plait/v1/types.proto\"\x99\x01\n\x0e\x43ompactRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12.\n\x0bundo_window\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nrepository\x18\n \x01(\t\x12\x10\n\x08\x61gent_id\x18\x0b \x01(\tJ\x04\x08\x02\x10\x03R\x06\x66ilter\"\x80\x01\n\x0e\x43ompactionStep\x12*\n\x06\x61\x63tion\x18\x01 \x01(\x0e\x32\x1a.plait.v1.CompactionAction\x12\x11\n\tmemory_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07into_id\x18\x04 \x01(\t\x12\x0e\n\x06tokens\x18\x05 \x01(\x05\"\xc6\x02\n\x0f\x43ompactResponse\x12\x15\n\rcompaction_id\x18\x01 \x01(\t\x12\x10\n\x08\x65xamined\x18\x02 \x01(\x03\x12\x0e\n\x06\x63losed\x18\x03 \x01(\x03\x12\x0f\n\x07written\x18\x04 \x01(\x03\x12\x15\n\rtokens_before\x18\x05 \x01(\x03\x12\x14\n\x0ctokens_after\x18\x06 \x01(\x03\x12\x15\n\rbudget_tokens\x18\x07 \x01(\x03\x12\'\n\x05steps\x18\n \x03(\x0b\x32\x18.plait.v1.CompactionStep\x12\x16\n\x0esteps_left_out\x18\x0b \x01(\x03\x12#\n\tsummaries\x18\x0c \x03(\x0b\x32\x10.plait.v1.Memory\x12\x0f\n\x07\x64ry_run\x18\x14 \x01(\x08\x12.\n\nundo_until\x18\x15 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\".\n\x15UndoCompactionRequest\x12\x15\n\rcompaction_id\x18\x01 \x01(\t\"*\n\x16UndoCompactionResponse\x12\x10\n\x08restored\x18\x01 \x01(\x03\"\xbb\x01\n\x0e\x46orgetSelector\x12\x0b\n\x03ids\x18\x01 \x03(\t\x12&\n\x06source\x18\x02 \x01(\x0e\x32\x16.plait.v1.MemorySource\x12\x10\n\x08\x61gent_id\x18\x03 \x01(\t\x12\x31\n\rrecorded_from\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brecorded_to\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"`\n\rForgetRequest\x12\x12\n\nrepository\x18\x01 \x01(\t\x12*\n\x08selector\x18\x02 \x01(\x0b\x32\x18.plait.v1.ForgetSelector\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"\xdc\x02\n\x0e\x46orgetResponse\x12\x11\n\tforget_id\x18\x01 \x01(\t\x12\x12\n\nmemory_ids\x18\x02 \x03(\t\x12\x13\n\x0b\x65pisode_ids\x18\x03 \x03(\t\x12\x10\n\x08memories\x18\x04 \x01(\x03\x12\x10\n\x08\x65pisodes\x18\x05 \x01(\x03\x12\x36\n\x07removed\x18\n \x03(\x0b\x32%.plait.v1.ForgetResponse.RemovedEntry\x12\x30\n\x04left\x18\x0b \x03(\x0b\x32\".plait.v1.ForgetResponse.LeftEntry\x12\x12\n\ngraph_done\x18\x0c \x01(\x08\x12\x0f\n\x07\x64ry_run\x18\x14 \x01(\x08\x1a.\n\x0cRemovedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a+\n\tLeftEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"Q\n\rVerifyRequest\x12\x14\n\x0crepositories\x18\x01 \x03(\t\x12\x18\n\x10\x61ll_repositories\x18\x02 \x01(\x08\x12\x10\n\x08\x65xamples\x18\n \x01(\x05\"k\n\x0fStoreDifference\x12&\n\x04kind\x18\x01 \x01(\x0e\x32\x18.plait.v1.DifferenceKind\x12\x0f\n\x07\x65lement\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x10\n\x08\x65xamples\x18\x04 \x03(\t\"\xdd\x01\n\x14RepositoryComparison\x12.\n\x08revision\x18\x01 \x01(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12\x12\n\nconsistent\x18\x02 \x01(\x08\x12\r\n\x05nodes\x18\n \x01(\x03\x12\r\n\x05\x65\x64ges\x18\x0b \x01(\x03\x12.\n\x0b\x64ifferences\x18\x0c \x03(\x0b\x32\x19.plait.v1.StoreDifference\x12\x0f\n\x07waiting\x18\x14 \x01(\x03\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x15 \x01(\x03J\x04\x08\x03\x10\x04R\x06\x63ounts\"Z\n\x0eVerifyResponse\x12\x34\n\x0crepositories\x18\x01 \x03(\x0b\x32\x1e.plait.v1.RepositoryComparison\x12\x12\n\nconsistent\x18\x02 \x01(\x08\"@\n\x0eRebuildRequest\x12\x14\n\x0crepositories\x18\x01 \x03(\t\x12\x18\n\x10\x61ll_repositories\x18\x02 \x01(\x08\"\"\n\x0fRebuildResponse\x12\x0f\n\x07waiting\x18\x01 \x01(\x03\"\x91\x01\n\nDeadLetter\x12\x10\n\x08\x65vent_id\x18\x01 \x01(\x03\x12\x12\n\nrepository\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x04 \x01(\x05\x12\r\n\x05\x63\x61use\x18\x05 \x01(\t\x12.\n\ndeath_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"H\n\x16ListDeadLettersRequest\x12\x14\n\x0crepositories\x18\x01 \x03(\t\x12\x18\n\x10\x61ll_repositories\x18\x02 \x01(\x08\"T\n\x17ListDeadLettersResponse\x12*\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x14.plait.v1.DeadLetter\x12\r\n\x05total\x18\x02 \x01(\x03\"I\n\x17RetryDeadLettersRequest\x12\x14\n\x0crepositories\x18\x01 \x03(\t\x12\x18\n\x10\x61ll_repositories\x18\x02 \x01(\x08\"+\n\x18RetryDeadLettersResponse\x12\x0f\n\x07revived\x18\x01 \x01(\x03\"%\n\x0cStatsRequest\x12\x15\n\rinclude_graph\x18\x01 \x01(\x08\"Z\n\x0bMemoryUsage\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x10\n\x08\x61gent_id\x18\x02 \x01(\t\x12\x0e\n\x06tokens\x18\x03 \x01(\x03\x12\x15\n\rbudget_tokens\x18\x04 \x01(\x03\"\xb4\x03\n\rStatsResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\trevisions\x18\n \x03(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12\x1b\n\x13waiting_projections\x18\x0b \x01(\x03\x12>\n\x0cgraph_counts\x18\x0c \x03(\x0b\x32(.plait.v1.StatsResponse.GraphCountsEntry\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\r \x01(\x03\x12\x17\n\x0f\x65mbedding_model\x18\x14 \x01(\t\x12\x1b\n\x13\x65mbedding_dimension\x18\x15 \x01(\x05\x12\'\n\x08\x64\x65graded\x18\x1e \x03(\x0b\x32\x15.plait.v1.Degradation\x12+\n\x0cmemory_usage\x18( \x03(\x0b\x32\x15.plait.v1.MemoryUsage\x1a\x32\n\x10GraphCountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01*\x94\x01\n\x10\x43ompactionAction\x12!\n\x1d\x43OMPACTION_ACTION_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43OMPACTION_ACTION_SUMMARIZE\x10\x01\x12!\n\x1d\x43OMPACTION_ACTION_DEDUPLICATE\x10\x02\x12\x19\n\x15\x43OMPACTION_ACTION_PIN\x10\x03*\x88\x01\n\x0e\x44ifferenceKind\x12\x1f\n\x1b\x44IFFERENCE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x44IFFERENCE_KIND_MISSING\x10\x01\x12\x19\n\x15\x44IFFERENCE_KIND_EXTRA\x10\x02\x12\x1d\n\x19\x44IFFERENCE_KIND_DIFFERENT\x10\x03\x32\xca\x04\n\x0c\x41\x64minService\x12>\n\x07\x43ompact\x12\x18.plait.v1.CompactRequest\x1a\x19.plait.v1.CompactResponse\x12S\n\x0eUndoCompaction\x12\x1f.plait.v1.UndoCompactionRequest\x1a .plait.v1.UndoCompactionResponse\x12;\n\x06\x46orget\x12\x17.plait.v1.ForgetRequest\x1a\x18.plait.v1.ForgetResponse\x12;\n\x06Verify\x12\x17.plait.v1.VerifyRequest\x1a\x18.plait.v1.VerifyResponse\x12>\n\x07Rebuild\x12\x18.plait.v1.RebuildRequest\x1a\x19.plait.v1.RebuildResponse\x12V\n\x0fListDeadLetters\x12 .plait.v1.ListDeadLettersRequest\x1a!.plait.v1.ListDeadLettersResponse\x12Y\n\x10RetryDeadLetters\x12!.plait.v1.RetryDeadLettersRequest\x1a\".plait.v1.RetryDeadLettersResponse\x12\x38\n\x05Stats\x12\x16.plait.v1.StatsRequest\x1a\x17.plait.v1.StatsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plait.v1.admin_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_FORGETRESPONSE_REMOVEDENTRY']._loaded_options = None
+  _globals['_FORGETRESPONSE_REMOVEDENTRY']._serialized_options = b'8\001'
+  _globals['_FORGETRESPONSE_LEFTENTRY']._loaded_options = None
+  _globals['_FORGETRESPONSE_LEFTENTRY']._serialized_options = b'8\001'
   _globals['_STATSRESPONSE_GRAPHCOUNTSENTRY']._loaded_options = None
   _globals['_STATSRESPONSE_GRAPHCOUNTSENTRY']._serialized_options = b'8\001'
-  _globals['_COMPACTREQUEST']._serialized_start=130
-  _globals['_COMPACTREQUEST']._serialized_end=265
-  _globals['_COMPACTRESPONSE']._serialized_start=268
-  _globals['_COMPACTRESPONSE']._serialized_end=404
-  _globals['_VERIFYREQUEST']._serialized_start=406
-  _globals['_VERIFYREQUEST']._serialized_end=443
-  _globals['_COUNTCOMPARISON']._serialized_start=445
-  _globals['_COUNTCOMPARISON']._serialized_end=506
-  _globals['_REPOSITORYCOMPARISON']._serialized_start=509
-  _globals['_REPOSITORYCOMPARISON']._serialized_end=642
-  _globals['_VERIFYRESPONSE']._serialized_start=644
-  _globals['_VERIFYRESPONSE']._serialized_end=734
-  _globals['_REBUILDREQUEST']._serialized_start=736
-  _globals['_REBUILDREQUEST']._serialized_end=774
-  _globals['_REBUILDRESPONSE']._serialized_start=776
-  _globals['_REBUILDRESPONSE']._serialized_end=810
-  _globals['_STATSREQUEST']._serialized_start=812
-  _globals['_STATSREQUEST']._serialized_end=849
-  _globals['_STATSRESPONSE']._serialized_start=852
-  _globals['_STATSRESPONSE']._serialized_end=1221
-  _globals['_STATSRESPONSE_GRAPHCOUNTSENTRY']._serialized_start=1171
-  _globals['_STATSRESPONSE_GRAPHCOUNTSENTRY']._serialized_end=1221
-  _globals['_ADMINSERVICE']._serialized_start=1224
-  _globals['_ADMINSERVICE']._serialized_end=1485
+  _globals['_COMPACTIONACTION']._serialized_start=3116
+  _globals['_COMPACTIONACTION']._serialized_end=3264
+  _globals['_DIFFERENCEKIND']._serialized_start=3267
+  _globals['_DIFFERENCEKIND']._serialized_end=3403
+  _globals['_COMPACTREQUEST']._serialized_start=161
+  _globals['_COMPACTREQUEST']._serialized_end=314
+  _globals['_COMPACTIONSTEP']._serialized_start=317
+  _globals['_COMPACTIONSTEP']._serialized_end=445
+  _globals['_COMPACTRESPONSE']._serialized_start=448
+  _globals['_COMPACTRESPONSE']._serialized_end=774
+  _globals['_UNDOCOMPACTIONREQUEST']._serialized_start=776
+  _globals['_UNDOCOMPACTIONREQUEST']._serialized_end=822
+  _globals['_UNDOCOMPACTIONRESPONSE']._serialized_start=824
+  _globals['_UNDOCOMPACTIONRESPONSE']._serialized_end=866
+  _globals['_FORGETSELECTOR']._serialized_start=869
+  _globals['_FORGETSELECTOR']._serialized_end=1056
+  _globals['_FORGETREQUEST']._serialized_start=1058
+  _globals['_FORGETREQUEST']._serialized_end=1154
+  _globals['_FORGETRESPONSE']._serialized_start=1157
+  _globals['_FORGETRESPONSE']._serialized_end=1505
+  _globals['_FORGETRESPONSE_REMOVEDENTRY']._serialized_start=1414
+  _globals['_FORGETRESPONSE_REMOVEDENTRY']._serialized_end=1460
+  _globals['_FORGETRESPONSE_LEFTENTRY']._serialized_start=1462
+  _globals['_FORGETRESPONSE_LEFTENTRY']._serialized_end=1505
+  _globals['_VERIFYREQUEST']._serialized_start=1507
+  _globals['_VERIFYREQUEST']._serialized_end=1588
+  _globals['_STOREDIFFERENCE']._serialized_start=1590
+  _globals['_STOREDIFFERENCE']._serialized_end=1697
+  _globals['_REPOSITORYCOMPARISON']._serialized_start=1700
+  _globals['_REPOSITORYCOMPARISON']._serialized_end=1921
+  _globals['_VERIFYRESPONSE']._serialized_start=1923
+  _globals['_VERIFYRESPONSE']._serialized_end=2013
+  _globals['_REBUILDREQUEST']._serialized_start=2015
+  _globals['_REBUILDREQUEST']._serialized_end=2079
+  _globals['_REBUILDRESPONSE']._serialized_start=2081
+  _globals['_REBUILDRESPONSE']._serialized_end=2115
+  _globals['_DEADLETTER']._serialized_start=2118
+  _globals['_DEADLETTER']._serialized_end=2263
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=2265
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=2337
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=2339
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=2423
+  _globals['_RETRYDEADLETTERSREQUEST']._serialized_start=2425
+  _globals['_RETRYDEADLETTERSREQUEST']._serialized_end=2498
+  _globals['_RETRYDEADLETTERSRESPONSE']._serialized_start=2500
+  _globals['_RETRYDEADLETTERSRESPONSE']._serialized_end=2543
+  _globals['_STATSREQUEST']._serialized_start=2545
+  _globals['_STATSREQUEST']._serialized_end=2582
+  _globals['_MEMORYUSAGE']._serialized_start=2584
+  _globals['_MEMORYUSAGE']._serialized_end=2674
+  _globals['_STATSRESPONSE']._serialized_start=2677
+  _globals['_STATSRESPONSE']._serialized_end=3113
+  _globals['_STATSRESPONSE_GRAPHCOUNTSENTRY']._serialized_start=3063
+  _globals['_STATSRESPONSE_GRAPHCOUNTSENTRY']._serialized_end=3113
+  _globals['_ADMINSERVICE']._serialized_start=3406
+  _globals['_ADMINSERVICE']._serialized_end=3992
 # @@protoc_insertion_point(module_scope)

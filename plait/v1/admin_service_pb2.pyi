@@ -9,6 +9,8 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from plait.v1 import memory_service_pb2 as _memory_service_pb2
 from plait.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -21,6 +23,62 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _CompactionAction:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CompactionActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CompactionAction.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COMPACTION_ACTION_UNSPECIFIED: _CompactionAction.ValueType  # 0
+    """Never in an answer."""
+    COMPACTION_ACTION_SUMMARIZE: _CompactionAction.ValueType  # 1
+    """Closed; a summary stands for it, linked to it."""
+    COMPACTION_ACTION_DEDUPLICATE: _CompactionAction.ValueType  # 2
+    """Closed; an equal or nearly equal one stays."""
+    COMPACTION_ACTION_PIN: _CompactionAction.ValueType  # 3
+    """Kept whatever the budget: a recent success or failure, or pinned by hand."""
+
+class CompactionAction(_CompactionAction, metaclass=_CompactionActionEnumTypeWrapper):
+    """What compaction does with one memory."""
+
+COMPACTION_ACTION_UNSPECIFIED: CompactionAction.ValueType  # 0
+"""Never in an answer."""
+COMPACTION_ACTION_SUMMARIZE: CompactionAction.ValueType  # 1
+"""Closed; a summary stands for it, linked to it."""
+COMPACTION_ACTION_DEDUPLICATE: CompactionAction.ValueType  # 2
+"""Closed; an equal or nearly equal one stays."""
+COMPACTION_ACTION_PIN: CompactionAction.ValueType  # 3
+"""Kept whatever the budget: a recent success or failure, or pinned by hand."""
+Global___CompactionAction: _TypeAlias = CompactionAction  # noqa: Y015
+
+class _DifferenceKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DifferenceKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DifferenceKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DIFFERENCE_KIND_UNSPECIFIED: _DifferenceKind.ValueType  # 0
+    """Never in an answer."""
+    DIFFERENCE_KIND_MISSING: _DifferenceKind.ValueType  # 1
+    """The graph lacks it."""
+    DIFFERENCE_KIND_EXTRA: _DifferenceKind.ValueType  # 2
+    """The graph has it and should not."""
+    DIFFERENCE_KIND_DIFFERENT: _DifferenceKind.ValueType  # 3
+    """Both have it and it holds other values."""
+
+class DifferenceKind(_DifferenceKind, metaclass=_DifferenceKindEnumTypeWrapper):
+    """How one thing differs between the stores."""
+
+DIFFERENCE_KIND_UNSPECIFIED: DifferenceKind.ValueType  # 0
+"""Never in an answer."""
+DIFFERENCE_KIND_MISSING: DifferenceKind.ValueType  # 1
+"""The graph lacks it."""
+DIFFERENCE_KIND_EXTRA: DifferenceKind.ValueType  # 2
+"""The graph has it and should not."""
+DIFFERENCE_KIND_DIFFERENT: DifferenceKind.ValueType  # 3
+"""Both have it and it holds other values."""
+Global___DifferenceKind: _TypeAlias = DifferenceKind  # noqa: Y015
+
 @_typing.final
 class CompactRequest(_message.Message):
     """Request for [AdminService.Compact][plait.v1.AdminService.Compact]."""
@@ -28,36 +86,76 @@ class CompactRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
-    FILTER_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     UNDO_WINDOW_FIELD_NUMBER: _builtins.int
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    AGENT_ID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Names this request; see `AppendEpisodeRequest.request_id`."""
+    """Names this request; the same id gets the same compaction again. Empty: every call is a new one."""
     dry_run: _builtins.bool
     """Only say what would change."""
-    @_builtins.property
-    def filter(self) -> _types_pb2.Filter:
-        """The memories to compact."""
-
+    repository: _builtins.str
+    """Required. The repository whose memories to compact."""
+    agent_id: _builtins.str
+    """Required. The agent whose memories to compact. At most 256 bytes."""
     @_builtins.property
     def undo_window(self) -> _duration_pb2.Duration:
-        """How long it can be undone. Not set: the server's setting."""
+        """How long it can be undone, at most 365 days. Not set: the server's `memory.undo_s`."""
 
     def __init__(
         self,
         *,
         request_id: _builtins.str = ...,
-        filter: _types_pb2.Filter | None = ...,
         dry_run: _builtins.bool = ...,
         undo_window: _duration_pb2.Duration | None = ...,
+        repository: _builtins.str = ...,
+        agent_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "undo_window", b"undo_window"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["undo_window", b"undo_window"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "filter", b"filter", "request_id", b"request_id", "undo_window", b"undo_window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "dry_run", b"dry_run", "repository", b"repository", "request_id", b"request_id", "undo_window", b"undo_window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CompactRequest: _TypeAlias = CompactRequest  # noqa: Y015
+
+@_typing.final
+class CompactionStep(_message.Message):
+    """One decision about one memory."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTION_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    INTO_ID_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    action: Global___CompactionAction.ValueType
+    """What is done with it."""
+    memory_id: _builtins.str
+    """Id of the memory."""
+    reason: _builtins.str
+    """Why, in words."""
+    into_id: _builtins.str
+    """Id of what stands for it from now on. Empty for `COMPACTION_ACTION_PIN`."""
+    tokens: _builtins.int
+    """Its tokens."""
+    def __init__(
+        self,
+        *,
+        action: Global___CompactionAction.ValueType = ...,
+        memory_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        into_id: _builtins.str = ...,
+        tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "into_id", b"into_id", "memory_id", b"memory_id", "reason", b"reason", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompactionStep: _TypeAlias = CompactionStep  # noqa: Y015
 
 @_typing.final
 class CompactResponse(_message.Message):
@@ -71,18 +169,42 @@ class CompactResponse(_message.Message):
     WRITTEN_FIELD_NUMBER: _builtins.int
     TOKENS_BEFORE_FIELD_NUMBER: _builtins.int
     TOKENS_AFTER_FIELD_NUMBER: _builtins.int
+    BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    STEPS_LEFT_OUT_FIELD_NUMBER: _builtins.int
+    SUMMARIES_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    UNDO_UNTIL_FIELD_NUMBER: _builtins.int
     compaction_id: _builtins.str
-    """Names this compaction, to undo it."""
+    """Names this compaction, to undo it. Empty when nothing was done."""
     examined: _builtins.int
     """Memories looked at."""
     closed: _builtins.int
-    """Memories closed."""
+    """Memories closed, or that would be."""
     written: _builtins.int
-    """Summaries written."""
+    """Summaries written, or that would be."""
     tokens_before: _builtins.int
     """Tokens before."""
     tokens_after: _builtins.int
     """Tokens after."""
+    budget_tokens: _builtins.int
+    """Tokens that the scope may have."""
+    steps_left_out: _builtins.int
+    """Steps that the answer has no room for."""
+    dry_run: _builtins.bool
+    """It was a dry run: nothing changed."""
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___CompactionStep]:
+        """The decisions, in order; at most 10000, the rest are counted in `steps_left_out`."""
+
+    @_builtins.property
+    def summaries(self) -> _containers.RepeatedCompositeFieldContainer[_memory_service_pb2.Memory]:
+        """The summaries."""
+
+    @_builtins.property
+    def undo_until(self) -> _timestamp_pb2.Timestamp:
+        """Until when it can be undone. Not set when nothing was done."""
+
     def __init__(
         self,
         *,
@@ -92,14 +214,244 @@ class CompactResponse(_message.Message):
         written: _builtins.int = ...,
         tokens_before: _builtins.int = ...,
         tokens_after: _builtins.int = ...,
+        budget_tokens: _builtins.int = ...,
+        steps: _abc.Iterable[Global___CompactionStep] | None = ...,
+        steps_left_out: _builtins.int = ...,
+        summaries: _abc.Iterable[_memory_service_pb2.Memory] | None = ...,
+        dry_run: _builtins.bool = ...,
+        undo_until: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["undo_until", b"undo_until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed", b"closed", "compaction_id", b"compaction_id", "examined", b"examined", "tokens_after", b"tokens_after", "tokens_before", b"tokens_before", "written", b"written"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_tokens", b"budget_tokens", "closed", b"closed", "compaction_id", b"compaction_id", "dry_run", b"dry_run", "examined", b"examined", "steps", b"steps", "steps_left_out", b"steps_left_out", "summaries", b"summaries", "tokens_after", b"tokens_after", "tokens_before", b"tokens_before", "undo_until", b"undo_until", "written", b"written"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CompactResponse: _TypeAlias = CompactResponse  # noqa: Y015
+
+@_typing.final
+class UndoCompactionRequest(_message.Message):
+    """Request for [AdminService.UndoCompaction][plait.v1.AdminService.UndoCompaction]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMPACTION_ID_FIELD_NUMBER: _builtins.int
+    compaction_id: _builtins.str
+    """Required. Its id. Unknown: `NOT_FOUND` (COMPACTION_UNKNOWN); too late or undone before:
+    `FAILED_PRECONDITION` (UNDO_EXPIRED).
+    """
+    def __init__(
+        self,
+        *,
+        compaction_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compaction_id", b"compaction_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndoCompactionRequest: _TypeAlias = UndoCompactionRequest  # noqa: Y015
+
+@_typing.final
+class UndoCompactionResponse(_message.Message):
+    """Response of [AdminService.UndoCompaction][plait.v1.AdminService.UndoCompaction]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESTORED_FIELD_NUMBER: _builtins.int
+    restored: _builtins.int
+    """Memories brought back."""
+    def __init__(
+        self,
+        *,
+        restored: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["restored", b"restored"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndoCompactionResponse: _TypeAlias = UndoCompactionResponse  # noqa: Y015
+
+@_typing.final
+class ForgetSelector(_message.Message):
+    """What to forget inside one repository. At least one field is set; several narrow each other."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDS_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    AGENT_ID_FIELD_NUMBER: _builtins.int
+    RECORDED_FROM_FIELD_NUMBER: _builtins.int
+    RECORDED_TO_FIELD_NUMBER: _builtins.int
+    source: _memory_service_pb2.MemorySource.ValueType
+    """Everything of this source. Not set: any."""
+    agent_id: _builtins.str
+    """Everything of this agent. At most 256 bytes."""
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of memories or episodes, at most 1000."""
+
+    @_builtins.property
+    def recorded_from(self) -> _timestamp_pb2.Timestamp:
+        """Recorded at this time or later."""
+
+    @_builtins.property
+    def recorded_to(self) -> _timestamp_pb2.Timestamp:
+        """Recorded before this time. Not after `recorded_from`: `INVALID_ARGUMENT`."""
+
+    def __init__(
+        self,
+        *,
+        ids: _abc.Iterable[_builtins.str] | None = ...,
+        source: _memory_service_pb2.MemorySource.ValueType = ...,
+        agent_id: _builtins.str = ...,
+        recorded_from: _timestamp_pb2.Timestamp | None = ...,
+        recorded_to: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["recorded_from", b"recorded_from", "recorded_to", b"recorded_to"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "ids", b"ids", "recorded_from", b"recorded_from", "recorded_to", b"recorded_to", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetSelector: _TypeAlias = ForgetSelector  # noqa: Y015
+
+@_typing.final
+class ForgetRequest(_message.Message):
+    """Request for [AdminService.Forget][plait.v1.AdminService.Forget]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    SELECTOR_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    """Required. The repository."""
+    dry_run: _builtins.bool
+    """Only say what would go."""
+    @_builtins.property
+    def selector(self) -> Global___ForgetSelector:
+        """Required. What to forget."""
+
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        selector: Global___ForgetSelector | None = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["selector", b"selector"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "repository", b"repository", "selector", b"selector"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetRequest: _TypeAlias = ForgetRequest  # noqa: Y015
+
+@_typing.final
+class ForgetResponse(_message.Message):
+    """Response of [AdminService.Forget][plait.v1.AdminService.Forget]: the proof."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class RemovedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class LeftEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    FORGET_ID_FIELD_NUMBER: _builtins.int
+    MEMORY_IDS_FIELD_NUMBER: _builtins.int
+    EPISODE_IDS_FIELD_NUMBER: _builtins.int
+    MEMORIES_FIELD_NUMBER: _builtins.int
+    EPISODES_FIELD_NUMBER: _builtins.int
+    REMOVED_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    GRAPH_DONE_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    forget_id: _builtins.str
+    """Names this act; the store keeps it without the texts. Empty for a dry run, or nothing found."""
+    memories: _builtins.int
+    """How many memories in all."""
+    episodes: _builtins.int
+    """How many episodes in all."""
+    graph_done: _builtins.bool
+    """The graph holds nothing of it either. False when the graph has not followed yet: ask `Verify`."""
+    dry_run: _builtins.bool
+    """It was a dry run: nothing changed."""
+    @_builtins.property
+    def memory_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of the memories that are gone, or would go; at most 10000."""
+
+    @_builtins.property
+    def episode_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of the episodes that are gone, or would go; at most 10000."""
+
+    @_builtins.property
+    def removed(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Rows removed, by place."""
+
+    @_builtins.property
+    def left(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What a search for the ids and texts still finds in each place after it; all zero."""
+
+    def __init__(
+        self,
+        *,
+        forget_id: _builtins.str = ...,
+        memory_ids: _abc.Iterable[_builtins.str] | None = ...,
+        episode_ids: _abc.Iterable[_builtins.str] | None = ...,
+        memories: _builtins.int = ...,
+        episodes: _builtins.int = ...,
+        removed: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        left: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        graph_done: _builtins.bool = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "episode_ids", b"episode_ids", "episodes", b"episodes", "forget_id", b"forget_id", "graph_done", b"graph_done", "left", b"left", "memories", b"memories", "memory_ids", b"memory_ids", "removed", b"removed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetResponse: _TypeAlias = ForgetResponse  # noqa: Y015
 
 @_typing.final
 class VerifyRequest(_message.Message):
@@ -108,52 +460,68 @@ class VerifyRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REPOSITORIES_FIELD_NUMBER: _builtins.int
+    ALL_REPOSITORIES_FIELD_NUMBER: _builtins.int
+    EXAMPLES_FIELD_NUMBER: _builtins.int
+    all_repositories: _builtins.bool
+    """Every repository of the tenant. With `repositories` too: `INVALID_ARGUMENT`."""
+    examples: _builtins.int
+    """The most examples of each kind of difference, 1 to 100. 0 means 10."""
     @_builtins.property
     def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The repositories to compare, at most 100. Empty: all."""
+        """The repositories to compare, at most 100. Empty without `all_repositories`: `INVALID_ARGUMENT`
+        (SCOPE_MISSING).
+        """
 
     def __init__(
         self,
         *,
         repositories: _abc.Iterable[_builtins.str] | None = ...,
+        all_repositories: _builtins.bool = ...,
+        examples: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["repositories", b"repositories"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_repositories", b"all_repositories", "examples", b"examples", "repositories", b"repositories"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___VerifyRequest: _TypeAlias = VerifyRequest  # noqa: Y015
 
 @_typing.final
-class CountComparison(_message.Message):
-    """What one count is in both stores."""
+class StoreDifference(_message.Message):
+    """What differs, and how often."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    NAME_FIELD_NUMBER: _builtins.int
-    TRUTH_FIELD_NUMBER: _builtins.int
-    GRAPH_FIELD_NUMBER: _builtins.int
-    name: _builtins.str
-    """What is counted: a label or a relation."""
-    truth: _builtins.int
-    """In the truth. What the last projection says was sent to the graph."""
-    graph: _builtins.int
-    """In the graph."""
+    KIND_FIELD_NUMBER: _builtins.int
+    ELEMENT_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    EXAMPLES_FIELD_NUMBER: _builtins.int
+    kind: Global___DifferenceKind.ValueType
+    """How it differs."""
+    element: _builtins.str
+    """What: `node` or `edge`."""
+    count: _builtins.int
+    """How many."""
+    @_builtins.property
+    def examples(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Some of them: a node's id, or `source -RELATION-> target`."""
+
     def __init__(
         self,
         *,
-        name: _builtins.str = ...,
-        truth: _builtins.int = ...,
-        graph: _builtins.int = ...,
+        kind: Global___DifferenceKind.ValueType = ...,
+        element: _builtins.str = ...,
+        count: _builtins.int = ...,
+        examples: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["graph", b"graph", "name", b"name", "truth", b"truth"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "element", b"element", "examples", b"examples", "kind", b"kind"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CountComparison: _TypeAlias = CountComparison  # noqa: Y015
+Global___StoreDifference: _TypeAlias = StoreDifference  # noqa: Y015
 
 @_typing.final
 class RepositoryComparison(_message.Message):
@@ -163,27 +531,43 @@ class RepositoryComparison(_message.Message):
 
     REVISION_FIELD_NUMBER: _builtins.int
     CONSISTENT_FIELD_NUMBER: _builtins.int
-    COUNTS_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    EDGES_FIELD_NUMBER: _builtins.int
+    DIFFERENCES_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    DEAD_LETTERS_FIELD_NUMBER: _builtins.int
     consistent: _builtins.bool
-    """Both stores agree and the graph shows the published revision."""
+    """Both stores agree, and nothing waits or was given up."""
+    nodes: _builtins.int
+    """Nodes the graph has to hold."""
+    edges: _builtins.int
+    """Edges the graph has to hold."""
+    waiting: _builtins.int
+    """Changes that wait to be projected; what they change was not compared."""
+    dead_letters: _builtins.int
+    """Changes that were given up."""
     @_builtins.property
     def revision(self) -> _types_pb2.RepositoryRevision:
         """The revisions in question; the graph is behind while they differ."""
 
     @_builtins.property
-    def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___CountComparison]:
-        """What was counted."""
+    def differences(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoreDifference]:
+        """What differs. Empty: nothing."""
 
     def __init__(
         self,
         *,
         revision: _types_pb2.RepositoryRevision | None = ...,
         consistent: _builtins.bool = ...,
-        counts: _abc.Iterable[Global___CountComparison] | None = ...,
+        nodes: _builtins.int = ...,
+        edges: _builtins.int = ...,
+        differences: _abc.Iterable[Global___StoreDifference] | None = ...,
+        waiting: _builtins.int = ...,
+        dead_letters: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["revision", b"revision"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistent", b"consistent", "counts", b"counts", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistent", b"consistent", "dead_letters", b"dead_letters", "differences", b"differences", "edges", b"edges", "nodes", b"nodes", "revision", b"revision", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -224,18 +608,24 @@ class RebuildRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REPOSITORIES_FIELD_NUMBER: _builtins.int
+    ALL_REPOSITORIES_FIELD_NUMBER: _builtins.int
+    all_repositories: _builtins.bool
+    """Every repository of the tenant. With `repositories` too: `INVALID_ARGUMENT`."""
     @_builtins.property
     def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Required. The repositories to project again, 1 to 100."""
+        """The repositories to project again, at most 100. Empty without `all_repositories`:
+        `INVALID_ARGUMENT` (SCOPE_MISSING).
+        """
 
     def __init__(
         self,
         *,
         repositories: _abc.Iterable[_builtins.str] | None = ...,
+        all_repositories: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["repositories", b"repositories"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_repositories", b"all_repositories", "repositories", b"repositories"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -264,6 +654,160 @@ class RebuildResponse(_message.Message):
 Global___RebuildResponse: _TypeAlias = RebuildResponse  # noqa: Y015
 
 @_typing.final
+class DeadLetter(_message.Message):
+    """A change that could not be projected to the graph."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENT_ID_FIELD_NUMBER: _builtins.int
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    ATTEMPTS_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    DEATH_TIME_FIELD_NUMBER: _builtins.int
+    event_id: _builtins.int
+    """Its number."""
+    repository: _builtins.str
+    """Its repository."""
+    kind: _builtins.str
+    """index, episode, memory, remove or forget."""
+    attempts: _builtins.int
+    """How often it was tried."""
+    cause: _builtins.str
+    """Why the last try failed."""
+    @_builtins.property
+    def death_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was given up."""
+
+    def __init__(
+        self,
+        *,
+        event_id: _builtins.int = ...,
+        repository: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        attempts: _builtins.int = ...,
+        cause: _builtins.str = ...,
+        death_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["death_time", b"death_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "cause", b"cause", "death_time", b"death_time", "event_id", b"event_id", "kind", b"kind", "repository", b"repository"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeadLetter: _TypeAlias = DeadLetter  # noqa: Y015
+
+@_typing.final
+class ListDeadLettersRequest(_message.Message):
+    """Request for [AdminService.ListDeadLetters][plait.v1.AdminService.ListDeadLetters]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    ALL_REPOSITORIES_FIELD_NUMBER: _builtins.int
+    all_repositories: _builtins.bool
+    """Every repository of the tenant. With `repositories` too: `INVALID_ARGUMENT`."""
+    @_builtins.property
+    def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The repositories, at most 100. Empty without `all_repositories`: `INVALID_ARGUMENT`
+        (SCOPE_MISSING).
+        """
+
+    def __init__(
+        self,
+        *,
+        repositories: _abc.Iterable[_builtins.str] | None = ...,
+        all_repositories: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_repositories", b"all_repositories", "repositories", b"repositories"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDeadLettersRequest: _TypeAlias = ListDeadLettersRequest  # noqa: Y015
+
+@_typing.final
+class ListDeadLettersResponse(_message.Message):
+    """Response of [AdminService.ListDeadLetters][plait.v1.AdminService.ListDeadLetters]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEAD_LETTERS_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    total: _builtins.int
+    """All there are."""
+    @_builtins.property
+    def dead_letters(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeadLetter]:
+        """Oldest first, at most 1000."""
+
+    def __init__(
+        self,
+        *,
+        dead_letters: _abc.Iterable[Global___DeadLetter] | None = ...,
+        total: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dead_letters", b"dead_letters", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDeadLettersResponse: _TypeAlias = ListDeadLettersResponse  # noqa: Y015
+
+@_typing.final
+class RetryDeadLettersRequest(_message.Message):
+    """Request for [AdminService.RetryDeadLetters][plait.v1.AdminService.RetryDeadLetters]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    ALL_REPOSITORIES_FIELD_NUMBER: _builtins.int
+    all_repositories: _builtins.bool
+    """Every repository of the tenant. With `repositories` too: `INVALID_ARGUMENT`."""
+    @_builtins.property
+    def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The repositories, at most 100. Empty without `all_repositories`: `INVALID_ARGUMENT`
+        (SCOPE_MISSING).
+        """
+
+    def __init__(
+        self,
+        *,
+        repositories: _abc.Iterable[_builtins.str] | None = ...,
+        all_repositories: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_repositories", b"all_repositories", "repositories", b"repositories"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetryDeadLettersRequest: _TypeAlias = RetryDeadLettersRequest  # noqa: Y015
+
+@_typing.final
+class RetryDeadLettersResponse(_message.Message):
+    """Response of [AdminService.RetryDeadLetters][plait.v1.AdminService.RetryDeadLetters]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVIVED_FIELD_NUMBER: _builtins.int
+    revived: _builtins.int
+    """Changes that wait again."""
+    def __init__(
+        self,
+        *,
+        revived: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["revived", b"revived"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetryDeadLettersResponse: _TypeAlias = RetryDeadLettersResponse  # noqa: Y015
+
+@_typing.final
 class StatsRequest(_message.Message):
     """Request for [AdminService.Stats][plait.v1.AdminService.Stats]."""
 
@@ -286,8 +830,44 @@ class StatsRequest(_message.Message):
 Global___StatsRequest: _TypeAlias = StatsRequest  # noqa: Y015
 
 @_typing.final
+class MemoryUsage(_message.Message):
+    """How many tokens of memory one agent has in one repository."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    AGENT_ID_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
+    repository: _builtins.str
+    """The repository."""
+    agent_id: _builtins.str
+    """The agent."""
+    tokens: _builtins.int
+    """Tokens of its living memories."""
+    budget_tokens: _builtins.int
+    """Tokens it may have; compaction starts before they are full."""
+    def __init__(
+        self,
+        *,
+        repository: _builtins.str = ...,
+        agent_id: _builtins.str = ...,
+        tokens: _builtins.int = ...,
+        budget_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "budget_tokens", b"budget_tokens", "repository", b"repository", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemoryUsage: _TypeAlias = MemoryUsage  # noqa: Y015
+
+@_typing.final
 class StatsResponse(_message.Message):
-    """Response of [AdminService.Stats][plait.v1.AdminService.Stats]."""
+    """Response of [AdminService.Stats][plait.v1.AdminService.Stats]. All of it is the tenant's own but for
+    `waiting_projections`, which counts the server's.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -316,13 +896,17 @@ class StatsResponse(_message.Message):
     REVISIONS_FIELD_NUMBER: _builtins.int
     WAITING_PROJECTIONS_FIELD_NUMBER: _builtins.int
     GRAPH_COUNTS_FIELD_NUMBER: _builtins.int
+    DEAD_LETTERS_FIELD_NUMBER: _builtins.int
     EMBEDDING_MODEL_FIELD_NUMBER: _builtins.int
     EMBEDDING_DIMENSION_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
+    MEMORY_USAGE_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Version of the server."""
     waiting_projections: _builtins.int
     """Projections that wait."""
+    dead_letters: _builtins.int
+    """Changes that could not be projected."""
     embedding_model: _builtins.str
     """The embedding model of the index. Empty: nothing is embedded yet."""
     embedding_dimension: _builtins.int
@@ -343,6 +927,10 @@ class StatsResponse(_message.Message):
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Degradation]:
         """What could not be asked. Empty: the answer is whole."""
 
+    @_builtins.property
+    def memory_usage(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryUsage]:
+        """Memory by repository and agent, largest first, at most 1000."""
+
     def __init__(
         self,
         *,
@@ -351,13 +939,15 @@ class StatsResponse(_message.Message):
         revisions: _abc.Iterable[_types_pb2.RepositoryRevision] | None = ...,
         waiting_projections: _builtins.int = ...,
         graph_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        dead_letters: _builtins.int = ...,
         embedding_model: _builtins.str = ...,
         embedding_dimension: _builtins.int = ...,
         degraded: _abc.Iterable[_types_pb2.Degradation] | None = ...,
+        memory_usage: _abc.Iterable[Global___MemoryUsage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "embedding_dimension", b"embedding_dimension", "embedding_model", b"embedding_model", "graph_counts", b"graph_counts", "revisions", b"revisions", "start_time", b"start_time", "version", b"version", "waiting_projections", b"waiting_projections"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dead_letters", b"dead_letters", "degraded", b"degraded", "embedding_dimension", b"embedding_dimension", "embedding_model", b"embedding_model", "graph_counts", b"graph_counts", "memory_usage", b"memory_usage", "revisions", b"revisions", "start_time", b"start_time", "version", b"version", "waiting_projections", b"waiting_projections"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AdminServiceStub(object):
-    """Compare, rebuild, compact and count.
+    """Compare, rebuild, compact, forget and count.
     """
 
     def __init__(self, channel):
@@ -40,6 +40,16 @@ class AdminServiceStub(object):
                 request_serializer=plait_dot_v1_dot_admin__service__pb2.CompactRequest.SerializeToString,
                 response_deserializer=plait_dot_v1_dot_admin__service__pb2.CompactResponse.FromString,
                 _registered_method=True)
+        self.UndoCompaction = channel.unary_unary(
+                '/plait.v1.AdminService/UndoCompaction',
+                request_serializer=plait_dot_v1_dot_admin__service__pb2.UndoCompactionRequest.SerializeToString,
+                response_deserializer=plait_dot_v1_dot_admin__service__pb2.UndoCompactionResponse.FromString,
+                _registered_method=True)
+        self.Forget = channel.unary_unary(
+                '/plait.v1.AdminService/Forget',
+                request_serializer=plait_dot_v1_dot_admin__service__pb2.ForgetRequest.SerializeToString,
+                response_deserializer=plait_dot_v1_dot_admin__service__pb2.ForgetResponse.FromString,
+                _registered_method=True)
         self.Verify = channel.unary_unary(
                 '/plait.v1.AdminService/Verify',
                 request_serializer=plait_dot_v1_dot_admin__service__pb2.VerifyRequest.SerializeToString,
@@ -50,6 +60,16 @@ class AdminServiceStub(object):
                 request_serializer=plait_dot_v1_dot_admin__service__pb2.RebuildRequest.SerializeToString,
                 response_deserializer=plait_dot_v1_dot_admin__service__pb2.RebuildResponse.FromString,
                 _registered_method=True)
+        self.ListDeadLetters = channel.unary_unary(
+                '/plait.v1.AdminService/ListDeadLetters',
+                request_serializer=plait_dot_v1_dot_admin__service__pb2.ListDeadLettersRequest.SerializeToString,
+                response_deserializer=plait_dot_v1_dot_admin__service__pb2.ListDeadLettersResponse.FromString,
+                _registered_method=True)
+        self.RetryDeadLetters = channel.unary_unary(
+                '/plait.v1.AdminService/RetryDeadLetters',
+                request_serializer=plait_dot_v1_dot_admin__service__pb2.RetryDeadLettersRequest.SerializeToString,
+                response_deserializer=plait_dot_v1_dot_admin__service__pb2.RetryDeadLettersResponse.FromString,
+                _registered_method=True)
         self.Stats = channel.unary_unary(
                 '/plait.v1.AdminService/Stats',
                 request_serializer=plait_dot_v1_dot_admin__service__pb2.StatsRequest.SerializeToString,
@@ -58,18 +78,34 @@ class AdminServiceStub(object):
 
 
 class AdminServiceServicer(object):
-    """Compare, rebuild, compact and count.
+    """Compare, rebuild, compact, forget and count.
     """
 
     def Compact(self, request, context):
-        """Summarise and thin out memories. Not built yet: `UNIMPLEMENTED` (NOT_BUILT).
+        """Thin out the memories of one repository and agent: duplicates are closed, old ones are summarised,
+        recent successes and failures are kept. Nothing is removed, and it can be undone for a while.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndoCompaction(self, request, context):
+        """Bring back what a compaction closed, and close its summaries.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Forget(self, request, context):
+        """Remove memories and episodes for good: from rows, history, text index, vectors, evidence, links and
+        request records, and then from the graph.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Verify(self, request, context):
-        """Compare the graph with the truth it is made from.
+        """Compare the graph with the truth it is made from, node by node and edge by edge.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -77,6 +113,20 @@ class AdminServiceServicer(object):
 
     def Rebuild(self, request, context):
         """Make a repository's graph again from the truth. Queues the work and answers at once.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDeadLetters(self, request, context):
+        """Changes that could not be projected to the graph, with their causes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RetryDeadLetters(self, request, context):
+        """Queue dead letters again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -97,6 +147,16 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     request_deserializer=plait_dot_v1_dot_admin__service__pb2.CompactRequest.FromString,
                     response_serializer=plait_dot_v1_dot_admin__service__pb2.CompactResponse.SerializeToString,
             ),
+            'UndoCompaction': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndoCompaction,
+                    request_deserializer=plait_dot_v1_dot_admin__service__pb2.UndoCompactionRequest.FromString,
+                    response_serializer=plait_dot_v1_dot_admin__service__pb2.UndoCompactionResponse.SerializeToString,
+            ),
+            'Forget': grpc.unary_unary_rpc_method_handler(
+                    servicer.Forget,
+                    request_deserializer=plait_dot_v1_dot_admin__service__pb2.ForgetRequest.FromString,
+                    response_serializer=plait_dot_v1_dot_admin__service__pb2.ForgetResponse.SerializeToString,
+            ),
             'Verify': grpc.unary_unary_rpc_method_handler(
                     servicer.Verify,
                     request_deserializer=plait_dot_v1_dot_admin__service__pb2.VerifyRequest.FromString,
@@ -106,6 +166,16 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.Rebuild,
                     request_deserializer=plait_dot_v1_dot_admin__service__pb2.RebuildRequest.FromString,
                     response_serializer=plait_dot_v1_dot_admin__service__pb2.RebuildResponse.SerializeToString,
+            ),
+            'ListDeadLetters': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDeadLetters,
+                    request_deserializer=plait_dot_v1_dot_admin__service__pb2.ListDeadLettersRequest.FromString,
+                    response_serializer=plait_dot_v1_dot_admin__service__pb2.ListDeadLettersResponse.SerializeToString,
+            ),
+            'RetryDeadLetters': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetryDeadLetters,
+                    request_deserializer=plait_dot_v1_dot_admin__service__pb2.RetryDeadLettersRequest.FromString,
+                    response_serializer=plait_dot_v1_dot_admin__service__pb2.RetryDeadLettersResponse.SerializeToString,
             ),
             'Stats': grpc.unary_unary_rpc_method_handler(
                     servicer.Stats,
@@ -121,7 +191,7 @@ def add_AdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdminService(object):
-    """Compare, rebuild, compact and count.
+    """Compare, rebuild, compact, forget and count.
     """
 
     @staticmethod
@@ -141,6 +211,60 @@ class AdminService(object):
             '/plait.v1.AdminService/Compact',
             plait_dot_v1_dot_admin__service__pb2.CompactRequest.SerializeToString,
             plait_dot_v1_dot_admin__service__pb2.CompactResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndoCompaction(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plait.v1.AdminService/UndoCompaction',
+            plait_dot_v1_dot_admin__service__pb2.UndoCompactionRequest.SerializeToString,
+            plait_dot_v1_dot_admin__service__pb2.UndoCompactionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Forget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plait.v1.AdminService/Forget',
+            plait_dot_v1_dot_admin__service__pb2.ForgetRequest.SerializeToString,
+            plait_dot_v1_dot_admin__service__pb2.ForgetResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -195,6 +319,60 @@ class AdminService(object):
             '/plait.v1.AdminService/Rebuild',
             plait_dot_v1_dot_admin__service__pb2.RebuildRequest.SerializeToString,
             plait_dot_v1_dot_admin__service__pb2.RebuildResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDeadLetters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plait.v1.AdminService/ListDeadLetters',
+            plait_dot_v1_dot_admin__service__pb2.ListDeadLettersRequest.SerializeToString,
+            plait_dot_v1_dot_admin__service__pb2.ListDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetryDeadLetters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plait.v1.AdminService/RetryDeadLetters',
+            plait_dot_v1_dot_admin__service__pb2.RetryDeadLettersRequest.SerializeToString,
+            plait_dot_v1_dot_admin__service__pb2.RetryDeadLettersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,37 +27,61 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AdminServiceStub:
-    """Compare, rebuild, compact and count."""
+    """Compare, rebuild, compact, forget and count."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AdminServiceAsyncStub: ...
     Compact: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.CompactRequest, _admin_service_pb2.CompactResponse]
-    """Summarise and thin out memories. Not built yet: `UNIMPLEMENTED` (NOT_BUILT)."""
+    """Thin out the memories of one repository and agent: duplicates are closed, old ones are summarised,
+    recent successes and failures are kept. Nothing is removed, and it can be undone for a while.
+    """
+    UndoCompaction: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.UndoCompactionRequest, _admin_service_pb2.UndoCompactionResponse]
+    """Bring back what a compaction closed, and close its summaries."""
+    Forget: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ForgetRequest, _admin_service_pb2.ForgetResponse]
+    """Remove memories and episodes for good: from rows, history, text index, vectors, evidence, links and
+    request records, and then from the graph.
+    """
     Verify: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.VerifyRequest, _admin_service_pb2.VerifyResponse]
-    """Compare the graph with the truth it is made from."""
+    """Compare the graph with the truth it is made from, node by node and edge by edge."""
     Rebuild: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.RebuildRequest, _admin_service_pb2.RebuildResponse]
     """Make a repository's graph again from the truth. Queues the work and answers at once."""
+    ListDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListDeadLettersRequest, _admin_service_pb2.ListDeadLettersResponse]
+    """Changes that could not be projected to the graph, with their causes."""
+    RetryDeadLetters: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.RetryDeadLettersRequest, _admin_service_pb2.RetryDeadLettersResponse]
+    """Queue dead letters again."""
     Stats: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.StatsRequest, _admin_service_pb2.StatsResponse]
     """What is stored, and what waits."""
 
 @_typing.type_check_only
 class AdminServiceAsyncStub(AdminServiceStub):
-    """Compare, rebuild, compact and count."""
+    """Compare, rebuild, compact, forget and count."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Compact: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.CompactRequest, _admin_service_pb2.CompactResponse]  # type: ignore[assignment]
-    """Summarise and thin out memories. Not built yet: `UNIMPLEMENTED` (NOT_BUILT)."""
+    """Thin out the memories of one repository and agent: duplicates are closed, old ones are summarised,
+    recent successes and failures are kept. Nothing is removed, and it can be undone for a while.
+    """
+    UndoCompaction: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.UndoCompactionRequest, _admin_service_pb2.UndoCompactionResponse]  # type: ignore[assignment]
+    """Bring back what a compaction closed, and close its summaries."""
+    Forget: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ForgetRequest, _admin_service_pb2.ForgetResponse]  # type: ignore[assignment]
+    """Remove memories and episodes for good: from rows, history, text index, vectors, evidence, links and
+    request records, and then from the graph.
+    """
     Verify: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.VerifyRequest, _admin_service_pb2.VerifyResponse]  # type: ignore[assignment]
-    """Compare the graph with the truth it is made from."""
+    """Compare the graph with the truth it is made from, node by node and edge by edge."""
     Rebuild: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.RebuildRequest, _admin_service_pb2.RebuildResponse]  # type: ignore[assignment]
     """Make a repository's graph again from the truth. Queues the work and answers at once."""
+    ListDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListDeadLettersRequest, _admin_service_pb2.ListDeadLettersResponse]  # type: ignore[assignment]
+    """Changes that could not be projected to the graph, with their causes."""
+    RetryDeadLetters: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.RetryDeadLettersRequest, _admin_service_pb2.RetryDeadLettersResponse]  # type: ignore[assignment]
+    """Queue dead letters again."""
     Stats: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.StatsRequest, _admin_service_pb2.StatsResponse]  # type: ignore[assignment]
     """What is stored, and what waits."""
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Compare, rebuild, compact and count."""
+    """Compare, rebuild, compact, forget and count."""
 
     @_abc_1.abstractmethod
     def Compact(
@@ -65,7 +89,27 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.CompactRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.CompactResponse, _abc.Awaitable[_admin_service_pb2.CompactResponse]]:
-        """Summarise and thin out memories. Not built yet: `UNIMPLEMENTED` (NOT_BUILT)."""
+        """Thin out the memories of one repository and agent: duplicates are closed, old ones are summarised,
+        recent successes and failures are kept. Nothing is removed, and it can be undone for a while.
+        """
+
+    @_abc_1.abstractmethod
+    def UndoCompaction(
+        self,
+        request: _admin_service_pb2.UndoCompactionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.UndoCompactionResponse, _abc.Awaitable[_admin_service_pb2.UndoCompactionResponse]]:
+        """Bring back what a compaction closed, and close its summaries."""
+
+    @_abc_1.abstractmethod
+    def Forget(
+        self,
+        request: _admin_service_pb2.ForgetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ForgetResponse, _abc.Awaitable[_admin_service_pb2.ForgetResponse]]:
+        """Remove memories and episodes for good: from rows, history, text index, vectors, evidence, links and
+        request records, and then from the graph.
+        """
 
     @_abc_1.abstractmethod
     def Verify(
@@ -73,7 +117,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.VerifyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.VerifyResponse, _abc.Awaitable[_admin_service_pb2.VerifyResponse]]:
-        """Compare the graph with the truth it is made from."""
+        """Compare the graph with the truth it is made from, node by node and edge by edge."""
 
     @_abc_1.abstractmethod
     def Rebuild(
@@ -82,6 +126,22 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.RebuildResponse, _abc.Awaitable[_admin_service_pb2.RebuildResponse]]:
         """Make a repository's graph again from the truth. Queues the work and answers at once."""
+
+    @_abc_1.abstractmethod
+    def ListDeadLetters(
+        self,
+        request: _admin_service_pb2.ListDeadLettersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.ListDeadLettersResponse, _abc.Awaitable[_admin_service_pb2.ListDeadLettersResponse]]:
+        """Changes that could not be projected to the graph, with their causes."""
+
+    @_abc_1.abstractmethod
+    def RetryDeadLetters(
+        self,
+        request: _admin_service_pb2.RetryDeadLettersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_service_pb2.RetryDeadLettersResponse, _abc.Awaitable[_admin_service_pb2.RetryDeadLettersResponse]]:
+        """Queue dead letters again."""
 
     @_abc_1.abstractmethod
     def Stats(

@@ -26,7 +26,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16plait/v1/episode.proto\x12\x08plait.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc4\x01\n\x07Outcome\x12\'\n\x06status\x18\x01 \x01(\x0e\x32\x17.plait.v1.OutcomeStatus\x12\x0f\n\x07summary\x18\x02 \x01(\t\x12/\n\x07metrics\x18\x03 \x03(\x0b\x32\x1e.plait.v1.Outcome.MetricsEntry\x12\x0e\n\x06\x63ommit\x18\n \x01(\t\x12\x0e\n\x06\x62ranch\x18\x0b \x01(\t\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"v\n\x08\x41rtifact\x12$\n\x04kind\x18\x01 \x01(\x0e\x32\x16.plait.v1.ArtifactKind\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12%\n\x04meta\x18\n \x01(\x0b\x32\x17.google.protobuf.Struct\"\xcd\x01\n\x07\x45pisode\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\"\n\x07outcome\x18\x02 \x01(\x0b\x32\x11.plait.v1.Outcome\x12%\n\tartifacts\x18\x03 \x03(\x0b\x32\x12.plait.v1.Artifact\x12\x10\n\x08\x61gent_id\x18\n \x01(\t\x12\x13\n\x0bsession_key\x18\x0b \x01(\t\x12\x0c\n\x04tags\x18\x0c \x03(\t\x12.\n\nstart_time\x18\x14 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\x9f\x01\n\rOutcomeStatus\x12\x1e\n\x1aOUTCOME_STATUS_UNSPECIFIED\x10\x00\x12\x1a\n\x16OUTCOME_STATUS_SUCCESS\x10\x01\x12\x1a\n\x16OUTCOME_STATUS_FAILURE\x10\x02\x12\x1a\n\x16OUTCOME_STATUS_PARTIAL\x10\x03\x12\x1a\n\x16OUTCOME_STATUS_UNKNOWN\x10\x04*\xb2\x01\n\x0c\x41rtifactKind\x12\x1d\n\x19\x41RTIFACT_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41RTIFACT_KIND_PLAN\x10\x01\x12\x16\n\x12\x41RTIFACT_KIND_DIFF\x10\x02\x12\x1c\n\x18\x41RTIFACT_KIND_REFLECTION\x10\x03\x12\x1d\n\x19\x41RTIFACT_KIND_TEST_RESULT\x10\x04\x12\x16\n\x12\x41RTIFACT_KIND_NOTE\x10\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16plait/v1/episode.proto\x12\x08plait.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc4\x01\n\x07Outcome\x12\'\n\x06status\x18\x01 \x01(\x0e\x32\x17.plait.v1.OutcomeStatus\x12\x0f\n\x07summary\x18\x02 \x01(\t\x12/\n\x07metrics\x18\x03 \x03(\x0b\x32\x1e.plait.v1.Outcome.MetricsEntry\x12\x0e\n\x06\x63ommit\x18\n \x01(\t\x12\x0e\n\x06\x62ranch\x18\x0b \x01(\t\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"v\n\x08\x41rtifact\x12$\n\x04kind\x18\x01 \x01(\x0e\x32\x16.plait.v1.ArtifactKind\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12%\n\x04meta\x18\n \x01(\x0b\x32\x17.google.protobuf.Struct\"=\n\x08\x45vidence\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\x0c\"\xf3\x01\n\x07\x45pisode\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\"\n\x07outcome\x18\x02 \x01(\x0b\x32\x11.plait.v1.Outcome\x12%\n\tartifacts\x18\x03 \x03(\x0b\x32\x12.plait.v1.Artifact\x12$\n\x08\x65vidence\x18\x04 \x03(\x0b\x32\x12.plait.v1.Evidence\x12\x10\n\x08\x61gent_id\x18\n \x01(\t\x12\x13\n\x0bsession_key\x18\x0b \x01(\t\x12\x0c\n\x04tags\x18\x0c \x03(\t\x12.\n\nstart_time\x18\x14 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\x9f\x01\n\rOutcomeStatus\x12\x1e\n\x1aOUTCOME_STATUS_UNSPECIFIED\x10\x00\x12\x1a\n\x16OUTCOME_STATUS_SUCCESS\x10\x01\x12\x1a\n\x16OUTCOME_STATUS_FAILURE\x10\x02\x12\x1a\n\x16OUTCOME_STATUS_PARTIAL\x10\x03\x12\x1a\n\x16OUTCOME_STATUS_UNKNOWN\x10\x04*\xca\x01\n\x0c\x41rtifactKind\x12\x1d\n\x19\x41RTIFACT_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41RTIFACT_KIND_PLAN\x10\x01\x12\x16\n\x12\x41RTIFACT_KIND_DIFF\x10\x02\x12\x1c\n\x18\x41RTIFACT_KIND_REFLECTION\x10\x03\x12\x1d\n\x19\x41RTIFACT_KIND_TEST_RESULT\x10\x04\x12\x16\n\x12\x41RTIFACT_KIND_NOTE\x10\x05\x12\x16\n\x12\x41RTIFACT_KIND_TURN\x10\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,16 +35,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_OUTCOME_METRICSENTRY']._loaded_options = None
   _globals['_OUTCOME_METRICSENTRY']._serialized_options = b'8\001'
-  _globals['_OUTCOMESTATUS']._serialized_start=627
-  _globals['_OUTCOMESTATUS']._serialized_end=786
-  _globals['_ARTIFACTKIND']._serialized_start=789
-  _globals['_ARTIFACTKIND']._serialized_end=967
+  _globals['_OUTCOMESTATUS']._serialized_start=728
+  _globals['_OUTCOMESTATUS']._serialized_end=887
+  _globals['_ARTIFACTKIND']._serialized_start=890
+  _globals['_ARTIFACTKIND']._serialized_end=1092
   _globals['_OUTCOME']._serialized_start=100
   _globals['_OUTCOME']._serialized_end=296
   _globals['_OUTCOME_METRICSENTRY']._serialized_start=250
   _globals['_OUTCOME_METRICSENTRY']._serialized_end=296
   _globals['_ARTIFACT']._serialized_start=298
   _globals['_ARTIFACT']._serialized_end=416
-  _globals['_EPISODE']._serialized_start=419
-  _globals['_EPISODE']._serialized_end=624
+  _globals['_EVIDENCE']._serialized_start=418
+  _globals['_EVIDENCE']._serialized_end=479
+  _globals['_EPISODE']._serialized_start=482
+  _globals['_EPISODE']._serialized_end=725
 # @@protoc_insertion_point(module_scope)

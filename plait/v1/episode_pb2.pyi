@@ -71,6 +71,8 @@ class _ArtifactKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Artifact
     """The result of running tests, to `COLLECTION_TESTS`."""
     ARTIFACT_KIND_NOTE: _ArtifactKind.ValueType  # 5
     """Anything else worth keeping, to `COLLECTION_MEMORIES`."""
+    ARTIFACT_KIND_TURN: _ArtifactKind.ValueType  # 6
+    """One message or step of a conversation, to `COLLECTION_MEMORIES`."""
 
 class ArtifactKind(_ArtifactKind, metaclass=_ArtifactKindEnumTypeWrapper):
     """What an artifact is; decides the collection it goes to."""
@@ -87,6 +89,8 @@ ARTIFACT_KIND_TEST_RESULT: ArtifactKind.ValueType  # 4
 """The result of running tests, to `COLLECTION_TESTS`."""
 ARTIFACT_KIND_NOTE: ArtifactKind.ValueType  # 5
 """Anything else worth keeping, to `COLLECTION_MEMORIES`."""
+ARTIFACT_KIND_TURN: ArtifactKind.ValueType  # 6
+"""One message or step of a conversation, to `COLLECTION_MEMORIES`."""
 Global___ArtifactKind: _TypeAlias = ArtifactKind  # noqa: Y015
 
 @_typing.final
@@ -186,6 +190,36 @@ class Artifact(_message.Message):
 Global___Artifact: _TypeAlias = Artifact  # noqa: Y015
 
 @_typing.final
+class Evidence(_message.Message):
+    """What an episode was read from, as it came. Kept beside it, never ranked."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    MEDIA_TYPE_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Required. Its name, as of a file: 1 to 256 bytes."""
+    media_type: _builtins.str
+    """Its media type, as `application/jsonl`. At most 128 bytes. Empty: `application/octet-stream`."""
+    content: _builtins.bytes
+    """Required. The bytes, 1 byte to 16 MiB."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        media_type: _builtins.str = ...,
+        content: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "media_type", b"media_type", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Evidence: _TypeAlias = Evidence  # noqa: Y015
+
+@_typing.final
 class Episode(_message.Message):
     """One agent run: how it ended and what it left behind."""
 
@@ -194,6 +228,7 @@ class Episode(_message.Message):
     REPOSITORY_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     ARTIFACTS_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
     AGENT_ID_FIELD_NUMBER: _builtins.int
     SESSION_KEY_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
@@ -215,6 +250,10 @@ class Episode(_message.Message):
         """What it left behind, at most 500; all contents together at most 16 MiB."""
 
     @_builtins.property
+    def evidence(self) -> _containers.RepeatedCompositeFieldContainer[Global___Evidence]:
+        """What it was read from, at most 20; with the artifacts together at most 24 MiB."""
+
+    @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Labels to filter by, at most 50, each 1 to 128 bytes. Order and repeats do not matter."""
 
@@ -228,6 +267,7 @@ class Episode(_message.Message):
         repository: _builtins.str = ...,
         outcome: Global___Outcome | None = ...,
         artifacts: _abc.Iterable[Global___Artifact] | None = ...,
+        evidence: _abc.Iterable[Global___Evidence] | None = ...,
         agent_id: _builtins.str = ...,
         session_key: _builtins.str = ...,
         tags: _abc.Iterable[_builtins.str] | None = ...,
@@ -235,7 +275,7 @@ class Episode(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "artifacts", b"artifacts", "outcome", b"outcome", "repository", b"repository", "session_key", b"session_key", "start_time", b"start_time", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "artifacts", b"artifacts", "evidence", b"evidence", "outcome", b"outcome", "repository", b"repository", "session_key", b"session_key", "start_time", b"start_time", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -6,7 +6,6 @@ What agents ask and tell: search, recall, graph, episodes, feedback."""
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from plait.v1 import episode_pb2 as _episode_pb2
@@ -151,11 +150,13 @@ class SearchRequest(_message.Message):
     """Fill `Hit.arms` and `SearchResponse.timings`."""
     @_builtins.property
     def filter(self) -> _types_pb2.Filter:
-        """What to search in."""
+        """Required. What to search in; it names repositories, or all of them."""
 
     @_builtins.property
-    def as_of(self) -> _timestamp_pb2.Timestamp:
-        """Not built yet: what was known at this time. Setting it fails with `UNIMPLEMENTED`."""
+    def as_of(self) -> _types_pb2.AsOf:
+        """The times to answer for. Code is answered for the revision that was published at the recorded
+        time; if that is gone: `FAILED_PRECONDITION` (HISTORY_GONE).
+        """
 
     def __init__(
         self,
@@ -166,7 +167,7 @@ class SearchRequest(_message.Message):
         fusion: Global___Fusion.ValueType = ...,
         k: _builtins.int = ...,
         min_score: _builtins.float = ...,
-        as_of: _timestamp_pb2.Timestamp | None = ...,
+        as_of: _types_pb2.AsOf | None = ...,
         explain: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter"]  # noqa: Y015
@@ -242,6 +243,7 @@ class SearchResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     TOOK_MS_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     took_ms: _builtins.float
     """Milliseconds from the request's arrival to its answer."""
     @_builtins.property
@@ -260,6 +262,10 @@ class SearchResponse(_message.Message):
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.StageTiming]:
         """With `explain`: how long each stage took, in the order they ran."""
 
+    @_builtins.property
+    def as_of(self) -> _types_pb2.ResolvedAsOf:
+        """With `SearchRequest.as_of`: the instants it was taken for."""
+
     def __init__(
         self,
         *,
@@ -268,10 +274,11 @@ class SearchResponse(_message.Message):
         degraded: _abc.Iterable[_types_pb2.Degradation] | None = ...,
         timings: _abc.Iterable[_types_pb2.StageTiming] | None = ...,
         took_ms: _builtins.float = ...,
+        as_of: _types_pb2.ResolvedAsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "hits", b"hits", "revisions", b"revisions", "timings", b"timings", "took_ms", b"took_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "degraded", b"degraded", "hits", b"hits", "revisions", b"revisions", "timings", b"timings", "took_ms", b"took_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -550,7 +557,11 @@ class GraphQueryRequest(_message.Message):
     TEMPLATE_FIELD_NUMBER: _builtins.int
     CYPHER_FIELD_NUMBER: _builtins.int
     REPOSITORIES_FIELD_NUMBER: _builtins.int
+    ALL_REPOSITORIES_FIELD_NUMBER: _builtins.int
     MAX_ROWS_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    all_repositories: _builtins.bool
+    """Every repository of the tenant. With `repositories` too: `INVALID_ARGUMENT`."""
     max_rows: _builtins.int
     """The most rows to return, 1 to 100000. 0 means the server's setting, 1000 unless changed, which
     is also the limit that larger values are lowered to.
@@ -566,7 +577,16 @@ class GraphQueryRequest(_message.Message):
     @_builtins.property
     def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Repositories that the query reads, at most 100: the answer shows one revision of each, and they
-        must be indexed. Empty: all. It does not filter rows; templates have a parameter `repo` for that.
+        must be indexed. Empty without `all_repositories`: `INVALID_ARGUMENT` (SCOPE_MISSING). Templates
+        answer from these only. Cypher reads the whole graph, so a server that holds more than one tenant
+        refuses it (CYPHER_REFUSED).
+        """
+
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """The times to answer for. Templates show what episodes and memories linked at those times; code is
+        shown at its published revision. Cypher gets them as `$valid_as_of` and `$recorded_as_of`, in
+        milliseconds since 1970 (the time of the call where not set).
         """
 
     def __init__(
@@ -575,11 +595,13 @@ class GraphQueryRequest(_message.Message):
         template: Global___TemplateCall | None = ...,
         cypher: Global___CypherQuery | None = ...,
         repositories: _abc.Iterable[_builtins.str] | None = ...,
+        all_repositories: _builtins.bool = ...,
         max_rows: _builtins.int = ...,
+        as_of: _types_pb2.AsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cypher", b"cypher", "query", b"query", "template", b"template"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "cypher", b"cypher", "query", b"query", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cypher", b"cypher", "max_rows", b"max_rows", "query", b"query", "repositories", b"repositories", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_repositories", b"all_repositories", "as_of", b"as_of", "cypher", b"cypher", "max_rows", b"max_rows", "query", b"query", "repositories", b"repositories", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_query: _TypeAlias = _typing.Literal["template", "cypher"]  # noqa: Y015
     _WhichOneofArgType_query: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
@@ -601,6 +623,7 @@ class GraphQueryResponse(_message.Message):
     REVISIONS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     TOOK_MS_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     truncated: _builtins.bool
     """There were more rows than `max_rows`."""
     took_ms: _builtins.float
@@ -629,6 +652,10 @@ class GraphQueryResponse(_message.Message):
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Degradation]:
         """What could not be asked. Empty: the answer is whole."""
 
+    @_builtins.property
+    def as_of(self) -> _types_pb2.ResolvedAsOf:
+        """With `GraphQueryRequest.as_of`: the instants it was taken for."""
+
     def __init__(
         self,
         *,
@@ -640,10 +667,11 @@ class GraphQueryResponse(_message.Message):
         revisions: _abc.Iterable[_types_pb2.RepositoryRevision] | None = ...,
         degraded: _abc.Iterable[_types_pb2.Degradation] | None = ...,
         took_ms: _builtins.float = ...,
+        as_of: _types_pb2.ResolvedAsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "degraded", b"degraded", "edges", b"edges", "nodes", b"nodes", "revisions", b"revisions", "rows", b"rows", "took_ms", b"took_ms", "truncated", b"truncated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "columns", b"columns", "degraded", b"degraded", "edges", b"edges", "nodes", b"nodes", "revisions", b"revisions", "rows", b"rows", "took_ms", b"took_ms", "truncated", b"truncated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -715,6 +743,66 @@ class AppendEpisodeResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AppendEpisodeResponse: _TypeAlias = AppendEpisodeResponse  # noqa: Y015
+
+@_typing.final
+class IngestEpisodesRequest(_message.Message):
+    """One run of a stream; request of
+    [KnowledgeService.IngestEpisodes][plait.v1.KnowledgeService.IngestEpisodes].
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPEND_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def append(self) -> Global___AppendEpisodeRequest:
+        """Required. As for [KnowledgeService.AppendEpisode][plait.v1.KnowledgeService.AppendEpisode]."""
+
+    def __init__(
+        self,
+        *,
+        append: Global___AppendEpisodeRequest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["append", b"append"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append", b"append"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___IngestEpisodesRequest: _TypeAlias = IngestEpisodesRequest  # noqa: Y015
+
+@_typing.final
+class IngestEpisodesResponse(_message.Message):
+    """The answer to one run of a stream; response of
+    [KnowledgeService.IngestEpisodes][plait.v1.KnowledgeService.IngestEpisodes].
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESPONSE_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def response(self) -> Global___AppendEpisodeResponse:
+        """It is stored."""
+
+    @_builtins.property
+    def error(self) -> _types_pb2.ItemError:
+        """It is not."""
+
+    def __init__(
+        self,
+        *,
+        response: Global___AppendEpisodeResponse | None = ...,
+        error: _types_pb2.ItemError | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "response", b"response", "result", b"result"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "response", b"response", "result", b"result"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["response", "error"]  # noqa: Y015
+    _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
+
+Global___IngestEpisodesResponse: _TypeAlias = IngestEpisodesResponse  # noqa: Y015
 
 @_typing.final
 class ItemFeedback(_message.Message):

@@ -55,6 +55,11 @@ class KnowledgeServiceStub(object):
                 request_serializer=plait_dot_v1_dot_knowledge__service__pb2.AppendEpisodeRequest.SerializeToString,
                 response_deserializer=plait_dot_v1_dot_knowledge__service__pb2.AppendEpisodeResponse.FromString,
                 _registered_method=True)
+        self.IngestEpisodes = channel.stream_stream(
+                '/plait.v1.KnowledgeService/IngestEpisodes',
+                request_serializer=plait_dot_v1_dot_knowledge__service__pb2.IngestEpisodesRequest.SerializeToString,
+                response_deserializer=plait_dot_v1_dot_knowledge__service__pb2.IngestEpisodesResponse.FromString,
+                _registered_method=True)
         self.ReportFeedback = channel.unary_unary(
                 '/plait.v1.KnowledgeService/ReportFeedback',
                 request_serializer=plait_dot_v1_dot_knowledge__service__pb2.ReportFeedbackRequest.SerializeToString,
@@ -95,6 +100,15 @@ class KnowledgeServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def IngestEpisodes(self, request_iterator, context):
+        """Store many agent runs, up to 500 a transaction. One answer each, in the order they were sent, once
+        the run is durable; a run that fails has its error as its answer and the others go on. The server
+        reads ahead only what it holds in memory, so a fast sender is slowed by the transport.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReportFeedback(self, request, context):
         """Say which recalled items helped. Not built yet: `UNIMPLEMENTED`.
         """
@@ -124,6 +138,11 @@ def add_KnowledgeServiceServicer_to_server(servicer, server):
                     servicer.AppendEpisode,
                     request_deserializer=plait_dot_v1_dot_knowledge__service__pb2.AppendEpisodeRequest.FromString,
                     response_serializer=plait_dot_v1_dot_knowledge__service__pb2.AppendEpisodeResponse.SerializeToString,
+            ),
+            'IngestEpisodes': grpc.stream_stream_rpc_method_handler(
+                    servicer.IngestEpisodes,
+                    request_deserializer=plait_dot_v1_dot_knowledge__service__pb2.IngestEpisodesRequest.FromString,
+                    response_serializer=plait_dot_v1_dot_knowledge__service__pb2.IngestEpisodesResponse.SerializeToString,
             ),
             'ReportFeedback': grpc.unary_unary_rpc_method_handler(
                     servicer.ReportFeedback,
@@ -240,6 +259,33 @@ class KnowledgeService(object):
             '/plait.v1.KnowledgeService/AppendEpisode',
             plait_dot_v1_dot_knowledge__service__pb2.AppendEpisodeRequest.SerializeToString,
             plait_dot_v1_dot_knowledge__service__pb2.AppendEpisodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def IngestEpisodes(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/plait.v1.KnowledgeService/IngestEpisodes',
+            plait_dot_v1_dot_knowledge__service__pb2.IngestEpisodesRequest.SerializeToString,
+            plait_dot_v1_dot_knowledge__service__pb2.IngestEpisodesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,11 @@ class KnowledgeServiceStub:
     """
     AppendEpisode: _grpc.UnaryUnaryMultiCallable[_knowledge_service_pb2.AppendEpisodeRequest, _knowledge_service_pb2.AppendEpisodeResponse]
     """Store an agent run. All of it or nothing; safe to repeat with the same `request_id`."""
+    IngestEpisodes: _grpc.StreamStreamMultiCallable[_knowledge_service_pb2.IngestEpisodesRequest, _knowledge_service_pb2.IngestEpisodesResponse]
+    """Store many agent runs, up to 500 a transaction. One answer each, in the order they were sent, once
+    the run is durable; a run that fails has its error as its answer and the others go on. The server
+    reads ahead only what it holds in memory, so a fast sender is slowed by the transport.
+    """
     ReportFeedback: _grpc.UnaryUnaryMultiCallable[_knowledge_service_pb2.ReportFeedbackRequest, _knowledge_service_pb2.ReportFeedbackResponse]
     """Say which recalled items helped. Not built yet: `UNIMPLEMENTED`."""
 
@@ -61,6 +66,11 @@ class KnowledgeServiceAsyncStub(KnowledgeServiceStub):
     """
     AppendEpisode: _aio.UnaryUnaryMultiCallable[_knowledge_service_pb2.AppendEpisodeRequest, _knowledge_service_pb2.AppendEpisodeResponse]  # type: ignore[assignment]
     """Store an agent run. All of it or nothing; safe to repeat with the same `request_id`."""
+    IngestEpisodes: _aio.StreamStreamMultiCallable[_knowledge_service_pb2.IngestEpisodesRequest, _knowledge_service_pb2.IngestEpisodesResponse]  # type: ignore[assignment]
+    """Store many agent runs, up to 500 a transaction. One answer each, in the order they were sent, once
+    the run is durable; a run that fails has its error as its answer and the others go on. The server
+    reads ahead only what it holds in memory, so a fast sender is slowed by the transport.
+    """
     ReportFeedback: _aio.UnaryUnaryMultiCallable[_knowledge_service_pb2.ReportFeedbackRequest, _knowledge_service_pb2.ReportFeedbackResponse]  # type: ignore[assignment]
     """Say which recalled items helped. Not built yet: `UNIMPLEMENTED`."""
 
@@ -100,6 +110,17 @@ class KnowledgeServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_knowledge_service_pb2.AppendEpisodeResponse, _abc.Awaitable[_knowledge_service_pb2.AppendEpisodeResponse]]:
         """Store an agent run. All of it or nothing; safe to repeat with the same `request_id`."""
+
+    @_abc_1.abstractmethod
+    def IngestEpisodes(
+        self,
+        request_iterator: _MaybeAsyncIterator[_knowledge_service_pb2.IngestEpisodesRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_knowledge_service_pb2.IngestEpisodesResponse], _abc.AsyncIterator[_knowledge_service_pb2.IngestEpisodesResponse]]:
+        """Store many agent runs, up to 500 a transaction. One answer each, in the order they were sent, once
+        the run is durable; a run that fails has its error as its answer and the others go on. The server
+        reads ahead only what it holds in memory, so a fast sender is slowed by the transport.
+        """
 
     @_abc_1.abstractmethod
     def ReportFeedback(

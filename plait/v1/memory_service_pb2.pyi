@@ -80,7 +80,7 @@ Global___MemorySource: _TypeAlias = MemorySource  # noqa: Y015
 
 @_typing.final
 class Memory(_message.Message):
-    """One memory."""
+    """One memory. Each change of an entry closes one version and opens the next; `id` stays."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -88,18 +88,25 @@ class Memory(_message.Message):
     CONTENT_FIELD_NUMBER: _builtins.int
     TYPE_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
     REPOSITORY_FIELD_NUMBER: _builtins.int
     AGENT_ID_FIELD_NUMBER: _builtins.int
     SESSION_KEY_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    SYMBOL_FIELD_NUMBER: _builtins.int
     IMPORTANCE_FIELD_NUMBER: _builtins.int
     PINNED_FIELD_NUMBER: _builtins.int
     META_FIELD_NUMBER: _builtins.int
     EMBEDDING_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
     VALID_FROM_FIELD_NUMBER: _builtins.int
     VALID_TO_FIELD_NUMBER: _builtins.int
-    RECORD_TIME_FIELD_NUMBER: _builtins.int
     SUPERSEDE_TIME_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    UPDATE_TIME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_BY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """UUID. Set by the server; ignored in requests that store."""
     content: _builtins.str
@@ -108,25 +115,39 @@ class Memory(_message.Message):
     """What it is."""
     source: Global___MemorySource.ValueType
     """Who it comes from."""
+    kind: _builtins.str
+    """memory, turn, note (of an episode) or summary. Set by the server; ignored in requests that store."""
     repository: _builtins.str
-    """The repository it is about. Empty: none."""
+    """Required. The repository it is about; see `Episode.repository` for its form. It need not be indexed."""
     agent_id: _builtins.str
     """Whose it is. At most 256 bytes."""
     session_key: _builtins.str
     """The conversation it comes from. At most 256 bytes."""
+    path: _builtins.str
+    """The file it is about, relative to the repository's root, with `/`. No `..`. At most 4096 bytes."""
+    symbol: _builtins.str
+    """The function or class it is about, by its qualified name in the repository. At most 1024 bytes."""
     importance: _builtins.float
     """From 0 to 1. Not set: 0.5."""
     pinned: _builtins.bool
     """Never left out by compaction."""
     embedding: _builtins.bytes
-    """Its vector: float32, little endian, of the index's dimension. Empty: the server makes it."""
+    """Its vector: float32, little endian, of the index's dimension, finite and not zero. Empty: the
+    server makes it soon after. In answers: of `GetMemory` with `include_embedding`.
+    """
+    tokens: _builtins.int
+    """Tokens of `content`, counted with o200k. Set by the server."""
+    version: _builtins.int
+    """Grows by one a change. Set by the server."""
+    superseded_by: _builtins.str
+    """The entry that took this one's place, if one did. Set by the server."""
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Labels, at most 50, each 1 to 128 bytes."""
+        """Labels, at most 50, each 1 to 128 bytes. Order and repeats do not matter."""
 
     @_builtins.property
     def meta(self) -> _struct_pb2.Struct:
-        """What else is known of it. At most 65536 bytes as JSON."""
+        """What else is known of it. At most 65536 bytes as JSON, 16 levels deep."""
 
     @_builtins.property
     def valid_from(self) -> _timestamp_pb2.Timestamp:
@@ -134,15 +155,19 @@ class Memory(_message.Message):
 
     @_builtins.property
     def valid_to(self) -> _timestamp_pb2.Timestamp:
-        """Until when it was true. Not set: still."""
-
-    @_builtins.property
-    def record_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was stored. Set by the server."""
+        """Until when it was true, exclusive. Not set: still. Not after `valid_from`: `INVALID_ARGUMENT`."""
 
     @_builtins.property
     def supersede_time(self) -> _timestamp_pb2.Timestamp:
-        """When a newer one took its place. Set by the server."""
+        """When a newer version took this one's place, or it was closed. Set by the server."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """When the entry's first version was stored. Set by the server."""
+
+    @_builtins.property
+    def update_time(self) -> _timestamp_pb2.Timestamp:
+        """When this version was stored. Set by the server."""
 
     def __init__(
         self,
@@ -151,28 +176,119 @@ class Memory(_message.Message):
         content: _builtins.str = ...,
         type: Global___MemoryType.ValueType = ...,
         source: Global___MemorySource.ValueType = ...,
+        kind: _builtins.str = ...,
         repository: _builtins.str = ...,
         agent_id: _builtins.str = ...,
         session_key: _builtins.str = ...,
         tags: _abc.Iterable[_builtins.str] | None = ...,
+        path: _builtins.str = ...,
+        symbol: _builtins.str = ...,
         importance: _builtins.float | None = ...,
         pinned: _builtins.bool = ...,
         meta: _struct_pb2.Struct | None = ...,
         embedding: _builtins.bytes = ...,
+        tokens: _builtins.int = ...,
         valid_from: _timestamp_pb2.Timestamp | None = ...,
         valid_to: _timestamp_pb2.Timestamp | None = ...,
-        record_time: _timestamp_pb2.Timestamp | None = ...,
         supersede_time: _timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        update_time: _timestamp_pb2.Timestamp | None = ...,
+        version: _builtins.int = ...,
+        superseded_by: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "importance", b"importance", "meta", b"meta", "record_time", b"record_time", "supersede_time", b"supersede_time", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "create_time", b"create_time", "importance", b"importance", "meta", b"meta", "supersede_time", b"supersede_time", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "agent_id", b"agent_id", "content", b"content", "embedding", b"embedding", "id", b"id", "importance", b"importance", "meta", b"meta", "pinned", b"pinned", "record_time", b"record_time", "repository", b"repository", "session_key", b"session_key", "source", b"source", "supersede_time", b"supersede_time", "tags", b"tags", "type", b"type", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_importance", b"_importance", "agent_id", b"agent_id", "content", b"content", "create_time", b"create_time", "embedding", b"embedding", "id", b"id", "importance", b"importance", "kind", b"kind", "meta", b"meta", "path", b"path", "pinned", b"pinned", "repository", b"repository", "session_key", b"session_key", "source", b"source", "supersede_time", b"supersede_time", "superseded_by", b"superseded_by", "symbol", b"symbol", "tags", b"tags", "tokens", b"tokens", "type", b"type", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__importance: _TypeAlias = _typing.Literal["importance"]  # noqa: Y015
     _WhichOneofArgType__importance: _TypeAlias = _typing.Literal["_importance", b"_importance"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__importance) -> _WhichOneofReturnType__importance | None: ...
 
 Global___Memory: _TypeAlias = Memory  # noqa: Y015
+
+@_typing.final
+class MemoryFilter(_message.Message):
+    """Which memories. The repositories are required; other empty fields do not restrict."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    ALL_REPOSITORIES_FIELD_NUMBER: _builtins.int
+    AGENT_ID_FIELD_NUMBER: _builtins.int
+    SESSION_KEY_FIELD_NUMBER: _builtins.int
+    TAGS_ANY_FIELD_NUMBER: _builtins.int
+    TAGS_ALL_FIELD_NUMBER: _builtins.int
+    SOURCES_FIELD_NUMBER: _builtins.int
+    TYPES_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    IMPORTANCE_MIN_FIELD_NUMBER: _builtins.int
+    CREATED_AFTER_FIELD_NUMBER: _builtins.int
+    CREATED_BEFORE_FIELD_NUMBER: _builtins.int
+    all_repositories: _builtins.bool
+    """Every repository of the tenant. With `repositories` too: `INVALID_ARGUMENT`."""
+    agent_id: _builtins.str
+    """Only this agent's. At most 256 bytes."""
+    session_key: _builtins.str
+    """Only what was stored under this session key. At most 256 bytes."""
+    importance_min: _builtins.float
+    """At least this important, 0 to 1."""
+    @_builtins.property
+    def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of repositories, at most 100. Empty without `all_repositories`: `INVALID_ARGUMENT`
+        (SCOPE_MISSING).
+        """
+
+    @_builtins.property
+    def tags_any(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """At least one of these tags. At most 50."""
+
+    @_builtins.property
+    def tags_all(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """All of these tags. At most 50."""
+
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedScalarFieldContainer[Global___MemorySource.ValueType]:
+        """Of one of these sources."""
+
+    @_builtins.property
+    def types(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryType.ValueType]:
+        """Of one of these types."""
+
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Of one of these kinds: memory, turn, note, summary. At most 50."""
+
+    @_builtins.property
+    def created_after(self) -> _timestamp_pb2.Timestamp:
+        """Created at this time or later."""
+
+    @_builtins.property
+    def created_before(self) -> _timestamp_pb2.Timestamp:
+        """Created before this time. Not after `created_after`: `INVALID_ARGUMENT`."""
+
+    def __init__(
+        self,
+        *,
+        repositories: _abc.Iterable[_builtins.str] | None = ...,
+        all_repositories: _builtins.bool = ...,
+        agent_id: _builtins.str = ...,
+        session_key: _builtins.str = ...,
+        tags_any: _abc.Iterable[_builtins.str] | None = ...,
+        tags_all: _abc.Iterable[_builtins.str] | None = ...,
+        sources: _abc.Iterable[Global___MemorySource.ValueType] | None = ...,
+        types: _abc.Iterable[Global___MemoryType.ValueType] | None = ...,
+        kinds: _abc.Iterable[_builtins.str] | None = ...,
+        importance_min: _builtins.float = ...,
+        created_after: _timestamp_pb2.Timestamp | None = ...,
+        created_before: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_after", b"created_after", "created_before", b"created_before"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "all_repositories", b"all_repositories", "created_after", b"created_after", "created_before", b"created_before", "importance_min", b"importance_min", "kinds", b"kinds", "repositories", b"repositories", "session_key", b"session_key", "sources", b"sources", "tags_all", b"tags_all", "tags_any", b"tags_any", "types", b"types"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemoryFilter: _TypeAlias = MemoryFilter  # noqa: Y015
 
 @_typing.final
 class StoreMemoryRequest(_message.Message):
@@ -182,8 +298,13 @@ class StoreMemoryRequest(_message.Message):
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
+    SUPERSEDES_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Names this request; see `AppendEpisodeRequest.request_id`."""
+    """Names this request; see types.proto."""
+    supersedes: _builtins.str
+    """Id of a memory of the same repository that this one takes the place of: it is closed in the same
+    transaction. Unknown: `NOT_FOUND` (MEMORY_NOT_FOUND).
+    """
     @_builtins.property
     def memory(self) -> Global___Memory:
         """Required. The memory."""
@@ -193,10 +314,11 @@ class StoreMemoryRequest(_message.Message):
         *,
         request_id: _builtins.str = ...,
         memory: Global___Memory | None = ...,
+        supersedes: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "request_id", b"request_id", "supersedes", b"supersedes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -210,21 +332,39 @@ class StoreMemoryResponse(_message.Message):
 
     MEMORY_FIELD_NUMBER: _builtins.int
     REPEATED_FIELD_NUMBER: _builtins.int
+    DUPLICATE_FIELD_NUMBER: _builtins.int
+    SIMILAR_IDS_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     repeated: _builtins.bool
     """This request was stored before; nothing was written now."""
+    duplicate: _builtins.bool
+    """The scope (repository, agent, session) held this very text already: `memory` is that entry, its
+    tags united, its importance the larger of both.
+    """
+    request_id: _builtins.str
+    """The request id it is stored under; the one made from the body if the request had none."""
     @_builtins.property
     def memory(self) -> Global___Memory:
         """As stored."""
+
+    @_builtins.property
+    def similar_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of near-duplicates: linked, and left as they are. Those that need the text's vector are found
+        after the answer where the server makes the vector.
+        """
 
     def __init__(
         self,
         *,
         memory: Global___Memory | None = ...,
         repeated: _builtins.bool = ...,
+        duplicate: _builtins.bool = ...,
+        similar_ids: _abc.Iterable[_builtins.str] | None = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "repeated", b"repeated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "memory", b"memory", "repeated", b"repeated", "request_id", b"request_id", "similar_ids", b"similar_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -267,14 +407,14 @@ class BatchStoreMemoriesResult(_message.Message):
         """It is stored."""
 
     @_builtins.property
-    def error(self) -> Global___ItemError:
+    def error(self) -> _types_pb2.ItemError:
         """It is not."""
 
     def __init__(
         self,
         *,
         response: Global___StoreMemoryResponse | None = ...,
-        error: Global___ItemError | None = ...,
+        error: _types_pb2.ItemError | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "response", b"response", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -285,36 +425,6 @@ class BatchStoreMemoriesResult(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 
 Global___BatchStoreMemoriesResult: _TypeAlias = BatchStoreMemoriesResult  # noqa: Y015
-
-@_typing.final
-class ItemError(_message.Message):
-    """Why one item of a batch failed."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CODE_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    MESSAGE_FIELD_NUMBER: _builtins.int
-    code: _builtins.int
-    """A canonical gRPC code."""
-    reason: _builtins.str
-    """One of the reasons of docs/errors.md."""
-    message: _builtins.str
-    """What happened and what to do."""
-    def __init__(
-        self,
-        *,
-        code: _builtins.int = ...,
-        reason: _builtins.str = ...,
-        message: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message", "reason", b"reason"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ItemError: _TypeAlias = ItemError  # noqa: Y015
 
 @_typing.final
 class BatchStoreMemoriesResponse(_message.Message):
@@ -347,16 +457,30 @@ class GetMemoryRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
+    REPOSITORY_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    INCLUDE_EMBEDDING_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """Required. Its id."""
+    """Required. Id of the entry, or of one of its versions."""
+    repository: _builtins.str
+    """Required. Its repository."""
+    include_embedding: _builtins.bool
+    """Fill `Memory.embedding`, where there is one."""
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """The times to answer for."""
+
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
+        repository: _builtins.str = ...,
+        as_of: _types_pb2.AsOf | None = ...,
+        include_embedding: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "id", b"id", "include_embedding", b"include_embedding", "repository", b"repository"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -369,18 +493,24 @@ class GetMemoryResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MEMORY_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memory(self) -> Global___Memory:
         """The memory."""
+
+    @_builtins.property
+    def as_of(self) -> _types_pb2.ResolvedAsOf:
+        """With `GetMemoryRequest.as_of`: the instants it was taken for."""
 
     def __init__(
         self,
         *,
         memory: Global___Memory | None = ...,
+        as_of: _types_pb2.ResolvedAsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "memory", b"memory"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -392,31 +522,37 @@ class ListMemoriesRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    FILTER_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     INCLUDE_SUPERSEDED_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """The most memories to return, 1 to 1000. 0 means 100; larger values are lowered to 1000."""
     page_token: _builtins.str
     """`next_page_token` of the page before. Empty: the first page."""
     include_superseded: _builtins.bool
-    """Those that newer ones took the place of, too."""
+    """Versions that were closed, too."""
     @_builtins.property
-    def filter(self) -> _types_pb2.Filter:
-        """Which. Collections other than `COLLECTION_MEMORIES` fail with `INVALID_ARGUMENT`."""
+    def filter(self) -> Global___MemoryFilter:
+        """Required. Which."""
+
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """The times to answer for."""
 
     def __init__(
         self,
         *,
-        filter: _types_pb2.Filter | None = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         include_superseded: _builtins.bool = ...,
+        filter: Global___MemoryFilter | None = ...,
+        as_of: _types_pb2.AsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "include_superseded", b"include_superseded", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "include_superseded", b"include_superseded", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -430,25 +566,173 @@ class ListMemoriesResponse(_message.Message):
 
     MEMORIES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """Asks for the next page. Empty: this was the last."""
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
-        """The memories, newest first, ties by id."""
+        """The memories, newest first by `create_time`, ties by id. A page may be shorter than asked where
+        it would pass the size of a message.
+        """
+
+    @_builtins.property
+    def as_of(self) -> _types_pb2.ResolvedAsOf:
+        """With `ListMemoriesRequest.as_of`: the instants it was taken for."""
 
     def __init__(
         self,
         *,
         memories: _abc.Iterable[Global___Memory] | None = ...,
         next_page_token: _builtins.str = ...,
+        as_of: _types_pb2.ResolvedAsOf | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "next_page_token", b"next_page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "memories", b"memories", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListMemoriesResponse: _TypeAlias = ListMemoriesResponse  # noqa: Y015
+
+@_typing.final
+class QueryMemoriesRequest(_message.Message):
+    """Request for [MemoryService.QueryMemories][plait.v1.MemoryService.QueryMemories]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    EMBEDDING_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    TOP_K_FIELD_NUMBER: _builtins.int
+    MIN_SCORE_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """What to look for, 1 to 8192 bytes, not only white space. Empty with `embedding`: by the vector alone."""
+    embedding: _builtins.bytes
+    """The query's vector, as `Memory.embedding`. Empty: the server makes it of `query`."""
+    top_k: _builtins.int
+    """The most matches to return, 1 to 200. 0 means 10."""
+    min_score: _builtins.float
+    """Leave out matches below this score, 0 to 1."""
+    @_builtins.property
+    def filter(self) -> Global___MemoryFilter:
+        """Required. Which memories."""
+
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """The times to answer for."""
+
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        embedding: _builtins.bytes = ...,
+        filter: Global___MemoryFilter | None = ...,
+        top_k: _builtins.int = ...,
+        min_score: _builtins.float = ...,
+        as_of: _types_pb2.AsOf | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "embedding", b"embedding", "filter", b"filter", "min_score", b"min_score", "query", b"query", "top_k", b"top_k"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryMemoriesRequest: _TypeAlias = QueryMemoriesRequest  # noqa: Y015
+
+@_typing.final
+class MemoryMatch(_message.Message):
+    """A memory that answers a query."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ArmsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    ARMS_FIELD_NUMBER: _builtins.int
+    score: _builtins.float
+    """From 0 to 1; comparable inside one answer only."""
+    @_builtins.property
+    def memory(self) -> Global___Memory:
+        """The memory."""
+
+    @_builtins.property
+    def arms(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """What each arm that found it said, on that arm's own scale."""
+
+    def __init__(
+        self,
+        *,
+        memory: Global___Memory | None = ...,
+        score: _builtins.float = ...,
+        arms: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arms", b"arms", "memory", b"memory", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemoryMatch: _TypeAlias = MemoryMatch  # noqa: Y015
+
+@_typing.final
+class QueryMemoriesResponse(_message.Message):
+    """Response of [MemoryService.QueryMemories][plait.v1.MemoryService.QueryMemories]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MATCHES_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    TOOK_MS_FIELD_NUMBER: _builtins.int
+    took_ms: _builtins.float
+    """Milliseconds from the request's arrival to its answer."""
+    @_builtins.property
+    def matches(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemoryMatch]:
+        """Best first, ties by id."""
+
+    @_builtins.property
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Degradation]:
+        """What could not be asked. Empty: the answer is whole."""
+
+    @_builtins.property
+    def as_of(self) -> _types_pb2.ResolvedAsOf:
+        """With `QueryMemoriesRequest.as_of`: the instants it was taken for."""
+
+    def __init__(
+        self,
+        *,
+        matches: _abc.Iterable[Global___MemoryMatch] | None = ...,
+        degraded: _abc.Iterable[_types_pb2.Degradation] | None = ...,
+        as_of: _types_pb2.ResolvedAsOf | None = ...,
+        took_ms: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "degraded", b"degraded", "matches", b"matches", "took_ms", b"took_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryMemoriesResponse: _TypeAlias = QueryMemoriesResponse  # noqa: Y015
 
 @_typing.final
 class DeleteMemoryRequest(_message.Message):
@@ -457,16 +741,20 @@ class DeleteMemoryRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
+    REPOSITORY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """Required. Its id."""
+    """Required. Its id. Unknown: `NOT_FOUND` (MEMORY_NOT_FOUND); deleted before: no error."""
+    repository: _builtins.str
+    """Required. Its repository."""
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
+        repository: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "repository", b"repository"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -490,42 +778,78 @@ class DeleteMemoryResponse(_message.Message):
 Global___DeleteMemoryResponse: _TypeAlias = DeleteMemoryResponse  # noqa: Y015
 
 @_typing.final
+class ToolOutcome(_message.Message):
+    """What one tool said in a turn."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    tool: _builtins.str
+    """Required. The tool's name, 1 to 256 bytes."""
+    content: _builtins.str
+    """What it said or did. At most 1 MiB."""
+    failed: _builtins.bool
+    """It failed."""
+    def __init__(
+        self,
+        *,
+        tool: _builtins.str = ...,
+        content: _builtins.str = ...,
+        failed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "failed", b"failed", "tool", b"tool"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolOutcome: _TypeAlias = ToolOutcome  # noqa: Y015
+
+@_typing.final
 class LearnRequest(_message.Message):
     """Request for [MemoryService.Learn][plait.v1.MemoryService.Learn]."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
-    CONTENT_FIELD_NUMBER: _builtins.int
-    SOURCE_FIELD_NUMBER: _builtins.int
     REPOSITORY_FIELD_NUMBER: _builtins.int
     AGENT_ID_FIELD_NUMBER: _builtins.int
     SESSION_KEY_FIELD_NUMBER: _builtins.int
+    USER_MESSAGE_FIELD_NUMBER: _builtins.int
+    ASSISTANT_REASONING_FIELD_NUMBER: _builtins.int
+    TOOL_OUTCOMES_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Names this request; see `AppendEpisodeRequest.request_id`."""
-    content: _builtins.str
-    """Required. What was said, 1 byte to 1 MiB."""
-    source: Global___MemorySource.ValueType
-    """Who said it."""
+    """Names this request; see types.proto."""
     repository: _builtins.str
-    """The repository it is about. Empty: none."""
+    """Required. The repository it is about; see `Memory.repository`."""
     agent_id: _builtins.str
     """Whose memory it goes to. At most 256 bytes."""
     session_key: _builtins.str
     """The conversation. At most 256 bytes."""
+    user_message: _builtins.str
+    """What the person said. At most 1 MiB. At least one of these three is given."""
+    assistant_reasoning: _builtins.str
+    """What the assistant thought or answered. At most 1 MiB."""
+    @_builtins.property
+    def tool_outcomes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolOutcome]:
+        """What its tools said, in their order, at most 100; the turn together at most 4 MiB."""
+
     def __init__(
         self,
         *,
         request_id: _builtins.str = ...,
-        content: _builtins.str = ...,
-        source: Global___MemorySource.ValueType = ...,
         repository: _builtins.str = ...,
         agent_id: _builtins.str = ...,
         session_key: _builtins.str = ...,
+        user_message: _builtins.str = ...,
+        assistant_reasoning: _builtins.str = ...,
+        tool_outcomes: _abc.Iterable[Global___ToolOutcome] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "content", b"content", "repository", b"repository", "request_id", b"request_id", "session_key", b"session_key", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "assistant_reasoning", b"assistant_reasoning", "repository", b"repository", "request_id", b"request_id", "session_key", b"session_key", "tool_outcomes", b"tool_outcomes", "user_message", b"user_message"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -539,21 +863,29 @@ class LearnResponse(_message.Message):
 
     MEMORIES_FIELD_NUMBER: _builtins.int
     SKIPPED_CAUSE_FIELD_NUMBER: _builtins.int
+    REPEATED_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     skipped_cause: _builtins.str
     """Why nothing was kept, if nothing was."""
+    repeated: _builtins.bool
+    """This request was stored before; nothing was written now."""
+    request_id: _builtins.str
+    """The request id it is stored under; the one made from the body if the request had none."""
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
-        """Memories it led to, new or changed."""
+        """Memories it led to, new or known before."""
 
     def __init__(
         self,
         *,
         memories: _abc.Iterable[Global___Memory] | None = ...,
         skipped_cause: _builtins.str = ...,
+        repeated: _builtins.bool = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "skipped_cause", b"skipped_cause"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "repeated", b"repeated", "request_id", b"request_id", "skipped_cause", b"skipped_cause"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

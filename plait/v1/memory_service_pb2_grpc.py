@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class MemoryServiceStub(object):
-    """Store, read and remove memories. Not built yet: every call answers `UNIMPLEMENTED` (NOT_BUILT).
+    """Store, read and remove memories. Each call names its repositories; memories need no index of them.
     """
 
     def __init__(self, channel):
@@ -55,6 +55,11 @@ class MemoryServiceStub(object):
                 request_serializer=plait_dot_v1_dot_memory__service__pb2.ListMemoriesRequest.SerializeToString,
                 response_deserializer=plait_dot_v1_dot_memory__service__pb2.ListMemoriesResponse.FromString,
                 _registered_method=True)
+        self.QueryMemories = channel.unary_unary(
+                '/plait.v1.MemoryService/QueryMemories',
+                request_serializer=plait_dot_v1_dot_memory__service__pb2.QueryMemoriesRequest.SerializeToString,
+                response_deserializer=plait_dot_v1_dot_memory__service__pb2.QueryMemoriesResponse.FromString,
+                _registered_method=True)
         self.DeleteMemory = channel.unary_unary(
                 '/plait.v1.MemoryService/DeleteMemory',
                 request_serializer=plait_dot_v1_dot_memory__service__pb2.DeleteMemoryRequest.SerializeToString,
@@ -68,25 +73,26 @@ class MemoryServiceStub(object):
 
 
 class MemoryServiceServicer(object):
-    """Store, read and remove memories. Not built yet: every call answers `UNIMPLEMENTED` (NOT_BUILT).
+    """Store, read and remove memories. Each call names its repositories; memories need no index of them.
     """
 
     def StoreMemory(self, request, context):
-        """Store one memory.
+        """Store one memory. The same text, alive in the same repository, agent and session, stays one entry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BatchStoreMemories(self, request, context):
-        """Store up to 500 memories; each succeeds or fails by itself.
+        """Store up to 500 memories in one transaction; one that breaks a rule or reuses a request id has its
+        error in its place and the others are stored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetMemory(self, request, context):
-        """Read one memory.
+        """Read one memory, now or as of other times.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -99,15 +105,23 @@ class MemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def QueryMemories(self, request, context):
+        """The memories that answer a text best, by its words and its meaning together.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteMemory(self, request, context):
-        """Close a memory: it is no longer recalled, its history stays.
+        """Close a memory: it is no longer read as of now, its history stays. `AdminService.Forget` removes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Learn(self, request, context):
-        """Take one turn of a conversation in, and keep what is worth it.
+        """Take one turn of a conversation in, and keep what is worth it. What was recalled into the turn is
+        not stored again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -136,6 +150,11 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     request_deserializer=plait_dot_v1_dot_memory__service__pb2.ListMemoriesRequest.FromString,
                     response_serializer=plait_dot_v1_dot_memory__service__pb2.ListMemoriesResponse.SerializeToString,
             ),
+            'QueryMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.QueryMemories,
+                    request_deserializer=plait_dot_v1_dot_memory__service__pb2.QueryMemoriesRequest.FromString,
+                    response_serializer=plait_dot_v1_dot_memory__service__pb2.QueryMemoriesResponse.SerializeToString,
+            ),
             'DeleteMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteMemory,
                     request_deserializer=plait_dot_v1_dot_memory__service__pb2.DeleteMemoryRequest.FromString,
@@ -155,7 +174,7 @@ def add_MemoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class MemoryService(object):
-    """Store, read and remove memories. Not built yet: every call answers `UNIMPLEMENTED` (NOT_BUILT).
+    """Store, read and remove memories. Each call names its repositories; memories need no index of them.
     """
 
     @staticmethod
@@ -256,6 +275,33 @@ class MemoryService(object):
             '/plait.v1.MemoryService/ListMemories',
             plait_dot_v1_dot_memory__service__pb2.ListMemoriesRequest.SerializeToString,
             plait_dot_v1_dot_memory__service__pb2.ListMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def QueryMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plait.v1.MemoryService/QueryMemories',
+            plait_dot_v1_dot_memory__service__pb2.QueryMemoriesRequest.SerializeToString,
+            plait_dot_v1_dot_memory__service__pb2.QueryMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,45 +27,57 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class MemoryServiceStub:
-    """Store, read and remove memories. Not built yet: every call answers `UNIMPLEMENTED` (NOT_BUILT)."""
+    """Store, read and remove memories. Each call names its repositories; memories need no index of them."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> MemoryServiceAsyncStub: ...
     StoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.StoreMemoryRequest, _memory_service_pb2.StoreMemoryResponse]
-    """Store one memory."""
+    """Store one memory. The same text, alive in the same repository, agent and session, stays one entry."""
     BatchStoreMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.BatchStoreMemoriesRequest, _memory_service_pb2.BatchStoreMemoriesResponse]
-    """Store up to 500 memories; each succeeds or fails by itself."""
+    """Store up to 500 memories in one transaction; one that breaks a rule or reuses a request id has its
+    error in its place and the others are stored.
+    """
     GetMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.GetMemoryRequest, _memory_service_pb2.GetMemoryResponse]
-    """Read one memory."""
+    """Read one memory, now or as of other times."""
     ListMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListMemoriesRequest, _memory_service_pb2.ListMemoriesResponse]
     """Read memories, newest first."""
+    QueryMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.QueryMemoriesRequest, _memory_service_pb2.QueryMemoriesResponse]
+    """The memories that answer a text best, by its words and its meaning together."""
     DeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.DeleteMemoryRequest, _memory_service_pb2.DeleteMemoryResponse]
-    """Close a memory: it is no longer recalled, its history stays."""
+    """Close a memory: it is no longer read as of now, its history stays. `AdminService.Forget` removes."""
     Learn: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.LearnRequest, _memory_service_pb2.LearnResponse]
-    """Take one turn of a conversation in, and keep what is worth it."""
+    """Take one turn of a conversation in, and keep what is worth it. What was recalled into the turn is
+    not stored again.
+    """
 
 @_typing.type_check_only
 class MemoryServiceAsyncStub(MemoryServiceStub):
-    """Store, read and remove memories. Not built yet: every call answers `UNIMPLEMENTED` (NOT_BUILT)."""
+    """Store, read and remove memories. Each call names its repositories; memories need no index of them."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.StoreMemoryRequest, _memory_service_pb2.StoreMemoryResponse]  # type: ignore[assignment]
-    """Store one memory."""
+    """Store one memory. The same text, alive in the same repository, agent and session, stays one entry."""
     BatchStoreMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.BatchStoreMemoriesRequest, _memory_service_pb2.BatchStoreMemoriesResponse]  # type: ignore[assignment]
-    """Store up to 500 memories; each succeeds or fails by itself."""
+    """Store up to 500 memories in one transaction; one that breaks a rule or reuses a request id has its
+    error in its place and the others are stored.
+    """
     GetMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.GetMemoryRequest, _memory_service_pb2.GetMemoryResponse]  # type: ignore[assignment]
-    """Read one memory."""
+    """Read one memory, now or as of other times."""
     ListMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListMemoriesRequest, _memory_service_pb2.ListMemoriesResponse]  # type: ignore[assignment]
     """Read memories, newest first."""
+    QueryMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.QueryMemoriesRequest, _memory_service_pb2.QueryMemoriesResponse]  # type: ignore[assignment]
+    """The memories that answer a text best, by its words and its meaning together."""
     DeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.DeleteMemoryRequest, _memory_service_pb2.DeleteMemoryResponse]  # type: ignore[assignment]
-    """Close a memory: it is no longer recalled, its history stays."""
+    """Close a memory: it is no longer read as of now, its history stays. `AdminService.Forget` removes."""
     Learn: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.LearnRequest, _memory_service_pb2.LearnResponse]  # type: ignore[assignment]
-    """Take one turn of a conversation in, and keep what is worth it."""
+    """Take one turn of a conversation in, and keep what is worth it. What was recalled into the turn is
+    not stored again.
+    """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Store, read and remove memories. Not built yet: every call answers `UNIMPLEMENTED` (NOT_BUILT)."""
+    """Store, read and remove memories. Each call names its repositories; memories need no index of them."""
 
     @_abc_1.abstractmethod
     def StoreMemory(
@@ -73,7 +85,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.StoreMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.StoreMemoryResponse, _abc.Awaitable[_memory_service_pb2.StoreMemoryResponse]]:
-        """Store one memory."""
+        """Store one memory. The same text, alive in the same repository, agent and session, stays one entry."""
 
     @_abc_1.abstractmethod
     def BatchStoreMemories(
@@ -81,7 +93,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.BatchStoreMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.BatchStoreMemoriesResponse, _abc.Awaitable[_memory_service_pb2.BatchStoreMemoriesResponse]]:
-        """Store up to 500 memories; each succeeds or fails by itself."""
+        """Store up to 500 memories in one transaction; one that breaks a rule or reuses a request id has its
+        error in its place and the others are stored.
+        """
 
     @_abc_1.abstractmethod
     def GetMemory(
@@ -89,7 +103,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.GetMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.GetMemoryResponse, _abc.Awaitable[_memory_service_pb2.GetMemoryResponse]]:
-        """Read one memory."""
+        """Read one memory, now or as of other times."""
 
     @_abc_1.abstractmethod
     def ListMemories(
@@ -100,12 +114,20 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """Read memories, newest first."""
 
     @_abc_1.abstractmethod
+    def QueryMemories(
+        self,
+        request: _memory_service_pb2.QueryMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_service_pb2.QueryMemoriesResponse, _abc.Awaitable[_memory_service_pb2.QueryMemoriesResponse]]:
+        """The memories that answer a text best, by its words and its meaning together."""
+
+    @_abc_1.abstractmethod
     def DeleteMemory(
         self,
         request: _memory_service_pb2.DeleteMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.DeleteMemoryResponse, _abc.Awaitable[_memory_service_pb2.DeleteMemoryResponse]]:
-        """Close a memory: it is no longer recalled, its history stays."""
+        """Close a memory: it is no longer read as of now, its history stays. `AdminService.Forget` removes."""
 
     @_abc_1.abstractmethod
     def Learn(
@@ -113,6 +135,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.LearnRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.LearnResponse, _abc.Awaitable[_memory_service_pb2.LearnResponse]]:
-        """Take one turn of a conversation in, and keep what is worth it."""
+        """Take one turn of a conversation in, and keep what is worth it. What was recalled into the turn is
+        not stored again.
+        """
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -26,23 +26,35 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14plait/v1/types.proto\x12\x08plait.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9f\x02\n\x06\x46ilter\x12\x14\n\x0crepositories\x18\x01 \x03(\t\x12)\n\x0b\x63ollections\x18\x02 \x03(\x0e\x32\x14.plait.v1.Collection\x12\r\n\x05kinds\x18\n \x03(\t\x12\x11\n\tlanguages\x18\x0b \x03(\t\x12\x11\n\tpath_glob\x18\x0c \x01(\t\x12\x10\n\x08tags_any\x18\x14 \x03(\t\x12\x10\n\x08tags_all\x18\x15 \x03(\t\x12)\n\x05since\x18\x1e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x1f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x61gent_id\x18( \x01(\t\x12\x13\n\x0bsession_key\x18) \x01(\t\"\xb5\x02\n\x04Item\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\ncollection\x18\x02 \x01(\x0e\x32\x14.plait.v1.Collection\x12\x12\n\nrepository\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x0c\n\x04path\x18\n \x01(\t\x12\x0e\n\x06symbol\x18\x0b \x01(\t\x12\x10\n\x08language\x18\x0c \x01(\t\x12\x12\n\nstart_line\x18\r \x01(\x05\x12\x10\n\x08\x65nd_line\x18\x0e \x01(\x05\x12\x0f\n\x07is_test\x18\x0f \x01(\x08\x12\x0f\n\x07\x63ontent\x18\x14 \x01(\t\x12%\n\x04meta\x18\x15 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04tags\x18\x16 \x03(\t\x12(\n\x04time\x18\x1e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"s\n\x12RepositoryRevision\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x03\x12\x16\n\x0egraph_revision\x18\x03 \x01(\x03\x12\x10\n\x08\x65mbedded\x18\n \x01(\x03\x12\r\n\x05total\x18\x0b \x01(\x03\"*\n\x0b\x44\x65gradation\x12\x0c\n\x04part\x18\x01 \x01(\t\x12\r\n\x05\x63\x61use\x18\x02 \x01(\t\"-\n\x0bStageTiming\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07took_ms\x18\x02 \x01(\x01*\xb5\x01\n\nCollection\x12\x1a\n\x16\x43OLLECTION_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43OLLECTION_FILES\x10\x01\x12\x14\n\x10\x43OLLECTION_DIFFS\x10\x02\x12\x14\n\x10\x43OLLECTION_PLANS\x10\x03\x12\x1a\n\x16\x43OLLECTION_REFLECTIONS\x10\x04\x12\x14\n\x10\x43OLLECTION_TESTS\x10\x05\x12\x17\n\x13\x43OLLECTION_MEMORIES\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14plait/v1/types.proto\x12\x08plait.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb9\x02\n\x06\x46ilter\x12\x14\n\x0crepositories\x18\x01 \x03(\t\x12)\n\x0b\x63ollections\x18\x02 \x03(\x0e\x32\x14.plait.v1.Collection\x12\x18\n\x10\x61ll_repositories\x18\x03 \x01(\x08\x12\r\n\x05kinds\x18\n \x03(\t\x12\x11\n\tlanguages\x18\x0b \x03(\t\x12\x11\n\tpath_glob\x18\x0c \x01(\t\x12\x10\n\x08tags_any\x18\x14 \x03(\t\x12\x10\n\x08tags_all\x18\x15 \x03(\t\x12)\n\x05since\x18\x1e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x1f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x61gent_id\x18( \x01(\t\x12\x13\n\x0bsession_key\x18) \x01(\t\"P\n\tTimePoint\x12*\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x12\x0f\n\x05words\x18\x02 \x01(\tH\x00\x42\x06\n\x04kind\"\x95\x01\n\x04\x41sOf\x12\"\n\x05valid\x18\x01 \x01(\x0b\x32\x13.plait.v1.TimePoint\x12%\n\x08recorded\x18\x02 \x01(\x0b\x32\x13.plait.v1.TimePoint\x12/\n\x0b\x63\x61ller_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\ttime_zone\x18\x0b \x01(\t\"g\n\x0cResolvedAsOf\x12)\n\x05valid\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08recorded\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xaf\x01\n\tItemError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x33\n\x08metadata\x18\x04 \x03(\x0b\x32!.plait.v1.ItemError.MetadataEntry\x12\r\n\x05\x66ield\x18\x05 \x01(\t\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xb5\x02\n\x04Item\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\ncollection\x18\x02 \x01(\x0e\x32\x14.plait.v1.Collection\x12\x12\n\nrepository\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x0c\n\x04path\x18\n \x01(\t\x12\x0e\n\x06symbol\x18\x0b \x01(\t\x12\x10\n\x08language\x18\x0c \x01(\t\x12\x12\n\nstart_line\x18\r \x01(\x05\x12\x10\n\x08\x65nd_line\x18\x0e \x01(\x05\x12\x0f\n\x07is_test\x18\x0f \x01(\x08\x12\x0f\n\x07\x63ontent\x18\x14 \x01(\t\x12%\n\x04meta\x18\x15 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0c\n\x04tags\x18\x16 \x03(\t\x12(\n\x04time\x18\x1e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"s\n\x12RepositoryRevision\x12\x12\n\nrepository\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x03\x12\x16\n\x0egraph_revision\x18\x03 \x01(\x03\x12\x10\n\x08\x65mbedded\x18\n \x01(\x03\x12\r\n\x05total\x18\x0b \x01(\x03\"*\n\x0b\x44\x65gradation\x12\x0c\n\x04part\x18\x01 \x01(\t\x12\r\n\x05\x63\x61use\x18\x02 \x01(\t\"-\n\x0bStageTiming\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0f\n\x07took_ms\x18\x02 \x01(\x01*\xb5\x01\n\nCollection\x12\x1a\n\x16\x43OLLECTION_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43OLLECTION_FILES\x10\x01\x12\x14\n\x10\x43OLLECTION_DIFFS\x10\x02\x12\x14\n\x10\x43OLLECTION_PLANS\x10\x03\x12\x1a\n\x16\x43OLLECTION_REFLECTIONS\x10\x04\x12\x14\n\x10\x43OLLECTION_TESTS\x10\x05\x12\x17\n\x13\x43OLLECTION_MEMORIES\x10\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plait.v1.types_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_COLLECTION']._serialized_start=908
-  _globals['_COLLECTION']._serialized_end=1089
+  _globals['_ITEMERROR_METADATAENTRY']._loaded_options = None
+  _globals['_ITEMERROR_METADATAENTRY']._serialized_options = b'8\001'
+  _globals['_COLLECTION']._serialized_start=1451
+  _globals['_COLLECTION']._serialized_end=1632
   _globals['_FILTER']._serialized_start=98
-  _globals['_FILTER']._serialized_end=385
-  _globals['_ITEM']._serialized_start=388
-  _globals['_ITEM']._serialized_end=697
-  _globals['_REPOSITORYREVISION']._serialized_start=699
-  _globals['_REPOSITORYREVISION']._serialized_end=814
-  _globals['_DEGRADATION']._serialized_start=816
-  _globals['_DEGRADATION']._serialized_end=858
-  _globals['_STAGETIMING']._serialized_start=860
-  _globals['_STAGETIMING']._serialized_end=905
+  _globals['_FILTER']._serialized_end=411
+  _globals['_TIMEPOINT']._serialized_start=413
+  _globals['_TIMEPOINT']._serialized_end=493
+  _globals['_ASOF']._serialized_start=496
+  _globals['_ASOF']._serialized_end=645
+  _globals['_RESOLVEDASOF']._serialized_start=647
+  _globals['_RESOLVEDASOF']._serialized_end=750
+  _globals['_ITEMERROR']._serialized_start=753
+  _globals['_ITEMERROR']._serialized_end=928
+  _globals['_ITEMERROR_METADATAENTRY']._serialized_start=881
+  _globals['_ITEMERROR_METADATAENTRY']._serialized_end=928
+  _globals['_ITEM']._serialized_start=931
+  _globals['_ITEM']._serialized_end=1240
+  _globals['_REPOSITORYREVISION']._serialized_start=1242
+  _globals['_REPOSITORYREVISION']._serialized_end=1357
+  _globals['_DEGRADATION']._serialized_start=1359
+  _globals['_DEGRADATION']._serialized_end=1401
+  _globals['_STAGETIMING']._serialized_start=1403
+  _globals['_STAGETIMING']._serialized_end=1448
 # @@protoc_insertion_point(module_scope)

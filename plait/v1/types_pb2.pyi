@@ -10,6 +10,12 @@ Conventions of the whole package:
 - A call without a deadline gets the server's default; longer ones are cut to the server's limit.
 - Scores are larger-is-better. Lines are 1-based and inclusive. Text is UTF-8.
 - Field numbers are grouped by concern in tens and are never used again.
+- The metadata key `plait-tenant` says whose data a call means: 1 to 64 lower-case letters, digits,
+  `_` and `-`. Without it: the server's `scope.tenant`. Nothing of another tenant is ever answered.
+- `request_id` names a write: 1 to 128 printable ASCII characters; a UUID serves. The same id with
+  the same body gets the first answer again; with another body it fails with `ALREADY_EXISTS`
+  (REQUEST_ID_REUSED). Empty: made from the body, so an equal request is done once; the answer
+  says which it was.
 """
 
 from collections import abc as _abc
@@ -72,12 +78,15 @@ Global___Collection: _TypeAlias = Collection  # noqa: Y015
 
 @_typing.final
 class Filter(_message.Message):
-    """What an answer may be drawn from. An empty field does not restrict."""
+    """What an answer may be drawn from. An empty field does not restrict, but for the repositories: a
+    filter names them, or asks for all of them out loud.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REPOSITORIES_FIELD_NUMBER: _builtins.int
     COLLECTIONS_FIELD_NUMBER: _builtins.int
+    ALL_REPOSITORIES_FIELD_NUMBER: _builtins.int
     KINDS_FIELD_NUMBER: _builtins.int
     LANGUAGES_FIELD_NUMBER: _builtins.int
     PATH_GLOB_FIELD_NUMBER: _builtins.int
@@ -87,6 +96,8 @@ class Filter(_message.Message):
     UNTIL_FIELD_NUMBER: _builtins.int
     AGENT_ID_FIELD_NUMBER: _builtins.int
     SESSION_KEY_FIELD_NUMBER: _builtins.int
+    all_repositories: _builtins.bool
+    """Every repository of the tenant. With `repositories` too: `INVALID_ARGUMENT`."""
     path_glob: _builtins.str
     """A glob on paths: `*` and `?` stay inside a folder, `**` crosses folders. At most 512 bytes."""
     agent_id: _builtins.str
@@ -95,8 +106,8 @@ class Filter(_message.Message):
     """Only what was written under this session key. At most 256 bytes."""
     @_builtins.property
     def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of repositories, at most 100. Empty: all. A name that is not indexed fails with
-        `NOT_FOUND` (REPOSITORY_NOT_INDEXED).
+        """Names of repositories, at most 100. Empty without `all_repositories`: `INVALID_ARGUMENT`
+        (SCOPE_MISSING). A name that is not indexed fails with `NOT_FOUND` (REPOSITORY_NOT_INDEXED).
         """
 
     @_builtins.property
@@ -132,6 +143,7 @@ class Filter(_message.Message):
         *,
         repositories: _abc.Iterable[_builtins.str] | None = ...,
         collections: _abc.Iterable[Global___Collection.ValueType] | None = ...,
+        all_repositories: _builtins.bool = ...,
         kinds: _abc.Iterable[_builtins.str] | None = ...,
         languages: _abc.Iterable[_builtins.str] | None = ...,
         path_glob: _builtins.str = ...,
@@ -144,11 +156,174 @@ class Filter(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "collections", b"collections", "kinds", b"kinds", "languages", b"languages", "path_glob", b"path_glob", "repositories", b"repositories", "session_key", b"session_key", "since", b"since", "tags_all", b"tags_all", "tags_any", b"tags_any", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "all_repositories", b"all_repositories", "collections", b"collections", "kinds", b"kinds", "languages", b"languages", "path_glob", b"path_glob", "repositories", b"repositories", "session_key", b"session_key", "since", b"since", "tags_all", b"tags_all", "tags_any", b"tags_any", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Filter: _TypeAlias = Filter  # noqa: Y015
+
+@_typing.final
+class TimePoint(_message.Message):
+    """A point in time, exact or in words."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TIME_FIELD_NUMBER: _builtins.int
+    WORDS_FIELD_NUMBER: _builtins.int
+    words: _builtins.str
+    """In words, against the caller's clock and zone: `last Tuesday`, `yesterday 14:00`, `two weeks
+    ago`, `2026-03-01`, `end of last month`. A day, week, month or year without a time of day means
+    its end, exclusive. 1 to 200 bytes; not understood: `INVALID_ARGUMENT` (TIME_NOT_UNDERSTOOD).
+    """
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """The instant. An answer as of it knows what was recorded at or before it."""
+
+    def __init__(
+        self,
+        *,
+        time: _timestamp_pb2.Timestamp | None = ...,
+        words: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "time", b"time", "words", b"words"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "time", b"time", "words", b"words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["time", "words"]  # noqa: Y015
+    _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
+
+Global___TimePoint: _TypeAlias = TimePoint  # noqa: Y015
+
+@_typing.final
+class AsOf(_message.Message):
+    """The two times a read is answered for. Not set: now, and what is known now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALID_FIELD_NUMBER: _builtins.int
+    RECORDED_FIELD_NUMBER: _builtins.int
+    CALLER_TIME_FIELD_NUMBER: _builtins.int
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
+    time_zone: _builtins.str
+    """The caller's zone, an IANA name as `Europe/Berlin`, or an offset as `+02:00`. Empty: UTC."""
+    @_builtins.property
+    def valid(self) -> Global___TimePoint:
+        """What was true at this time. Not set: what is true now."""
+
+    @_builtins.property
+    def recorded(self) -> Global___TimePoint:
+        """What this store knew at this time. Not set: what it knows now."""
+
+    @_builtins.property
+    def caller_time(self) -> _timestamp_pb2.Timestamp:
+        """The caller's clock, which words are read against. Not set: the server's."""
+
+    def __init__(
+        self,
+        *,
+        valid: Global___TimePoint | None = ...,
+        recorded: Global___TimePoint | None = ...,
+        caller_time: _timestamp_pb2.Timestamp | None = ...,
+        time_zone: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["caller_time", b"caller_time", "recorded", b"recorded", "valid", b"valid"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller_time", b"caller_time", "recorded", b"recorded", "time_zone", b"time_zone", "valid", b"valid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AsOf: _TypeAlias = AsOf  # noqa: Y015
+
+@_typing.final
+class ResolvedAsOf(_message.Message):
+    """The instants that an answer was given for, words resolved."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VALID_FIELD_NUMBER: _builtins.int
+    RECORDED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def valid(self) -> _timestamp_pb2.Timestamp:
+        """The valid time. Not set: the time of the call."""
+
+    @_builtins.property
+    def recorded(self) -> _timestamp_pb2.Timestamp:
+        """The recorded time. Not set: the time of the call."""
+
+    def __init__(
+        self,
+        *,
+        valid: _timestamp_pb2.Timestamp | None = ...,
+        recorded: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["recorded", b"recorded", "valid", b"valid"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["recorded", b"recorded", "valid", b"valid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResolvedAsOf: _TypeAlias = ResolvedAsOf  # noqa: Y015
+
+@_typing.final
+class ItemError(_message.Message):
+    """Why one item of a batch or a stream failed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class MetadataEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    CODE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
+    FIELD_FIELD_NUMBER: _builtins.int
+    code: _builtins.int
+    """A canonical gRPC code."""
+    reason: _builtins.str
+    """One of the reasons of docs/errors.md."""
+    message: _builtins.str
+    """What happened and what to do."""
+    field: _builtins.str
+    """The field at fault. Empty: none."""
+    @_builtins.property
+    def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """The values in the message."""
+
+    def __init__(
+        self,
+        *,
+        code: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        message: _builtins.str = ...,
+        metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        field: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "field", b"field", "message", b"message", "metadata", b"metadata", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ItemError: _TypeAlias = ItemError  # noqa: Y015
 
 @_typing.final
 class Item(_message.Message):
