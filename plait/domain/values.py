@@ -84,6 +84,7 @@ class Filter:
     session_key: str = ""
     tenant: str = DEFAULT_TENANT  # the outermost wall; `repos` are qualified names inside it
     as_of: AsOf = NOW
+    all_repos: bool = False  # "every repository of the tenant" out loud; doors refuse neither
 
 
 @dataclass(frozen=True, slots=True)
