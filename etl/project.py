@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from plait.domain import failpoint
 from plait.domain.errors import Busy, Exhausted, OutOfTime, PlaitError, Unavailable
 from plait.ports import GraphStore, Outbox
 
@@ -71,5 +72,6 @@ class Projector:
             )
             await self._outbox.reset(delta.repo)
             return True
+        failpoint.hit("project.before_done")
         await self._outbox.done(delta.event_id)
         return True

@@ -20,6 +20,7 @@ from graph import plan
 from graph.bolt import Bolt, retrying
 from graph.plan import Batch, Step
 from graph.schema import CODE, INDEXED, LABELS
+from plait.domain import failpoint
 from plait.domain.errors import GraphConflict
 from plait.domain.graph import Edge, Label, Node
 from plait.ports import GraphDelta
@@ -131,6 +132,7 @@ class _Run:
         for number, batch in enumerate(self._batches, 1):
             if number >= first:
                 await self._transact(partial(self._in, number, batch))
+                failpoint.hit("graph.after_batch")
         await self._finish()
 
     async def _begin(self) -> int | None:
@@ -187,7 +189,13 @@ class _Run:
                     raise self._conflict(str(exc.message)) from exc
 
     async def _in(self, number: int, batch: Batch, tx: AsyncManagedTransaction) -> None:
-        """One batch in one transaction; nothing when an earlier try of it was committed after all."""
+        """One batch in one transaction."""
+        failpoint.hit("graph.before_batch")
+        await self._batch(number, batch, tx)
+        failpoint.hit("graph.in_batch")
+
+    async def _batch(self, number: int, batch: Batch, tx: AsyncManagedTransaction) -> None:
+        """What `batch` writes; nothing when an earlier try of it was committed after all."""
         advance = {**self._event, "batch": number}
         if batch.step is Step.CREATE_NODES:
             if await self._create_nodes(tx, batch.kind, batch.items, advance):

@@ -15,11 +15,12 @@ import platformdirs
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from plait.domain import failpoint
 from plait.domain.errors import BadSettings
 
 PREFIX = "PLAIT_"
 # Read by name below, not as settings keys.
-_SPECIAL = {"PLAIT_HOME", "PLAIT_CONFIG", "PLAIT_DEBUG"}
+_SPECIAL = {"PLAIT_HOME", "PLAIT_CONFIG", "PLAIT_DEBUG", "PLAIT_FAILPOINTS"}
 
 
 class _Section(BaseModel):
@@ -175,6 +176,15 @@ def debug(environ: Mapping[str, str] | None = None) -> bool:
     """Whether `PLAIT_DEBUG` asks for tracebacks: set, and neither empty nor 0."""
     env = os.environ if environ is None else environ
     return env.get("PLAIT_DEBUG", "") not in ("", "0")
+
+
+def failpoints(environ: Mapping[str, str] | None = None) -> tuple[failpoint.Failpoint, ...]:
+    """What `PLAIT_FAILPOINTS` arms: nothing unless it is set. For tests; no file can say it.
+
+    Raises: BadSettings.
+    """
+    env = os.environ if environ is None else environ
+    return failpoint.parse(env.get("PLAIT_FAILPOINTS", ""))
 
 
 def default_home() -> Path:

@@ -16,6 +16,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import plait.embedding
 import vector
 from etl.project import Projector
+from plait import settings as plait_settings
+from plait.domain import failpoint
 from plait.domain.deadline import Deadline
 from plait.domain.errors import PlaitError
 from plait.ports import (
@@ -171,6 +173,7 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
     async def open_provider() -> EmbeddingProvider:
         return await plait.embedding.open(settings.embedding)
 
+    failpoint.arm(plait_settings.failpoints())
     async with AsyncExitStack() as stack:
         truth: Truth = await vector.open(settings)
         stack.push_async_callback(truth.close)

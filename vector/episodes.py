@@ -12,6 +12,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from plait.domain import failpoint
 from plait.domain.errors import PlaitError, RequestIdReused
 from plait.domain.graph import Relation
 from plait.domain.ids import new_item_ids
@@ -86,7 +87,9 @@ class Episodes:
             if await cursor.fetchone() is None:
                 return await _answer_again(conn, episode, ready), repo_id
             await _write(conn, episode, ready, repo_id)
-            return EpisodeReceipt(ready.id, ready.items, repeated=False), repo_id
+            failpoint.hit("append.before_commit")
+        failpoint.hit("append.after_commit")
+        return EpisodeReceipt(ready.id, ready.items, repeated=False), repo_id
 
     async def _merge(self, repo_id: int, collections: Sequence[Collection]) -> None:
         """Keep segments few. What fails here is logged: the episode is stored, a later one tries again."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from plait.domain import failpoint
 from plait.domain.errors import PlaitError, RepositoryNotIndexed, StoreUnavailable
 from plait.ports import GraphDelta
 from vector import delta, locks
@@ -106,6 +107,7 @@ class Outbox:
         # Committed first: readers see `changing` before the first batch can reach the graph.
         self._claims[claim.event_id] = claim
         try:
+            failpoint.hit("outbox.after_claim")
             async with self._db.connection() as conn:
                 return await _delta(conn, claim)
         except BaseException:

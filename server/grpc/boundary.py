@@ -17,6 +17,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
 
+from plait.domain import failpoint
 from plait.domain.errors import DeadlineExceeded, PlaitError, RequestMalformed
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
@@ -24,6 +25,17 @@ from server.grpc.limits import UNLIMITED, Limits
 logger = logging.getLogger(__name__)
 
 PREFIX = "/plait.v1."
+# Calls whose answer acknowledges a write.
+WRITES = frozenset(
+    PREFIX + name
+    for name in (
+        "KnowledgeService/AppendEpisode",
+        "MemoryService/StoreMemory",
+        "MemoryService/BatchStoreMemories",
+        "MemoryService/DeleteMemory",
+        "MemoryService/Learn",
+    )
+)
 
 
 class Malformed:
@@ -75,7 +87,10 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
                 _refuse_malformed(request)
                 try:
                     async with asyncio.timeout(deadline.left_s) as limit:
-                        return await behaviour(request, context)
+                        response = await behaviour(request, context)
+                        if method in WRITES:
+                            failpoint.hit("answer.lost")
+                        return response
                 except TimeoutError as exc:
                     if limit.expired():
                         raise DeadlineExceeded(_short(method), deadline.limit_s) from exc
