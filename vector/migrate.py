@@ -10,6 +10,7 @@ from importlib import resources
 from psycopg import errors as pg
 
 from plait.domain.errors import SchemaMismatch
+from vector import roles
 from vector.pool import Connection
 
 # Any constant will do, so long as every Plait takes the same one.
@@ -51,7 +52,8 @@ async def migrate(conn: Connection, shipped: list[Migration] | None = None) -> t
 
     Raises:
         SchemaMismatch: the server or pgvector is too old, an extension is missing, or a recorded
-            migration differs from the shipped one or is unknown to this version.
+            migration differs from the shipped one or is unknown to this version; or the role of
+            `postgres.dsn` may not make `plait_app`, or is not the owner of the tables.
     """
     await _check_server(conn)
     await conn.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
@@ -59,7 +61,9 @@ async def migrate(conn: Connection, shipped: list[Migration] | None = None) -> t
         schemas = await _extensions(conn)
         await conn.execute("CREATE SCHEMA IF NOT EXISTS plait")
         await _set_path(conn, schemas)
+        await roles.ensure(conn, schemas)
         await _apply(conn, migrations() if shipped is None else shipped)
+        await roles.check(conn)
         return schemas
     except pg.InsufficientPrivilege as exc:
         raise SchemaMismatch(

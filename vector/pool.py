@@ -1,11 +1,17 @@
-"""Connections: one autocommit pool, dedicated connections for locks, retries of whole transactions."""
+"""Connections: an autocommit pool for each role, dedicated connections for locks, retries of whole
+transactions.
+
+`Database` works as the owner of the schema. `Scoped` works as the role `plait_app`, which row security
+holds to one tenant at a time: whatever a statement says, other tenants' rows are not there.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from psycopg import AsyncConnection, OperationalError, sql
@@ -26,13 +32,26 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Connection = AsyncConnection[tuple[Any, ...]]
+Columns = tuple[tuple[str, str], ...]  # names and types of what is copied in
 
 # First wait up to 50 ms, then doubling: a restart of the embedded server takes 0.3 s.
 BACKOFF = wait_random_exponential(multiplier=0.05, max=5.0)
 
 
+# Serving works as this role; vector/sql/0003_row_security.sql says what it may see.
+APP_ROLE = "plait_app"
+_SET_TENANT = "SELECT set_config('plait.tenant', %s, false)"
+
+
+class PooledConnection(AsyncConnection[tuple[Any, ...]]):
+    """A connection that knows whose rows it shows; "" when that is not known."""
+
+    tenant: str = ""
+
+
 class Database:
     """One PostgreSQL database as Plait uses it. `schemas`: where the extensions' operators live.
+    `role`: what its connections become, "" for the owner that logged in.
 
     `revive` is called, in a thread, after a connection was lost; it waits for the server and returns
     where it is now (the embedded server may have been started anew).
@@ -44,15 +63,17 @@ class Database:
         settings: Settings,
         schemas: tuple[str, ...] = ("public",),
         revive: Callable[[], str] | None = None,
+        role: str = "",
     ) -> None:
         self.settings = settings
+        self._role = role
         self.timeout_s = settings.postgres.statement_timeout_s
         self._dsn = dsn
         self._revive = revive
         self._schemas = schemas
-        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+        self._pool: AsyncConnectionPool[PooledConnection] = AsyncConnectionPool(
             self._current_dsn,
-            connection_class=AsyncConnection[tuple[Any, ...]],
+            connection_class=PooledConnection,
             # A pool that is not in autocommit costs 2 to 2.8 times the CPU a read.
             kwargs={"autocommit": True, "prepare_threshold": 2, **self._connect_arguments()},
             configure=self._configure,
@@ -60,7 +81,7 @@ class Database:
             max_size=settings.postgres.pool_size,
             timeout=settings.postgres.connect_timeout_s,
             open=False,
-            name="plait",
+            name=role or "plait",
         )
 
     async def _current_dsn(self) -> str:
@@ -85,6 +106,8 @@ class Database:
                 ef=sql.Literal(self.settings.search.ef_search),
             )
         )
+        if self._role:
+            await conn.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(self._role)))
 
     async def open(self) -> None:
         """Raises: StoreUnavailable, when no connection comes within `postgres.connect_timeout_s`."""
@@ -95,7 +118,7 @@ class Database:
         await self._pool.close()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    async def connection(self, tenant: str = "") -> AsyncIterator[Connection]:
         """A pooled connection in autocommit that answers; driver errors leave as Plait's.
 
         A server that was restarted leaves dead connections in the pool. Reads find out by failing and
@@ -105,20 +128,33 @@ class Database:
             with translated(self.timeout_s):
                 async with self._pool.connection() as conn:
                     if await _answers(conn):
+                        await self._enter(conn, tenant)
                         yield conn
                         return
                 await self._recover()
                 async with self._pool.connection() as conn:
+                    await self._enter(conn, tenant)
                     yield conn
         except StoreUnavailable as exc:
             await self._blame(exc)
             raise
 
+    async def _enter(self, conn: PooledConnection, tenant: str) -> None:
+        """Show `tenant` its rows. Before the transaction, so that no rollback takes it back."""
+        if bool(self._role) != bool(tenant):
+            raise RuntimeError("the application's role works for one tenant, the owner for none")
+        if tenant and conn.tenant != tenant:
+            conn.tenant = ""  # until the server has said yes
+            await conn.execute(_SET_TENANT, (tenant,))
+            conn.tenant = tenant
+
     @asynccontextmanager
-    async def transaction(self, *, durable: bool = True) -> AsyncIterator[Connection]:
+    async def transaction(
+        self, tenant: str = "", *, durable: bool = True
+    ) -> AsyncIterator[Connection]:
         """One transaction. `durable` False: its commit does not wait for the disk; a later durable
         commit covers it, since the log is written in order."""
-        async with self.connection() as conn, conn.transaction():
+        async with self.connection(tenant) as conn, conn.transaction():
             if not durable:
                 await conn.execute("SET LOCAL synchronous_commit = off")
             yield conn
@@ -137,25 +173,26 @@ class Database:
             return conn
 
     async def rows(
-        self, query: sql.Composable | str, params: Mapping[str, Any]
+        self, query: sql.Composable | str, params: Mapping[str, Any], tenant: str = ""
     ) -> list[tuple[Any, ...]]:
         """All rows of one read, tried again when the connection was lost."""
 
         try:
             # Straight first: tenacity's bookkeeping costs as much as a point read.
-            return await self._read(query, params)
+            return await self._read(query, params, tenant)
         except PlaitError as exc:
             if not is_transient(exc):
                 await self._blame(exc)
                 raise
             await self._recover()
-        return await self.retry(lambda _: self._read(query, params))
+        return await self.retry(lambda _: self._read(query, params, tenant))
 
     async def _read(
-        self, query: sql.Composable | str, params: Mapping[str, Any]
+        self, query: sql.Composable | str, params: Mapping[str, Any], tenant: str
     ) -> list[tuple[Any, ...]]:
         with translated(self.timeout_s):
             async with self._pool.connection() as conn:
+                await self._enter(conn, tenant)
                 cursor = await conn.execute(query, params)  # type: ignore[arg-type]
                 return await cursor.fetchall()
 
@@ -198,6 +235,48 @@ class Database:
         await self._pool.check()
 
 
+class Scoped:
+    """The same database as the role `plait_app`: every read and write names its tenant, and row
+    security shows it no other's rows."""
+
+    def __init__(
+        self,
+        dsn: str,
+        settings: Settings,
+        schemas: tuple[str, ...] = ("public",),
+        revive: Callable[[], str] | None = None,
+    ) -> None:
+        self._db = Database(dsn, settings, schemas, revive, APP_ROLE)
+        self.settings = settings
+
+    async def open(self) -> None:
+        """As `Database.open`."""
+        await self._db.open()
+
+    async def close(self) -> None:
+        await self._db.close()
+
+    def connection(self, tenant: str) -> AbstractAsyncContextManager[Connection]:
+        """As `Database.connection`, for one tenant."""
+        return self._db.connection(tenant)
+
+    def transaction(
+        self, tenant: str, *, durable: bool = True
+    ) -> AbstractAsyncContextManager[Connection]:
+        """As `Database.transaction`, for one tenant."""
+        return self._db.transaction(tenant, durable=durable)
+
+    async def rows(
+        self, query: sql.Composable | str, params: Mapping[str, Any], *, tenant: str
+    ) -> list[tuple[Any, ...]]:
+        """As `Database.rows`, for one tenant."""
+        return await self._db.rows(query, params, tenant)
+
+    async def retry(self, attempt: Callable[[int], Awaitable[T]]) -> T:
+        """As `Database.retry`."""
+        return await self._db.retry(attempt)
+
+
 async def _answers(conn: Connection) -> bool:
     try:
         await AsyncConnectionPool.check_connection(conn)
@@ -209,7 +288,7 @@ async def _answers(conn: Connection) -> bool:
 async def copy_rows(
     conn: Connection,
     table: str,
-    columns: tuple[tuple[str, str], ...],
+    columns: Columns,
     rows: list[tuple[Any, ...]],
 ) -> None:
     """Append `rows` by binary COPY; `columns` are `(name, type)`."""
@@ -220,3 +299,41 @@ async def copy_rows(
         copy.set_types([kind for _, kind in columns])
         for row in rows:
             await copy.write_row(row)
+
+
+async def copy_checked(
+    conn: Connection,
+    table: str,
+    columns: Columns,
+    rows: list[tuple[Any, ...]],
+) -> None:
+    """As `copy_rows`, for a table with row security: PostgreSQL refuses COPY there, so the rows go
+    through a temporary table of this connection. Call it inside a transaction.
+
+    The order of `rows` is that of the inserts.
+    """
+    if not rows:
+        return
+    shape = ",".join(f"{name} {kind}" for name, kind in columns)
+    digest = hashlib.blake2b(shape.encode(), digest_size=4).hexdigest()
+    place = f"new_{table}_{digest}"
+    waiting = sql.Identifier(place)
+    names = sql.SQL(", ").join(sql.Identifier(name) for name, _ in columns)
+    await conn.execute(
+        sql.SQL("CREATE TEMP TABLE IF NOT EXISTS {} ({}) ON COMMIT DELETE ROWS").format(
+            waiting,
+            # Types are ours, from the code.
+            sql.SQL(", ").join(
+                sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
+                for name, kind in columns
+            ),
+        )
+    )
+    await copy_rows(conn, place, columns, rows)
+    # Emptied at once: the next call in this transaction starts with none.
+    await conn.execute(
+        sql.SQL(
+            "WITH moved AS (DELETE FROM {waiting} RETURNING {names})"
+            " INSERT INTO {table} ({names}) SELECT {names} FROM moved"
+        ).format(waiting=waiting, names=names, table=sql.Identifier("plait", table))
+    )

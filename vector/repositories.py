@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from plait.domain.errors import RepositoryBusy, RepositoryNotIndexed
+from plait.domain.errors import RepositoryBusy, RepositoryNameTaken, RepositoryNotIndexed
+from plait.domain.scope import DEFAULT_TENANT, check_own, unqualify
 from plait.domain.values import Revision
 from vector import locks
 from vector.pool import Connection, Database
@@ -24,18 +25,28 @@ def to_revision(row: tuple[Any, ...]) -> Revision:
     return Revision(*row)
 
 
-async def ensure_row(conn: Connection, repo: str) -> int:
-    """The id of `repo`, whose row is made when it is new."""
-    cursor = await conn.execute("SELECT id FROM repository WHERE name = %s", (repo,))
+async def ensure_row(conn: Connection, repo: str, tenant: str = DEFAULT_TENANT) -> int:
+    """The id of `tenant`'s repository `repo` (qualified), whose row is made when it is new.
+
+    Raises:
+        InvalidInput: a new name of the default tenant that another tenant's could have.
+        RepositoryNameTaken: the name belongs to another tenant.
+    """
+    mine = "SELECT id FROM repository WHERE name = %s AND tenant = %s"
+    cursor = await conn.execute(mine, (repo, tenant))
     row = await cursor.fetchone()
-    while row is None:
-        cursor = await conn.execute(
-            "INSERT INTO repository (name) VALUES (%s) ON CONFLICT DO NOTHING RETURNING id", (repo,)
+    if row is None:
+        # Before the name is tried, so that the answer does not tell whether it exists.
+        check_own(tenant, repo)
+        await conn.execute(
+            "INSERT INTO repository (name, tenant) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+            (repo, tenant),
         )
+        cursor = await conn.execute(mine, (repo, tenant))
         row = await cursor.fetchone()
-        if row is None:  # another process was first
-            cursor = await conn.execute("SELECT id FROM repository WHERE name = %s", (repo,))
-            row = await cursor.fetchone()
+        if row is None:
+            name = unqualify(tenant, repo)
+            raise RepositoryNameTaken(name, "a place outside your tenant", "a new repository")
     return int(row[0])
 
 

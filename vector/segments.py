@@ -7,7 +7,7 @@ frequencies. `ids` are 16 bytes a document, `lengths` int32.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -18,12 +18,15 @@ import numpy.typing as npt
 
 from plait.domain.values import ItemId
 from plait.ports import Draft, Segment
-from vector.pool import Connection, copy_rows
+from vector.pool import Columns, Connection, copy_rows
 
 Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
-POSTING_COLUMNS = (("segment_id", "int8"), ("term", "text"), ("body", "bytea"))
+POSTING_COLUMNS = (
+    ("segment_id", "int8"), ("repo_id", "int4"), ("term", "text"), ("body", "bytea"),
+)  # fmt: skip
+Copy = Callable[[Connection, str, Columns, list[tuple[Any, ...]]], Awaitable[None]]
 
 # A run of more segments than this, each at most twice as large as all smaller ones together, becomes
 # one: a query probes the index once a (segment, term). Each document is rewritten O(log n) times.
@@ -42,17 +45,24 @@ class _Stored:
 
 
 async def insert(
-    conn: Connection, repo_id: int, collection: str, segment: Segment, *, rev_from: int
+    conn: Connection,
+    repo_id: int,
+    collection: str,
+    segment: Segment,
+    *,
+    rev_from: int,
+    copy: Copy = copy_rows,
 ) -> int:
-    """Write `segment`; return its id. Terms go in sorted, which the index is cheapest to grow by."""
+    """Write `segment`; return its id. Terms go in sorted, which the index is cheapest to grow by.
+    `copy`: `copy_checked` on a connection that row security holds."""
     segment_id = await _insert_header(
         conn, repo_id, collection, rev_from,
         b"".join(id_.bytes for id_ in segment.ids), np.asarray(segment.lengths, dtype="<i4"),
     )  # fmt: skip
     order = sorted(range(len(segment.terms)), key=segment.terms.__getitem__)
     terms, docs, tfs = segment.terms, segment.docs, segment.tfs
-    rows = [(segment_id, terms[i], docs[i] + tfs[i]) for i in order]
-    await copy_rows(conn, "posting", POSTING_COLUMNS, rows)
+    rows = [(segment_id, repo_id, terms[i], docs[i] + tfs[i]) for i in order]
+    await copy(conn, "posting", POSTING_COLUMNS, rows)
     return segment_id
 
 
@@ -173,7 +183,7 @@ async def merge(
         merged = []
         for term, group in groupby(rows, key=itemgetter(0)):
             if body := _merged_body([(renumber[seg], body) for _, seg, body in group]):
-                merged.append((new_id, term, body))
+                merged.append((new_id, repo_id, term, body))
         await copy_rows(conn, "posting", POSTING_COLUMNS, merged)
 
 

@@ -12,7 +12,7 @@ from vector.errors import translated
 from vector.migrate import migrate
 from vector.nearest import Nearest
 from vector.outbox import Outbox
-from vector.pool import Database
+from vector.pool import Database, Scoped
 from vector.queue import Queue
 from vector.repositories import Repositories
 from vector.search import Lexical
@@ -23,10 +23,15 @@ if TYPE_CHECKING:
 
 
 class Store(Drafts, Repositories, Queue, Lexical, Nearest, Episodes, Outbox):
-    """IndexStore, VectorQueue, SearchStore, EpisodeStore and Outbox over one database."""
+    """IndexStore, VectorQueue, SearchStore, EpisodeStore and Outbox over one database.
 
-    def __init__(self, db: Database, lease: PostgresLease | None = None) -> None:
+    `db` is the owner's pool: indexing, projection, retention. `app` is held to one tenant a call by
+    row security: serving reads, and writes of episodes and memories.
+    """
+
+    def __init__(self, db: Database, app: Scoped, lease: PostgresLease | None = None) -> None:
         self._db = db
+        self._app = app
         self._lease = lease
         self._drafts = {}
         self._spaces = SpaceCache()
@@ -58,14 +63,23 @@ class Store(Drafts, Repositories, Queue, Lexical, Nearest, Episodes, Outbox):
                 schemas = await migrate(conn)
         finally:
             await conn.close()
-        db = Database(dsn, settings, schemas, revive=lease.refresh if lease else None)
-        await db.open()
-        return cls(db, lease)
+        revive = lease.refresh if lease else None
+        db = Database(dsn, settings, schemas, revive)
+        app = Scoped(dsn, settings, schemas, revive)
+        try:
+            await db.open()
+            await app.open()
+        except BaseException:
+            await app.close()
+            await db.close()
+            raise
+        return cls(db, app, lease)
 
     async def close(self) -> None:
         """Release locks and connections, then the lease on the embedded server. Safe to repeat."""
         await self._close_drafts()
         await self._close_claims()
+        await self._app.close()
         await self._db.close()
         if self._lease is not None:
             lease, self._lease = self._lease, None

@@ -59,3 +59,19 @@ def qualify(tenant: str, repo: str) -> str:
 def unqualify(tenant: str, qualified: str) -> str:
     """The name as `tenant` gave it."""
     return qualified if tenant == DEFAULT_TENANT else qualified.removeprefix(f"{tenant}@")
+
+
+def check_own(tenant: str, qualified: str) -> None:
+    """A new repository's qualified name must be one that `qualify` gives to no other tenant.
+
+    Raises: InvalidInput.
+    """
+    prefix, at, _ = qualified.partition("@")
+    owner = prefix if at and _TENANT.fullmatch(prefix) else DEFAULT_TENANT
+    if owner != tenant:
+        name = unqualify(tenant, qualified)
+        raise InvalidInput(
+            f"repository {name[:80]!r} looks like one of a tenant {owner!r}: an '@' stands between a "
+            "tenant and its repositories; choose another name with `--repo NAME`",
+            field="repository",
+        )
