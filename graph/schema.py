@@ -23,8 +23,19 @@ LABELS: dict[str, str] = {str(label): f"`{label}`" for label in Label} | {
 }
 # One unique index each; a Test is found under Function.
 INDEXED = tuple(label for label in Label if label is not Label.TEST)
-# What an index run owns; the rest belongs to episodes and history, and outlives a re-index.
+# What an index run owns; the rest belongs to episodes and memories, and outlives a re-index.
 CODE = (Label.FUNCTION, Label.CLASS, Label.MODULE, Label.FILE, Label.REPO)
+# In the first migration; labels that came later have their own.
+_FIRST = (
+    Label.REPO,
+    Label.MODULE,
+    Label.FILE,
+    Label.CLASS,
+    Label.FUNCTION,
+    Label.ISSUE,
+    Label.COMMIT,
+    Label.EPISODE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +66,15 @@ MIGRATIONS = (
         (
             _unique("PlaitMigration", "version"),
             _unique("PlaitProgress", "id"),
-            *(_unique(label, "id") for label in INDEXED),
+            *(_unique(label, "id") for label in _FIRST),
             # Templates take a bare name; 0.1 s of writing for Django, against a scan a question.
             *(_index(label, "name") for label in (Label.CLASS, Label.FUNCTION)),
         ),
+    ),
+    Migration(
+        2,
+        "diffs and memories",
+        tuple(_unique(label, "id") for label in (Label.DIFF, Label.MEMORY)),
     ),
 )
 

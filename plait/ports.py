@@ -450,6 +450,10 @@ class GraphDelta:
     do), delete `drop_nodes` with whatever edges are left on them, write `nodes` (an id that exists is
     updated in place and keeps its edges), write `edges` (each is new or was dropped just before).
     `fresh`: the aggregate has nothing in the graph yet, so CREATE will do.
+
+    A delta of the memory layer (`number` 0) says how its nodes and links are now, so it may be applied
+    again, and may differ when it is made again. `fence` grows with every claim of the repository's
+    events: a graph that has seen a larger one takes no smaller one any more. 0: not guarded.
     """
 
     event_id: int
@@ -463,6 +467,10 @@ class GraphDelta:
     links: Sequence[Link] = ()  # written last: created, or by `Link.id` updated in place
     remove_repo: bool = False
     properties: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # extra, by node id
+    drop_links: Sequence[Link] = ()  # by relation, source and id, before `drop_nodes`
+    recorded_from: int = 0  # ms since 1970: when revision `number` was published
+    fence: int = 0
+    attempt: int = 1  # which try of the event this is
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,17 +507,20 @@ class Outbox(Protocol):
         """The graph holds the event: mark it, and the repository's graph as steady."""
         ...
 
-    async def failed(self, event_id: int, cause: str, *, permanent: bool) -> None:
-        """Give it back for a later try, or move it to the dead letters with its cause."""
+    async def failed(self, event_id: int, cause: str, *, permanent: bool) -> bool:
+        """Give it back for a later try, or move it to the dead letters with its cause. Of several
+        events in one delta only the one that is to blame ends there: they are cut in two and come
+        again in smaller deltas, at once, which the answer True says."""
         ...
 
-    async def waiting(self) -> int:
-        """Events not yet projected."""
+    async def waiting(self, repos: Sequence[str] = ()) -> int:
+        """Events not yet projected, of `repos` or of all."""
         ...
 
-    async def epoch(self, repos: Sequence[str]) -> tuple[int, bool]:
+    async def epoch(self, repos: Sequence[str], *, memory: bool = True) -> tuple[int, bool]:
         """`(number, changing)` over `repos` (all when empty): a reader whose query ran between two
-        equal epochs with `changing` False saw one state of the graph."""
+        equal epochs with `changing` False saw one state of the graph. `memory` False: of its code,
+        whatever happens to episodes and memories meanwhile."""
         ...
 
     async def expected(self, repo: str) -> GraphContents:
@@ -546,8 +557,10 @@ class GraphStore(Protocol):
         *,
         max_rows: int,
         deadline: Deadline,
+        as_of: AsOf = NOW,
     ) -> GraphResult:
-        """Run one guarded, read-only statement.
+        """Run one guarded, read-only statement. It may use `$valid_as_of` and `$recorded_as_of`:
+        `as_of` in ms since 1970, the time of the call where it says nothing.
 
         Raises: CypherRefused, CypherInvalid, DeadlineExceeded, ResultTooLarge.
         """
@@ -560,8 +573,10 @@ class GraphStore(Protocol):
         *,
         max_rows: int,
         deadline: Deadline,
+        as_of: AsOf = NOW,
     ) -> GraphResult:
-        """Run a named template. Raises: UnknownTemplate, InvalidInput, and as `query`."""
+        """Run a named template; those of the memory layer answer as of `as_of`. Raises:
+        UnknownTemplate, InvalidInput, and as `query`."""
         ...
 
     async def counts(self, repo: str = "") -> Mapping[str, int]:
@@ -569,7 +584,8 @@ class GraphStore(Protocol):
         ...
 
     async def contents(self, repo: str) -> GraphContents:
-        """All that the graph holds of `repo`, for comparison."""
+        """All that the graph holds of `repo`, for comparison. An edge that is there twice has another
+        digest than one that is there once."""
         ...
 
     async def close(self) -> None: ...

@@ -7,8 +7,10 @@ part did not change is found by comparing bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -89,6 +91,71 @@ class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
     valid_to: int | None = None
     recorded_from: int = 0
     recorded_to: int | None = None
+
+
+# -- what is compared between the truth and the graph -------------------------------------------------
+
+
+def node_digest(labels: Iterable[str], properties: Mapping[str, Any]) -> bytes:
+    """16 bytes that tell one state of a node from another. What is empty is left out: servers differ
+    in whether they keep it."""
+    return _digest(["n", *sorted(labels)], properties)
+
+
+def edge_digest(properties: Mapping[str, Any]) -> bytes:
+    """As `node_digest`, of an edge's properties without the time at which it was written."""
+    return _digest(["e"], properties)
+
+
+def stored_node(node: Node, repo: str, more: Mapping[str, Any]) -> bytes:
+    """The digest of `node` as the graph has to hold it."""
+    labels = [Label.FUNCTION, Label.TEST] if node.label == Label.TEST else [node.label]
+    properties = {f: getattr(node, f) for f in Node.__struct_fields__ if f != "label"}
+    return node_digest(labels, {**more, **properties, "repo": repo})
+
+
+def stored_edge(edge: Edge) -> bytes:
+    return edge_digest(
+        {"lines": edge.lines, "resolver": edge.resolver, "confidence": edge.confidence}
+    )
+
+
+def stored_link(link: Link) -> bytes:
+    return edge_digest(link_properties(link))
+
+
+def link_properties(link: Link) -> dict[str, Any]:
+    """What an edge of the graph carries of `link`; what is None is not there."""
+    found = {
+        "link_id": link.id,
+        "resolver": link.resolver,
+        "confidence": round(link.confidence, 6),
+        "valid_from": link.valid_from,
+        "valid_to": link.valid_to,
+        "recorded_from": link.recorded_from,
+        "recorded_to": link.recorded_to,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _digest(head: list[str], properties: Mapping[str, Any]) -> bytes:
+    parts = [
+        (key, _plain(value))
+        for key, value in sorted(properties.items())
+        if value is not None and value != "" and value != [] and value != ()
+    ]
+    return hashlib.blake2b(_encoder.encode((head, parts)), digest_size=16).digest()
+
+
+def _plain(value: Any) -> Any:
+    """Whole numbers are equal whether a server keeps them as integers or not."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else round(value, 6)
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -153,9 +153,9 @@ CREATE TABLE memory_request (
     PRIMARY KEY (tenant, request_id)
 );
 
--- Projection: memories and removals besides episodes. `entries`: memories, or nodes to remove by name.
--- `batch`: events that one graph delta covers; fixed at the first claim, so that a second try after a
--- crash cuts the same delta.
+-- Projection: memories and removals besides episodes. `entries`: memories; `names`: what to take out of
+-- the graph, nodes by their id without `repo:`, edges as `link/ID/RELATION/SOURCE`. `batch`: events that
+-- one graph delta covers; fixed at the first claim, so that a second try after a crash covers the same.
 ALTER TABLE outbox DROP CONSTRAINT outbox_kind_check;
 ALTER TABLE outbox ADD CHECK (kind IN ('index', 'episode', 'remove', 'memory', 'forget'));
 ALTER TABLE outbox ADD COLUMN entries uuid[];
@@ -163,6 +163,11 @@ ALTER TABLE outbox ADD COLUMN names text[];
 ALTER TABLE outbox ADD COLUMN batch bigint;
 ALTER TABLE dead_letter ADD COLUMN entries uuid[];
 ALTER TABLE dead_letter ADD COLUMN names text[];
+-- Episodes and memories have an epoch of their own, so that readers of code never wait for them.
+-- `graph_fence` grows with every claim: the graph takes nothing older than it has seen.
+ALTER TABLE repository ADD COLUMN memory_epoch bigint NOT NULL DEFAULT 0;
+ALTER TABLE repository ADD COLUMN memory_busy boolean NOT NULL DEFAULT false;
+ALTER TABLE repository ADD COLUMN graph_fence bigint NOT NULL DEFAULT 0;
 
 -- One run of retention: what it did, so that it can be undone until `undo_until`.
 CREATE TABLE compaction (
