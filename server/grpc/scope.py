@@ -1,0 +1,88 @@
+"""Whose call it is, and names of repositories as the caller knows them ↔ as the stores know them.
+
+The tenant comes in the call's metadata, else from the settings. Every name that enters is qualified
+here, every name that leaves is put back; see `plait.domain.scope`. All functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from plait.domain.errors import InvalidInput, PlaitError, ScopeMissing
+from plait.domain.scope import DEFAULT_TENANT, check_tenant, qualify, unqualify
+from plait.domain.values import Filter, Revision
+from plait.settings import ScopeSettings
+
+TENANT_KEY = "plait-tenant"  # of the metadata; its values are ASCII
+
+
+def tenant_of(context: Any, settings: ScopeSettings) -> str:
+    """The tenant of a call. Raises: InvalidInput, for a name that is none, and for two of them."""
+    said = {value for key, value in context.invocation_metadata() or () if key == TENANT_KEY}
+    if len(said) > 1:
+        raise InvalidInput(
+            f"metadata `{TENANT_KEY}` is there {len(said)} times with different values; send it once",
+            field=TENANT_KEY,
+        )
+    for value in said:
+        return check_tenant(str(value), TENANT_KEY)
+    return check_tenant(settings.tenant, "scope.tenant")
+
+
+def name_in(tenant: str, name: str, at: str = "repository") -> str:
+    """A repository's name from a request, as the stores know it. Raises: InvalidInput."""
+    try:
+        return qualify(tenant, name)
+    except InvalidInput as exc:
+        raise InvalidInput(f"{at}: {exc.message}", field=at) from exc
+
+
+def names_in(tenant: str, names: Iterable[str], at: str = "repositories") -> tuple[str, ...]:
+    """As `name_in`, for several; repeats go. Raises: InvalidInput."""
+    return tuple(dict.fromkeys(name_in(tenant, name, f"{at}[{i}]") for i, name in enumerate(names)))
+
+
+def name_out(tenant: str, name: str) -> str:
+    """A qualified name, or a node's id that starts with one, as `tenant` knows it."""
+    return unqualify(tenant, name)
+
+
+def revisions_out(tenant: str, revisions: Iterable[Revision]) -> list[Revision]:
+    """Revisions under the names that `tenant` gave their repositories."""
+    return [replace(r, repo=name_out(tenant, r.repo)) for r in revisions]
+
+
+def filter_in(tenant: str, where: Filter, at: str = "filter.repositories") -> Filter:
+    """A search's filter inside the stores. Raises: InvalidInput, ScopeMissing."""
+    check_named(where.repos, where.all_repos, at)
+    return replace(where, tenant=tenant, repos=names_in(tenant, where.repos, at))
+
+
+def check_named(names: Sequence[str], everywhere: bool, at: str = "repositories") -> None:
+    """A call names its repositories or says "all" out loud, never both and never neither.
+
+    Raises: ScopeMissing, InvalidInput.
+    """
+    if names and everywhere:
+        raise InvalidInput(
+            f"{at} names repositories and all_repositories is set; leave one of them out", field=at
+        )
+    if not names and not everywhere:
+        raise ScopeMissing(
+            f"{at} is empty: name the repositories this is about, or set all_repositories for every "
+            "one of the tenant (`ListRepositories` has them)",
+            field=at,
+        )
+
+
+def error_out(tenant: str, exc: PlaitError) -> PlaitError:
+    """`exc` with the caller's names in its text and metadata; its class and reason stay."""
+    if tenant == DEFAULT_TENANT:
+        return exc
+    prefix = f"{tenant}@"
+    exc.message = exc.message.replace(prefix, "")
+    exc.args = (exc.message, *exc.args[1:])
+    exc.metadata = {key: value.replace(prefix, "") for key, value in exc.metadata.items()}
+    return exc
