@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
 import yaml
@@ -185,6 +187,18 @@ def failpoints(environ: Mapping[str, str] | None = None) -> tuple[failpoint.Fail
     """
     env = os.environ if environ is None else environ
     return failpoint.parse(env.get("PLAIT_FAILPOINTS", ""))
+
+
+def time_zone(environ: Mapping[str, str] | None = None) -> str:
+    """This process's zone: `TZ`, else what /etc/localtime points at, else the offset of now."""
+    env = os.environ if environ is None else environ
+    named = env.get("TZ", "").removeprefix(":") or str(Path("/etc/localtime").resolve())
+    name = named.rpartition("zoneinfo/")[2]
+    try:
+        ZoneInfo(name)
+    except (ValueError, ZoneInfoNotFoundError, OSError):
+        return datetime.now().astimezone().strftime("%z")
+    return name
 
 
 def default_home() -> Path:

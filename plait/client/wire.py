@@ -20,6 +20,7 @@ from plait.domain.values import (
     ArtifactKind,
     Collection,
     Episode,
+    Evidence,
     Filter,
     Item,
     ItemId,
@@ -42,6 +43,7 @@ ARTIFACT_KINDS: Mapping[ArtifactKind, episode_pb2.ArtifactKind.ValueType] = {
     ArtifactKind.REFLECTION: episode_pb2.ARTIFACT_KIND_REFLECTION,
     ArtifactKind.TEST_RESULT: episode_pb2.ARTIFACT_KIND_TEST_RESULT,
     ArtifactKind.NOTE: episode_pb2.ARTIFACT_KIND_NOTE,
+    ArtifactKind.TURN: episode_pb2.ARTIFACT_KIND_TURN,
 }
 STATUSES: Mapping[str, episode_pb2.OutcomeStatus.ValueType] = {
     "success": episode_pb2.OUTCOME_STATUS_SUCCESS,
@@ -250,8 +252,10 @@ def item_of(message: types_pb2.Item) -> Item:
 
 
 def filter_(where: Filter) -> types_pb2.Filter:
+    """Without the tenant and the times, which travel beside it."""
     return types_pb2.Filter(
         repositories=where.repos,
+        all_repositories=where.all_repos,
         collections=[COLLECTIONS[c] for c in where.collections],
         kinds=where.kinds,
         languages=where.languages,
@@ -280,6 +284,7 @@ def filter_of(message: types_pb2.Filter) -> Filter:
         until=datetime_of(message.until) if message.HasField("until") else None,
         agent_id=message.agent_id,
         session_key=message.session_key,
+        all_repos=message.all_repositories,
     )
 
 
@@ -316,6 +321,10 @@ def episode(value: Episode) -> episode_pb2.Episode:
             )
             for a in value.artifacts
         ],
+        evidence=[
+            episode_pb2.Evidence(name=e.name, media_type=e.media_type, content=e.body)
+            for e in value.evidence
+        ],
         agent_id=value.agent_id,
         session_key=value.session_key,
         tags=value.tags,
@@ -344,4 +353,5 @@ def episode_of(message: episode_pb2.Episode, request_id: str) -> Episode:
         session_key=message.session_key,
         tags=tuple(message.tags),
         started_at=datetime_of(message.start_time) if message.HasField("start_time") else None,
+        evidence=tuple(Evidence(e.name, e.media_type, e.content) for e in message.evidence),
     )
