@@ -1,0 +1,42 @@
+"""Token counts: exact, offline, whatever the text holds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plait.memory import tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("hello world", 2),
+        ("tiktoken is great!", 6),  # the example of OpenAI's cookbook for o200k_base
+        ("antidisestablishmentarianism", 6),  # likewise
+        ("2 + 2 = 4", 7),  # likewise
+    ],
+)
+def test_counts_are_those_of_o200k(text: str, expected: int) -> None:
+    assert tokens.count(text) == expected
+
+
+def test_special_tokens_are_plain_text() -> None:
+    assert tokens.count("<|endoftext|>") > 1
+
+
+def test_half_a_surrogate_pair_is_counted() -> None:
+    assert tokens.count("a\ud800b") == tokens.count("a?b")
+
+
+@given(st.text(max_size=300), st.integers(0, 40))
+def test_a_cut_is_a_prefix_that_fits(text: str, budget: int) -> None:
+    plain = text.encode("utf-8", "replace").decode()
+    prefix = tokens.cut(plain, budget)
+    assert plain.startswith(prefix)
+    assert tokens.count(prefix) <= budget
+    assert tokens.fits(plain, budget) == (tokens.count(plain) <= budget)
+    if tokens.fits(plain, budget):
+        assert prefix == plain
