@@ -33,9 +33,10 @@ from plait.domain.memory import (
     MemoryQueryOptions,
     MemoryReceipt,
     MemoryWrite,
+    TurnReceipt,
 )
 from plait.domain.retention import Compaction, CompactionPlan, ForgetReceipt, Selector
-from plait.domain.scope import Scope
+from plait.domain.scope import DEFAULT_TENANT, Scope
 from plait.domain.values import (
     Candidate,
     Chunk,
@@ -160,14 +161,18 @@ class IndexStats:
 class IndexStore(Protocol):
     """Write one repository's next revision. Readers see the old one until `publish`, then the new one."""
 
-    async def begin(self, repo: str, root: str, *, move: bool = False) -> Draft:
+    async def begin(
+        self, repo: str, root: str, *, move: bool = False, tenant: str = DEFAULT_TENANT
+    ) -> Draft:
         """Open a draft, and remove what a broken earlier draft left.
 
         Holds a lock on `repo` until `publish`, `discard` or `close`.
 
         Raises:
             RepositoryBusy: another process holds the lock.
-            RepositoryNameTaken: the name belongs to another root and `move` is False.
+            RepositoryNameTaken: the name belongs to another root and `move` is False, or to another
+                tenant.
+            InvalidInput: `repo` is new and reads as a name of another tenant.
             SchemaMismatch: the database's migrations differ.
         """
         ...
@@ -211,16 +216,19 @@ class IndexStore(Protocol):
         """Throw the draft away and release the lock. Nothing changed: no new revision."""
         ...
 
-    async def repositories(self) -> list[Revision]:
-        """Every published repository, by name."""
+    async def repositories(self, tenant: str | None = None) -> list[Revision]:
+        """The published repositories of `tenant`, by name; of every tenant for None (maintenance)."""
         ...
 
     async def revision(self, repo: str) -> Revision:
         """Raises: RepositoryNotIndexed."""
         ...
 
-    async def delete_repository(self, repo: str) -> None:
-        """Remove a repository whole, and queue its removal from the graph. Raises: RepositoryNotIndexed."""
+    async def delete_repository(self, repo: str, tenant: str = DEFAULT_TENANT) -> None:
+        """Remove a repository whole, and queue its removal from the graph.
+
+        Raises: RepositoryNotIndexed, also for one of another tenant.
+        """
         ...
 
     async def close(self) -> None: ...
@@ -268,11 +276,17 @@ class VectorQueue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The revisions one answer is read at. Get one a request; pass it to every read."""
+    """The revisions and times one answer is read at. Get one a request; pass it to every read.
+
+    What a read may see is the view's: tenant, repositories and times of the filter it was made with;
+    a later filter only narrows it."""
 
     revisions: tuple[Revision, ...]
     model: str  # embedding model of the index; "" when nothing is embedded yet
     dim: int
+    tenant: str = DEFAULT_TENANT
+    valid: datetime | None = None  # rows that hold at this time; None: at the moment of the read
+    recorded: datetime | None = None  # as it was known then; None: what is known now
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,9 +310,12 @@ class SearchStore(Protocol):
     """Candidates from each arm. Larger scores are better, scales differ between arms."""
 
     async def view(self, where: Filter) -> View:
-        """The published revisions of `where.repos` (all when empty).
+        """The published revisions of `where.repos` (all of `where.tenant` when empty), or those that
+        were published at `where.as_of.recorded`.
 
-        Raises: RepositoryNotIndexed, for a named one that is not.
+        Raises:
+            RepositoryNotIndexed: a named one is not, or is another tenant's.
+            HistoryGone: code is asked for, and that revision of it is no longer kept.
         """
         ...
 
@@ -369,6 +386,28 @@ class MemoryStore(Protocol):
         """
         ...
 
+    async def store_turn(
+        self,
+        tenant: str,
+        repo: str,
+        request_id: str,
+        body_hash: bytes,
+        entries: Sequence[MemoryEntry],
+        note: str = "",
+    ) -> TurnReceipt:
+        """Store what one turn led to under one request id, in one transaction; without entries only
+        the answer `note`. Raises: RequestIdReused."""
+        ...
+
+    async def turn(self, tenant: str, request_id: str, body_hash: bytes) -> TurnReceipt | None:
+        """The answer to a turn that was stored before. Raises: RequestIdReused."""
+        ...
+
+    async def link_similar(self, repo: str, hashes: Sequence[bytes]) -> int:
+        """Link memories whose text has one of `hashes` to those of the same agent that are as near as
+        `memory.near_duplicate` by their vectors, once these are stored; links made. Safe to repeat."""
+        ...
+
     async def get(self, tenant: str, repo: str, id_: MemoryId, as_of: AsOf = NOW) -> MemoryEntry:
         """The version of entry `id_` as of those times; `id_` may also be that of a version (as search
         hits have it). Raises: MemoryNotFound."""
@@ -403,7 +442,9 @@ class MemoryStore(Protocol):
         as_of: AsOf = NOW,
         include_superseded: bool = False,
     ) -> MemoryPage:
-        """Newest first by `created_at`, ties by id. Raises: ScopeMissing, PageTokenInvalid."""
+        """Newest first by `created_at`, ties by id, the larger first. With `include_superseded` every
+        version, closed ones and those that are not valid now too. Raises: ScopeMissing,
+        PageTokenInvalid."""
         ...
 
 

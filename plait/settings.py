@@ -78,6 +78,8 @@ class IndexSettings(_Section):
     parse_timeout_s: float = Field(10.0, gt=0)
     batch_items: int = Field(500, ge=1, le=500)
     max_attempts: int = Field(5, ge=1, le=20)
+    # How long a replaced revision can still be searched as of its time; 0: the one before at most.
+    keep_s: float = Field(0.0, ge=0)
 
 
 class SearchSettings(_Section):

@@ -21,10 +21,12 @@ from plait.domain.errors import (
     StoreFull,
     StoreUnavailable,
 )
+from plait.domain.scope import DEFAULT_TENANT, check_tenant
 from plait.domain.values import Chunk, Revision
 from plait.ports import Draft, FileGraph, FileRow, IndexStats, Segment, StoredFile
 from vector import drafts_sql as q
 from vector import locks, segments
+from vector.clock import tick
 from vector.errors import translated
 from vector.outbox import queue_index
 from vector.pool import Connection, Database, copy_rows
@@ -56,9 +58,11 @@ class Drafts:
     _db: Database
     _drafts: dict[int, _Open]
 
-    async def begin(self, repo: str, root: str, *, move: bool = False) -> Draft:
+    async def begin(
+        self, repo: str, root: str, *, move: bool = False, tenant: str = DEFAULT_TENANT
+    ) -> Draft:
         async with self._db.connection() as conn:
-            repo_id = await ensure_row(conn, repo)
+            repo_id = await ensure_row(conn, repo, check_tenant(tenant))
         if repo_id in self._drafts:
             raise RepositoryBusy(repo)
         lock = await self._db.dedicated()
@@ -89,7 +93,7 @@ class Drafts:
         await lock.execute("UPDATE repository SET draft_token = %s WHERE id = %s", (token, repo_id))
         if broken is not None:
             await _clean(lock, repo_id)
-        await collect_garbage(lock, repo_id)
+        await collect_garbage(lock, repo_id, self._db.settings.index.keep_s)
         if published and indexed_root != root:
             await lock.execute("UPDATE repository SET root = %s WHERE id = %s", (root, repo_id))
         self._drafts[repo_id] = _Open(lock, token, root)
@@ -234,6 +238,9 @@ class Drafts:
                 await segments.bury(conn, draft)
             await conn.execute(q.PUBLISH, {**params, **q.stats_params(stats)})
             await queue_index(conn, draft.repo_id, draft.number)
+            # Last: whoever writes this repository's memory waits from here on.
+            at = await tick(conn, draft.repo_id)
+            await conn.execute(q.LOG, {**params, "at": at})
             cursor = await conn.execute(
                 f"SELECT {COLUMNS} FROM repository r WHERE r.id = %s", (draft.repo_id,)
             )

@@ -71,13 +71,20 @@ SELECT %(repo)s, name FROM unnest(%(names)s::text[]) AS name ON CONFLICT DO NOTH
 
 PUBLISH = """
 UPDATE repository SET
-       published = %(number)s, last_number = %(number)s, published_at = now(), draft_token = NULL,
+       published = %(number)s, last_number = %(number)s, draft_token = NULL,
        root = %(root)s, stats = %(stats)s::jsonb,
        files = (SELECT count(*) FROM source_file
                  WHERE repo_id = %(repo)s AND rev_to IS NULL),
        (chunks, embedded) = (SELECT count(*), count(embedding) FROM files
                               WHERE repo_id = %(repo)s AND rev_to IS NULL)
  WHERE id = %(repo)s
+"""
+
+# Which revision a recorded time means; a repeat of a publish that went through never comes here.
+LOG = """
+WITH logged AS (
+    INSERT INTO revision_log (repo_id, number, published_at) VALUES (%(repo)s, %(number)s, %(at)s))
+UPDATE repository SET published_at = %(at)s WHERE id = %(repo)s
 """
 
 

@@ -22,19 +22,31 @@ _GLOB = re.compile(r"\*\*/|\*\*|\*|\?|[^*?]+")
 class Condition:
     """`table` to read as `i`, a boolean expression over it, and its parameters.
 
-    `restrictive`: it says more than which collections and revisions."""
+    `restrictive`: it says more than which collections, revisions and times. `timed`: rows come and go
+    by time, which segments and their dead documents don't tell."""
 
     table: str
     where: str
     params: dict[str, Any]
     restrictive: bool
+    timed: bool = False
+
+    @property
+    def checked(self) -> bool:
+        """Whether candidates must be held against it, wherever they come from."""
+        return self.restrictive or self.timed
 
 
 def condition(view: View, where: Filter) -> Condition:
     """What of `view` matches `where`. Raises: InvalidInput, for a bad glob or a NUL in a value."""
     _refuse_nul(where)
     collections = where.collections or tuple(Collection)
+    timed = any(c != Collection.FILES for c in collections)
     parts, params = [*_visible(view)], _visible_params(view)
+    if timed:
+        times, bound = _times(view, code_too=Collection.FILES in collections)
+        parts += times
+        params.update(bound)
     if len(collections) == 1:
         # The partition by its name: planning six of them costs more than most queries.
         table = Collection(collections[0]).value
@@ -46,7 +58,7 @@ def condition(view: View, where: Filter) -> Condition:
     parts += extra
     for bound in extra.values():
         params.update(bound)
-    return Condition(table, " AND ".join(parts), params, restrictive=bool(extra))
+    return Condition(table, " AND ".join(parts), params, bool(extra), timed)
 
 
 def _visible(view: View) -> tuple[str, ...]:
@@ -60,8 +72,27 @@ def _visible(view: View) -> tuple[str, ...]:
         repos,
         f"i.rev_from <= {number}",
         f"(i.rev_to IS NULL OR i.rev_to > {number})",
-        "i.superseded_at IS NULL",
     )
+
+
+def _times(view: View, *, code_too: bool) -> tuple[list[str], dict[str, Any]]:
+    """Rows without revisions by their two times: known at `view.recorded`, holding at `view.valid`.
+    Code has neither; its draft was written before the time of its revision, or after a clock's jump."""
+    valid, params = "now()", {}
+    if view.valid is not None:
+        valid, params = "%(valid)s", {"valid": view.valid}
+    parts = [
+        f"(i.valid_from IS NULL OR i.valid_from <= {valid})",
+        f"(i.valid_to IS NULL OR i.valid_to > {valid})",
+    ]
+    if view.recorded is None:
+        return [*parts, "i.superseded_at IS NULL"], params
+    known = "i.recorded_at <= %(recorded)s"
+    parts += [
+        f"(i.rev_from > 0 OR {known})" if code_too else known,
+        "(i.superseded_at IS NULL OR i.superseded_at > %(recorded)s)",
+    ]
+    return parts, {**params, "recorded": view.recorded}
 
 
 def _visible_params(view: View) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from plait.domain.errors import EmbeddingModelMismatch
 from plait.domain.values import Candidate, Filter, ItemId
 from plait.ports import View
 from vector.filters import Condition, condition
-from vector.pool import Database
+from vector.pool import Scoped
 
 # Up to here the filtered rows are compared one by one: recall 1, and faster than HNSW with a filter
 # that keeps one row in a hundred.
@@ -24,7 +24,7 @@ OVER_FETCH_FILTERED = 4
 
 
 class Nearest:
-    _db: Database
+    _app: Scoped
 
     async def nearest(
         self, view: View, vector: npt.NDArray[np.float32], where: Filter, k: int
@@ -38,11 +38,11 @@ class Nearest:
         plain_and_many = not cond.restrictive and _code_rows(view, where) > EXACT_ROWS
         rows: list[tuple[Any, ...]] = []
         if not plain_and_many:
-            rows = await self._db.rows(_exact(cond, view.dim), params)
+            rows = await self._app.rows(_exact(cond, view.dim), params, tenant=view.tenant)
         if plain_and_many or (rows and rows[0][2] > EXACT_ROWS):
             more = OVER_FETCH_FILTERED if cond.restrictive else OVER_FETCH
             params["more"] = math.ceil(more * k)
-            rows = await self._db.rows(_by_index(cond, view.dim), params)
+            rows = await self._app.rows(_by_index(cond, view.dim), params, tenant=view.tenant)
         return [Candidate(ItemId(row[0]), float(row[1])) for row in rows]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from plait.domain.errors import RepositoryBusy, RepositoryNameTaken, RepositoryNotIndexed
-from plait.domain.scope import DEFAULT_TENANT, check_own, unqualify
+from plait.domain.scope import DEFAULT_TENANT, check_own, check_tenant, unqualify
 from plait.domain.values import Revision
 from vector import locks
-from vector.pool import Connection, Database
+from vector.pool import Connection, Database, Scoped
 
 COLUMNS = "r.id, r.name, r.published, r.root, r.files, r.chunks, r.embedded, r.graph_number, r.published_at"
 
@@ -54,11 +54,14 @@ class Repositories:
     """The part of IndexStore that is about whole repositories."""
 
     _db: Database
+    _app: Scoped
 
-    async def repositories(self) -> list[Revision]:
-        rows = await self._db.rows(
-            f"SELECT {COLUMNS} FROM repository r WHERE r.published > 0 ORDER BY r.name", {}
-        )
+    async def repositories(self, tenant: str | None = None) -> list[Revision]:
+        query = f"SELECT {COLUMNS} FROM repository r WHERE r.published > 0 ORDER BY r.name"
+        if tenant is None:
+            rows = await self._db.rows(query, {})
+        else:
+            rows = await self._app.rows(query, {}, tenant=check_tenant(tenant))
         return [to_revision(row) for row in rows]
 
     async def revision(self, repo: str) -> Revision:
@@ -70,15 +73,16 @@ class Repositories:
             raise RepositoryNotIndexed(repo)
         return to_revision(rows[0])
 
-    async def delete_repository(self, repo: str) -> None:
+    async def delete_repository(self, repo: str, tenant: str = DEFAULT_TENANT) -> None:
         """Remove code, episodes and memories of `repo`, and queue its removal from the graph.
 
         Its row stays as a tombstone, so that revision numbers go on where they were.
         """
         rows = await self._db.rows(
-            "SELECT id FROM repository r WHERE name = %(repo)s AND (published > 0"
-            " OR EXISTS (SELECT FROM episode e WHERE e.repo_id = r.id))",
-            {"repo": repo},
+            "SELECT id FROM repository r WHERE name = %(repo)s AND tenant = %(tenant)s"
+            " AND (published > 0 OR EXISTS (SELECT FROM item i WHERE i.repo_id = r.id)"
+            "      OR EXISTS (SELECT FROM episode e WHERE e.repo_id = r.id))",
+            {"repo": repo, "tenant": tenant},
         )
         if not rows:
             raise RepositoryNotIndexed(repo)
@@ -121,17 +125,20 @@ async def drop_segments(conn: Connection, where: str, params: dict[str, Any]) ->
     )
 
 
-async def collect_garbage(conn: Connection, repo_id: int) -> None:
-    """Remove what no reader can ask for any more: rows retired before the revision before this one.
+async def collect_garbage(conn: Connection, repo_id: int, keep_s: float = 0.0) -> None:
+    """Remove what no reader can ask for any more: rows retired before the revision before this one,
+    and before the one that was published `keep_s` seconds ago.
 
     A reader that began on the previous revision still finds its rows. The graph's parts are kept for
     as long as the graph is behind: its next delta is computed from them.
     """
     cursor = await conn.execute(
-        "SELECT published - 1, collected,"
+        "SELECT LEAST(published - 1, (SELECT coalesce(max(number), 0) FROM revision_log"
+        "  WHERE repo_id = %(id)s AND published_at <= now() - make_interval(secs => %(keep)s))),"
+        " collected,"
         " LEAST(published - 1, NULLIF(graph_number, 0), NULLIF(graph_target, 0))"
-        " FROM repository WHERE id = %s",
-        (repo_id,),
+        " FROM repository WHERE id = %(id)s",
+        {"id": repo_id, "keep": keep_s},
     )
     row = await cursor.fetchone()
     if row is None or row[0] <= row[1]:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 
-from plait.domain.errors import InvalidInput, RepositoryNotIndexed
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId
 from plait.ports import Place, View
 from plait.retrieval.text import query_terms, tokens
 from vector import bm25
 from vector.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
 from vector.filters import Condition, condition
-from vector.pool import Database
-from vector.repositories import COLUMNS, to_revision
+from vector.pool import Scoped
+from vector.views import PinnedView, read_view
 
 # Candidates fetched for each one wanted when a filter will thin them out; chosen by hand.
 OVER_FETCH = 4
@@ -30,21 +28,6 @@ PHRASE_TEXTS = 1_000
 PHRASE_PARSED = 100
 MAX_PHRASE = 500  # characters
 SIMILAR_NAMES = 50
-
-VIEW = f"""
-SELECT {COLUMNS}, s.model, s.dim, g.segments
-  FROM repository r
-  LEFT JOIN embedding_space s ON s.filled
-  LEFT JOIN LATERAL (
-       SELECT array_agg(ARRAY[g.id::text, g.collection, g.docs::text, coalesce(
-                (SELECT max(d.rev) FROM segment_dead d
-                  WHERE d.segment_id = g.id AND d.rev <= r.published), 0)::text] ORDER BY g.id) AS segments
-         FROM segment g
-        WHERE g.repo_id = r.id AND g.rev_from <= r.published
-          AND (g.rev_to IS NULL OR g.rev_to > r.published) AND g.replaced_at IS NULL) g ON true
-"""
-VIEW_ALL = VIEW + " WHERE r.published > 0 OR g.segments IS NOT NULL ORDER BY r.name"
-VIEW_NAMED = VIEW + " WHERE r.name = ANY(%(repos)s) ORDER BY r.name"
 
 SEGMENTS = """
 SELECT s.id, s.lengths, s.ids,
@@ -74,38 +57,14 @@ ITEM_COLUMNS = (
 PLACE_COLUMNS = "i.id, i.repo_id, i.collection, i.path, i.symbol, i.kind, i.is_test"
 
 
-@dataclass(frozen=True, slots=True)
-class PinnedView(View):
-    """A view that knows the BM25 segments of its revisions, so that no arm asks again."""
-
-    segments: tuple[SegmentRef, ...] = ()
-
-
 class Lexical:
     """The arms that work on text."""
 
-    _db: Database
+    _app: Scoped
     _spaces: bm25.SpaceCache
 
     async def view(self, where: Filter) -> View:
-        names = sorted(set(where.repos))
-        if any("\0" in name for name in names):
-            raise InvalidInput("`repos` holds a NUL character; remove it", field="repos")
-        query = VIEW_NAMED if names else VIEW_ALL
-        rows = await self._db.rows(query, {"repos": names} if names else {})
-        revisions = [to_revision(row[:-3]) for row in rows]
-        known = {r.repo: r for r in revisions}
-        code_only = set(where.collections) <= {Collection.FILES} and bool(where.collections)
-        for name in names:
-            if name not in known or (code_only and not known[name].number):
-                raise RepositoryNotIndexed(name)
-        model, dim = (rows[0][-3] or "", rows[0][-2] or 0) if rows else ("", 0)
-        segments = tuple(
-            SegmentRef(int(id_), row[0], collection, int(docs), int(dead))
-            for row in rows
-            for id_, collection, docs, dead in row[-1] or ()
-        )
-        return PinnedView(tuple(revisions), model, dim, segments)
+        return await read_view(self._app, where)
 
     async def lexical(
         self, view: View, terms: Sequence[str], where: Filter, k: int
@@ -130,7 +89,7 @@ class Lexical:
             holding[postings[term].docs] += 1
         # A common term may have added nothing to the score: what holds all of them is a candidate.
         scores = np.where(holding == len(terms), scores + np.float32(1e-6), np.float32(0))
-        docs, _ = bm25.best(space, scores, PHRASE_TEXTS)
+        held = await self._filtered(view, where, space, scores, PHRASE_TEXTS)
         cond = condition(view, where)
         params = {
             **cond.params,
@@ -140,9 +99,9 @@ class Lexical:
             "blanks": " " * len(MARKS),
             "k": k,
             "texts": max(2 * k, PHRASE_PARSED),
-            "ids": _ids(space, docs),
+            "ids": [c.id for c in held],
         }
-        rows = await self._db.rows(_phrase_query(cond), params)
+        rows = await self._app.rows(_phrase_query(cond), params, tenant=view.tenant)
         return [Candidate(ItemId(id_), float(rank)) for id_, rank in rows]
 
     async def identifiers(self, view: View, name: str, where: Filter, k: int) -> list[Candidate]:
@@ -155,9 +114,10 @@ class Lexical:
             "name": wanted,
             "k": k,
             "in": [r.repo_id for r in view.revisions],
+            "at": [r.number for r in view.revisions],
             "names": SIMILAR_NAMES,
         }
-        rows = await self._db.rows(_identifier_query(cond), params)
+        rows = await self._app.rows(_identifier_query(cond), params, tenant=view.tenant)
         return [Candidate(ItemId(id_), float(similarity)) for id_, similarity in rows]
 
     async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
@@ -186,7 +146,9 @@ class Lexical:
                 f"SELECT {columns} FROM {cond.table} i{join}"
                 f" WHERE i.id = ANY(%(ids)s) AND {cond.where}"
             )
-            for row in await self._db.rows(query, {**cond.params, "ids": missing}):
+            for row in await self._app.rows(
+                query, {**cond.params, "ids": missing}, tenant=view.tenant
+            ):
                 found[ItemId(row[0])] = row
         return {id_: found[id_] for id_ in ids if id_ in found}
 
@@ -198,33 +160,36 @@ class Lexical:
         wanted = sorted({term.replace("\0", "") for term in terms} - {""})
         if not refs or not wanted:
             return None, {}
-        space = await self._space(refs)
+        space = await self._space(view, refs)
         everything = 1 << 40
         rare = bm25.common_from(space.living) - 1 + space.dead
-        found = await self._read_postings(refs, wanted, everything if all_of_them else 5 * rare)
+        found = await self._read_postings(
+            view, refs, wanted, everything if all_of_them else 5 * rare
+        )
         postings = _gathered(space, found)
         if len(postings) < len(found) and not bm25.has_rare(space, postings):
             # Only common terms: then they all count.
-            found = await self._read_postings(refs, wanted, everything)
+            found = await self._read_postings(view, refs, wanted, everything)
             postings = _gathered(space, found)
         return space, postings
 
     async def _read_postings(
-        self, refs: Sequence[SegmentRef], terms: list[str], most: int
+        self, view: View, refs: Sequence[SegmentRef], terms: list[str], most: int
     ) -> dict[str, list[tuple[int, bytes | None]]]:
         params = {"segments": [ref.id for ref in refs], "terms": terms, "most": most}
         found: dict[str, list[tuple[int, bytes | None]]] = {}
         for term, segment_id, body in sorted(
-            await self._db.rows(POSTINGS, params), key=lambda row: row[:2]
+            await self._app.rows(POSTINGS, params, tenant=view.tenant), key=lambda row: row[:2]
         ):
             found.setdefault(term, []).append((segment_id, body))
         return found
 
-    async def _space(self, refs: Sequence[SegmentRef]) -> Space:
+    async def _space(self, view: View, refs: Sequence[SegmentRef]) -> Space:
         space = self._spaces.get(refs)
         if space is None:
             params = {"ids": [ref.id for ref in refs], "dead": [ref.dead_rev for ref in refs]}
-            rows = {row[0]: row for row in await self._db.rows(SEGMENTS, params)}
+            found = await self._app.rows(SEGMENTS, params, tenant=view.tenant)
+            rows = {row[0]: row for row in found}
             # A segment that was collected since the view was pinned has no documents any more.
             space = bm25.space_of(refs, [_loaded(ref, rows.get(ref.id)) for ref in refs])
             self._spaces.put(refs, space)
@@ -235,30 +200,34 @@ class Lexical:
     ) -> list[Candidate]:
         """The `k` best that match `where`, looking further down for as long as too few do."""
         cond = condition(view, where)
-        if not cond.restrictive:
+        if not cond.checked:
             docs, _ = bm25.best(space, scores, k)
             return _candidates(space, scores, docs[:k])
         docs, complete = bm25.best(space, scores, OVER_FETCH * k)
-        kept = await self._matching(cond, _candidates(space, scores, docs))
+        kept = await self._matching(view, cond, _candidates(space, scores, docs))
         if len(kept) >= k or complete:
             return kept[:k]
         wanted = math.ceil(1.5 * k * len(docs) / max(len(kept), 1))
         if wanted <= MAX_ROUND:
             docs, complete = bm25.best(space, scores, wanted)
-            kept = await self._matching(cond, _candidates(space, scores, docs))
+            kept = await self._matching(view, cond, _candidates(space, scores, docs))
             if len(kept) >= k or complete:
                 return kept[:k]
-        ((ids,),) = await self._db.rows(
+        ((ids,),) = await self._app.rows(
             "SELECT coalesce(string_agg(uuid_send(i.id), ''::bytea), ''::bytea)"
             f" FROM {cond.table} i WHERE {cond.where}",
             cond.params,
+            tenant=view.tenant,
         )
         docs, _ = bm25.best(space, bm25.only(space, scores, ids), k)
         return _candidates(space, scores, docs[:k])
 
-    async def _matching(self, cond: Condition, portion: Sequence[Candidate]) -> list[Candidate]:
+    async def _matching(
+        self, view: View, cond: Condition, portion: Sequence[Candidate]
+    ) -> list[Candidate]:
         query = f"SELECT i.id FROM {cond.table} i WHERE i.id = ANY(%(ids)s) AND {cond.where}"
-        rows = await self._db.rows(query, {**cond.params, "ids": [c.id for c in portion]})
+        params = {**cond.params, "ids": [c.id for c in portion]}
+        rows = await self._app.rows(query, params, tenant=view.tenant)
         matching = {row[0] for row in rows}
         return [c for c in portion if c.id in matching]
 
@@ -354,15 +323,9 @@ def _phrase_pattern(phrase: str) -> str:
 
 
 def _identifier_query(cond: Condition) -> str:
+    # Trigrams are compared inside the function: behind row security no index serves them.
     return (
-        # A name that exists is not misspelt: the trigrams, 9 ms a name on Django, are for one that does not.
-        "WITH exact AS MATERIALIZED (SELECT repo_id, name, 1::real AS score"
-        "   FROM symbol_name WHERE repo_id = ANY(%(in)s) AND name = %(name)s),"
-        " near AS MATERIALIZED (SELECT * FROM exact UNION ALL"
-        "   (SELECT repo_id, name, similarity(name, %(name)s) AS score FROM symbol_name"
-        "     WHERE NOT EXISTS (SELECT FROM exact) AND repo_id = ANY(%(in)s) AND name %% %(name)s"
-        "     ORDER BY score DESC, name LIMIT %(names)s))"
-        f" SELECT i.id, s.score FROM near s JOIN {cond.table} i"
-        "     ON i.repo_id = s.repo_id AND i.name = s.name AND i.name <> ''"
+        "SELECT i.id, s.score FROM similar_names(%(in)s, %(at)s, %(name)s, %(names)s) s"
+        f" JOIN {cond.table} i ON i.repo_id = s.repo_id AND i.name = s.name AND i.name <> ''"
         f" WHERE {cond.where} ORDER BY s.score DESC, i.id LIMIT %(k)s"
     )

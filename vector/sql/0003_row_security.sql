@@ -47,13 +47,50 @@ CREATE POLICY tenant ON repository
 ALTER TABLE segment_dead ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON segment_dead USING (segment_id IN (SELECT id FROM plait.segment));
 
+-- Trigram operators are not leakproof, so behind row security they would be evaluated row by row, after
+-- the policy, with no index: 27,000 names a look-up. This works as the owner, and asks for the tenant
+-- itself. A name counts while a revision that is read has it; one that exists is not misspelt.
+CREATE FUNCTION similar_names(repos integer[], numbers integer[], wanted text, most integer)
+RETURNS TABLE (repo_id integer, name text, score real)
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 50
+BEGIN ATOMIC
+WITH seen AS MATERIALIZED (
+    SELECT a.repo_id, a.number FROM unnest(repos, numbers) AS a (repo_id, number)
+      JOIN plait.repository r ON r.id = a.repo_id AND r.tenant = current_setting('plait.tenant', true)),
+exact AS MATERIALIZED (
+    SELECT s.repo_id, wanted AS name, 1::real AS score
+      FROM seen s JOIN LATERAL (
+           SELECT FROM plait.files i
+            WHERE i.repo_id = s.repo_id AND i.name = wanted AND i.name <> ''
+              AND i.rev_from <= s.number AND (i.rev_to IS NULL OR i.rev_to > s.number)
+            LIMIT 1) held ON true),
+near AS MATERIALIZED (
+    SELECT n.repo_id, n.name, similarity(n.name, wanted) AS score FROM plait.symbol_name n
+     WHERE NOT EXISTS (SELECT FROM exact) AND n.name % wanted
+       AND n.repo_id = ANY(ARRAY(SELECT s.repo_id FROM seen s)))
+SELECT e.repo_id, e.name, e.score FROM exact e
+UNION ALL
+(SELECT n.repo_id, n.name, n.score
+   FROM (SELECT * FROM near ORDER BY near.score DESC, near.name) n
+   JOIN seen s ON s.repo_id = n.repo_id
+   JOIN LATERAL (
+        SELECT FROM plait.files i
+         WHERE i.repo_id = n.repo_id AND i.name = n.name AND i.name <> ''
+           AND i.rev_from <= s.number AND (i.rev_to IS NULL OR i.rev_to > s.number)
+         LIMIT 1) held ON true
+  ORDER BY n.score DESC, n.name LIMIT most);
+END;
+REVOKE EXECUTE ON FUNCTION similar_names FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION similar_names TO plait_app;
+
 -- What serving needs, and no more: code, outbox and history are read, never written; nothing is
 -- deleted (`forget` and merging work as the owner).
 GRANT USAGE ON SCHEMA plait TO plait_app;
-GRANT SELECT ON repository, embedding_space, source_file, file_graph, item, files, diffs, plans,
+GRANT SELECT ON repository, embedding_space, item, files, diffs, plans,
       reflections, tests, memories, symbol_name, segment, posting, segment_dead, episode, memory_node,
       memory_edge, hunk, test_result, evidence, request, memory_request, repo_clock, revision_log,
       compaction, compaction_step, forgotten, outbox TO plait_app;
+GRANT SELECT (repo_id, rev_from, rev_to, path) ON source_file TO plait_app;
 GRANT INSERT (name, tenant) ON repository TO plait_app;
 GRANT INSERT ON segment, posting, outbox TO plait_app;
 GRANT INSERT, UPDATE ON item, diffs, plans, reflections, tests, memories, episode, memory_node,
