@@ -128,11 +128,13 @@ def has_rare(space: Space, postings: Mapping[str, TermPostings]) -> bool:
     return any(len(p.docs) and idf(space.living, len(p.docs)) >= MIN_IDF for p in postings.values())
 
 
-def score(space: Space, postings: Mapping[str, TermPostings]) -> Floats:
-    """A score a document, 0 where no term occurs. Terms with an idf below `MIN_IDF` count only when
+def score(
+    space: Space, postings: Mapping[str, TermPostings], min_idf: float = MIN_IDF
+) -> Floats:
+    """A score a document, 0 where no term occurs. Terms with an idf below `min_idf` count only when
     no other term is there. Terms are added in sorted order: float sums depend on it."""
     present = {term: p for term, p in postings.items() if len(p.docs)}
-    rare = {t: p for t, p in present.items() if idf(space.living, len(p.docs)) >= MIN_IDF}
+    rare = {t: p for t, p in present.items() if idf(space.living, len(p.docs)) >= min_idf}
     out = np.zeros(len(space.norm), np.float32)
     for _, p in sorted((rare or present).items()):
         tf = p.tfs.astype(np.float32)

@@ -92,12 +92,23 @@ class MemoryWrite:
 @dataclass(frozen=True, slots=True)
 class MemoryReceipt:
     """What became of a write. `repeated`: this request was stored before. `duplicate`: the scope
-    (repository, agent, session) held this very text already, `entry` is that one, its tags united."""
+    (repository, agent, session) held this very text already, `entry` is that one, its tags united and
+    its valid interval widened to hold both."""
 
     entry: MemoryEntry
     repeated: bool = False
     duplicate: bool = False
     similar: tuple[MemoryId, ...] = ()  # near-duplicates, linked and left as they are
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReceipt:
+    """What became of a turn of a conversation: the memories it led to, or in `note` why to none."""
+
+    request_id: str
+    receipts: tuple[MemoryReceipt, ...] = ()
+    note: str = ""
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,13 @@ ALTER TABLE item ADD COLUMN version    integer NOT NULL DEFAULT 1;
 ALTER TABLE item ADD COLUMN tokens     integer NOT NULL DEFAULT 0;    -- o200k tokens of `content`
 ALTER TABLE item ADD COLUMN created_at timestamptz;                   -- the entry's first version
 ALTER TABLE item ADD COLUMN superseded_by uuid;                       -- the entry that took its place
+-- Numbers that texts of the same words share, the first, or of similar words, one of the others
+-- (plait/memory/similar.py); memories only.
+ALTER TABLE item ADD COLUMN sketch     bigint[];
+ALTER TABLE item ALTER COLUMN sketch SET STATISTICS 0;
 UPDATE memories SET entry_id = id, created_at = recorded_at;
+CREATE INDEX memories_sketch ON memories USING gin (sketch)
+    WHERE superseded_at IS NULL AND sketch IS NOT NULL;
 
 -- Exact duplicates are one entry: equal text, in one scope, alive. Episodes' notes are evidence of
 -- their run and stay apart.
@@ -41,6 +47,7 @@ CREATE INDEX item_episode ON item (episode_id) WHERE episode_id IS NOT NULL;
 
 ALTER TABLE episode ADD COLUMN valid_from timestamptz;     -- when the run began, as far as is known
 CREATE INDEX episode_time ON episode (repo_id, recorded_at);
+CREATE INDEX episode_began ON episode (repo_id, valid_from);
 
 -- Nodes of the graph that are not code: Issue, Commit, Diff. `name` is the node's id behind `repo:`,
 -- as `issue/123`, `commit/ab12…`, `diff/<uuid of the item>/<path>`.
@@ -105,7 +112,7 @@ CREATE TABLE hunk (
     PRIMARY KEY (item_id, ordinal)
 );
 CREATE INDEX hunk_episode ON hunk (episode_id);
-CREATE INDEX hunk_open ON hunk (repo_id) WHERE symbols IS NULL;
+CREATE INDEX hunk_open ON hunk (repo_id, path) WHERE symbols IS NULL;
 
 -- Each test an episode ran, as its tool named it; `test` is the qualified name in the repository.
 CREATE TABLE test_result (
@@ -117,10 +124,17 @@ CREATE TABLE test_result (
     test       text COLLATE "C" NOT NULL DEFAULT '',
     status     text NOT NULL CHECK (status IN ('passed', 'failed', 'error', 'skipped')),
     took_ms    double precision,
+    name       text COLLATE "C" NOT NULL DEFAULT '',  -- the function's own name, as far as `reported` tells
+    ran_at     timestamptz NOT NULL,            -- when the run began: histories are read in this order
     PRIMARY KEY (item_id, ordinal)
 );
 CREATE INDEX test_result_episode ON test_result (episode_id);
-CREATE INDEX test_result_test ON test_result (repo_id, reported, status);
+CREATE INDEX test_result_time ON test_result (repo_id, ran_at);
+CREATE INDEX test_result_test ON test_result (repo_id, test, ran_at) WHERE test <> '';
+-- Few tests ever fail: only their histories are looked at.
+CREATE INDEX test_result_failed ON test_result (repo_id, test)
+    WHERE test <> '' AND status IN ('failed', 'error');
+CREATE INDEX test_result_open ON test_result (repo_id, name) WHERE test = '' AND name <> '';
 
 -- Raw evidence behind an episode: a transcript, a report, as it came. Compressed by its writer.
 CREATE TABLE evidence (
@@ -148,6 +162,7 @@ CREATE TABLE memory_request (
     body_hash  bytea NOT NULL,
     entry_ids  uuid[] NOT NULL,                 -- Learn makes several
     duplicate  boolean[] NOT NULL,
+    versions   integer[] NOT NULL DEFAULT '{}', -- of the entries, as they were answered
     note       text NOT NULL DEFAULT '',        -- why nothing was kept, if nothing was
     created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant, request_id)

@@ -1,0 +1,95 @@
+"""Whether two texts have the same words, or nearly: sketches that a database can look up, and Jaccard.
+
+A sketch is a few 64-bit numbers. Two texts with the same words share the first; two whose sets of
+words are similar share one of the others with high probability (MinHash in bands: Broder 1997;
+Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets", ch. 3). With 4 bands of 3 the chance is
+0.995 at a Jaccard similarity of 0.9, 0.94 at 0.8, 0.41 at 0.5 and 0.03 at 0.2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+BANDS = 4
+ROWS = 3
+
+# Words without case and punctuation; scripts that put no space between words give a word a character.
+_WORD = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
+    "|[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
+)
+_ASCII_WORD = re.compile(r"[0-9a-z]+")
+
+
+def words(text: str) -> list[str]:
+    """The words of `text` in order, casefolded: what is left of it when form does not count."""
+    folded = text.casefold()
+    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+
+
+def jaccard(a: set[str], b: set[str]) -> float:
+    """|a ∩ b| / |a ∪ b|; 0 when both are empty."""
+    either = len(a | b)
+    return len(a & b) / either if either else 0.0
+
+
+def sketches(salt: str, texts: Sequence[Sequence[str]]) -> list[list[int]]:
+    """For each text, given as its words, signed 64-bit numbers: one for all its words in order, then
+    one a band; none for a text without words. `salt` keeps repositories apart. 15 µs a text of 40
+    words."""
+    if not texts:
+        return []
+    seed = same_words(salt, ()) % 2**63
+    distinct = [sorted(set(text)) for text in texts]
+    known = {word: zlib.crc32(word.encode("utf-8", "replace")) for word in set(chain(*distinct))}
+    flat = np.fromiter((known[w] for w in chain(*distinct)), np.uint64)
+    sizes = np.array([len(d) for d in distinct])
+    filled = sizes > 0
+    bands = np.zeros((len(texts), BANDS), np.int64)
+    if len(flat):
+        starts = np.concatenate(([0], np.cumsum(sizes[filled])[:-1]))
+        bands[filled] = _bands(flat, starts, seed)
+    return [
+        [same_words(salt, text), *row.tolist()] if text else []
+        for text, row in zip(texts, bands, strict=True)
+    ]
+
+
+def same_words(salt: str, text: Sequence[str]) -> int:
+    """A signed 64-bit number that texts of the same words share."""
+    hashed = hashlib.blake2b(f"{salt}\0".encode("utf-8", "replace"), digest_size=8)
+    hashed.update(" ".join(text).encode("utf-8", "replace"))
+    return int.from_bytes(hashed.digest(), "little", signed=True)
+
+
+def _multipliers() -> npt.NDArray[np.uint64]:
+    """Odd constants, the same on every machine for ever: sketches are stored."""
+    digests = [hashlib.blake2b(bytes([i]), digest_size=8).digest() for i in range(BANDS * ROWS)]
+    return np.frombuffer(b"".join(digests), "<u8") | np.uint64(1)
+
+
+_MULTIPLIERS = _multipliers()
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _bands(
+    hashes: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], seed: int
+) -> npt.NDArray[np.int64]:
+    """Shape `(texts, BANDS)`. Products wrap at 2^64, as multiply-shift hashing wants."""
+    hashes = hashes * _MIX ^ (hashes >> np.uint64(7))
+    out = np.empty((len(starts), BANDS), np.uint64)
+    for band in range(BANDS):
+        mixed = np.full(len(starts), seed + band, np.uint64)
+        for row in range(ROWS):
+            multiplied = (hashes * _MULTIPLIERS[band * ROWS + row]) >> np.uint64(20)
+            mixed = (mixed ^ np.minimum.reduceat(multiplied, starts)) * _MIX
+            mixed ^= mixed >> np.uint64(29)
+        out[:, band] = mixed
+    return out.view(np.int64)
