@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar
 
 import grpc
 import grpc.aio
 
-from plait.client import calls
-from plait.client.calls import Call
-from plait.client.errors import from_rpc
+from plait.client import calls, decode
+from plait.client.aio_memory import AsyncMemoryMethods
+from plait.client.calls import Call, GraphScope
+from plait.client.errors import PlaitRpcError, from_rpc
+from plait.client.memory_wire import When
 from plait.client.transport import DEFAULT_TARGET, OPTIONS, may_retry, waits
 from plait.client.values import (
     AppendedEpisode,
@@ -23,19 +25,25 @@ from plait.client.values import (
     Stats,
 )
 from plait.domain.values import Episode, Filter
+from plait.v1.knowledge_service_pb2 import IngestEpisodesRequest, IngestEpisodesResponse
 
 T = TypeVar("T")
 
 
-class AsyncPlaitClient:
+class AsyncPlaitClient(AsyncMemoryMethods):
     """Calls a Plait server from asyncio. One channel: share the client, and close it.
 
     `target`: `host:port`, or `unix:/path/to/socket`. Every call raises `PlaitRpcError` when it fails, has
     a deadline (`timeout_s` overrides it), and is sent again when no server answered, if that is safe.
+
+    `tenant`: whose data the calls mean; empty: the server's own setting. Reads name their repositories,
+    or say that all are meant (`Filter.all_repos`).
     """
 
-    def __init__(self, target: str = DEFAULT_TARGET) -> None:
+    def __init__(self, target: str = DEFAULT_TARGET, *, tenant: str = "") -> None:
         self.target = target
+        self.tenant = tenant
+        self._metadata = calls.metadata(tenant)
         self._channel = grpc.aio.insecure_channel(target, options=OPTIONS)
 
     async def __aenter__(self) -> Self:
@@ -62,6 +70,8 @@ class AsyncPlaitClient:
         fusion: Literal["minmax", "rrf"] | None = None,
         explain: bool = False,
         timeout_s: float | None = None,
+        valid_as_of: When = None,
+        recorded_as_of: When = None,
     ) -> SearchResult:
         """The `k` items that answer `query` best (0: the server's setting)."""
         return await self._run(
@@ -74,6 +84,8 @@ class AsyncPlaitClient:
                 fusion=fusion,
                 explain=explain,
                 timeout_s=timeout_s,
+                valid_as_of=valid_as_of,
+                recorded_as_of=recorded_as_of,
             )
         )
 
@@ -83,13 +95,15 @@ class AsyncPlaitClient:
         parameters: Mapping[str, Any] | None = None,
         *,
         repositories: Sequence[str] = (),
+        all_repositories: bool = False,
         max_rows: int = 0,
         timeout_s: float | None = None,
+        valid_as_of: When = None,
+        recorded_as_of: When = None,
     ) -> GraphAnswer:
         """One read-only Cypher statement."""
-        return await self._run(
-            calls.graph_query(cypher, parameters, repositories, max_rows, timeout_s)
-        )
+        where = GraphScope(repositories, all_repositories, valid_as_of, recorded_as_of)
+        return await self._run(calls.graph_query(cypher, parameters, where, max_rows, timeout_s))
 
     async def template(
         self,
@@ -97,17 +111,43 @@ class AsyncPlaitClient:
         parameters: Mapping[str, Any] | None = None,
         *,
         repositories: Sequence[str] = (),
+        all_repositories: bool = False,
         max_rows: int = 0,
         timeout_s: float | None = None,
+        valid_as_of: When = None,
+        recorded_as_of: When = None,
     ) -> GraphAnswer:
         """A named graph query: callers, callees, impact and so on."""
-        return await self._run(calls.template(name, parameters, repositories, max_rows, timeout_s))
+        where = GraphScope(repositories, all_repositories, valid_as_of, recorded_as_of)
+        return await self._run(calls.template(name, parameters, where, max_rows, timeout_s))
 
     async def append_episode(
         self, episode: Episode, *, timeout_s: float | None = None
     ) -> AppendedEpisode:
         """Store an agent run; safe to repeat."""
         return await self._run(calls.append_episode(episode, timeout_s))
+
+    async def ingest(
+        self, episodes: AsyncIterable[Episode] | Iterable[Episode]
+    ) -> AsyncIterator[AppendedEpisode | PlaitRpcError]:
+        """Store many agent runs over one stream: an answer each, in their order, once it is durable.
+
+        What is refused is an error in its place. When the stream itself breaks it raises; to send the
+        rest again, or all, is harmless.
+        """
+        stream = self._channel.stream_stream(
+            calls.INGEST_PATH,
+            request_serializer=IngestEpisodesRequest.SerializeToString,
+            response_deserializer=IngestEpisodesResponse.FromString,
+        )
+        call = stream(_requests(episodes), metadata=self._metadata)
+        try:
+            async for message in call:
+                yield decode.ingested(message)
+        except grpc.aio.AioRpcError as exc:
+            raise from_rpc(exc) from None
+        finally:
+            call.cancel()
 
     async def start_index(
         self,
@@ -143,7 +183,7 @@ class AsyncPlaitClient:
             response_deserializer=call.response.FromString,
         )
         try:
-            async for message in stream(call.request):
+            async for message in stream(call.request, metadata=self._metadata):
                 yield call.decode(message)
         except grpc.aio.AioRpcError as exc:
             raise from_rpc(exc) from None
@@ -162,10 +202,6 @@ class AsyncPlaitClient:
     async def stats(self, *, include_graph: bool = False, timeout_s: float | None = None) -> Stats:
         return await self._run(calls.stats(include_graph, timeout_s))
 
-    async def rebuild(self, repositories: Sequence[str], *, timeout_s: float | None = None) -> int:
-        """Project repositories again from the truth; how many projections wait now."""
-        return await self._run(calls.rebuild(repositories, timeout_s))
-
     async def _run(self, call: Call[T]) -> T:
         method = self._channel.unary_unary(
             call.path,
@@ -177,10 +213,23 @@ class AsyncPlaitClient:
         while True:
             try:
                 left_s = max(0.001, end - time.monotonic())
-                return call.decode(await method(call.request, timeout=left_s))
+                return call.decode(
+                    await method(call.request, timeout=left_s, metadata=self._metadata)
+                )
             except grpc.aio.AioRpcError as exc:
                 error = from_rpc(exc)
             pause_s = next(pauses, None) if may_retry(error) else None
             if pause_s is None:
                 raise error
             await asyncio.sleep(pause_s)
+
+
+async def _requests(
+    episodes: AsyncIterable[Episode] | Iterable[Episode],
+) -> AsyncIterator[IngestEpisodesRequest]:
+    if isinstance(episodes, AsyncIterable):
+        async for episode in episodes:
+            yield calls.ingest_request(episode)
+        return
+    for episode in episodes:
+        yield calls.ingest_request(episode)

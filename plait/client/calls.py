@@ -13,7 +13,8 @@ from uuid import uuid4
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
-from plait.client import decode, wire
+from plait.client import decode, memory_wire, wire
+from plait.client.memory_wire import When
 from plait.client.values import (
     AppendedEpisode,
     GraphAnswer,
@@ -23,8 +24,9 @@ from plait.client.values import (
     Stats,
 )
 from plait.domain.errors import InvalidInput
+from plait.domain.memory import NOW
 from plait.domain.values import Episode, Filter
-from plait.v1 import admin_service_pb2, index_service_pb2, knowledge_service_pb2
+from plait.v1 import admin_service_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
 
 T = TypeVar("T")
 
@@ -32,6 +34,14 @@ SEARCH_TIMEOUT_S = 15.0
 GRAPH_TIMEOUT_S = 30.0
 WRITE_TIMEOUT_S = 60.0
 READ_TIMEOUT_S = 30.0
+
+INGEST_PATH = "/plait.v1.KnowledgeService/IngestEpisodes"
+TENANT_KEY = "plait-tenant"  # of the metadata
+
+
+def metadata(tenant: str) -> tuple[tuple[str, str], ...]:
+    """What every call of a client carries beside its request."""
+    return ((TENANT_KEY, tenant),) if tenant else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,16 @@ class Call(Generic[T]):
     def path(self) -> str:
         package = "" if "." in self.service else "plait.v1."
         return f"/{package}{self.service}/{self.method}"
+
+
+@dataclass(frozen=True, slots=True)
+class GraphScope:
+    """What a graph query reads: repositories, and as of when."""
+
+    repositories: Sequence[str]
+    all_repositories: bool
+    valid_as_of: When
+    recorded_as_of: When
 
 
 def healthy(timeout_s: float) -> Call[bool]:
@@ -75,6 +95,8 @@ def search(
     fusion: Literal["minmax", "rrf"] | None,
     explain: bool,
     timeout_s: float | None,
+    valid_as_of: When,
+    recorded_as_of: When,
 ) -> Call[SearchResult]:
     pb = knowledge_service_pb2
     modes = {"fast": pb.SEARCH_MODE_FAST, "full": pb.SEARCH_MODE_FULL}
@@ -87,33 +109,42 @@ def search(
         mode=modes[mode],
         fusion=fusions[fusion],
         explain=explain,
+        as_of=_as_of(where, valid_as_of, recorded_as_of),
     )
     timeout = timeout_s or SEARCH_TIMEOUT_S
     return Call("KnowledgeService", "Search", request, pb.SearchResponse, decode.search, timeout)
 
 
+def _as_of(where: Filter | None, valid: When, recorded: When) -> types_pb2.AsOf | None:
+    """What was said by name, else what the filter says."""
+    said = where.as_of if where else NOW
+    return memory_wire.as_of(
+        said.valid if valid is None else valid, said.recorded if recorded is None else recorded
+    )
+
+
 def graph_query(
     cypher: str,
     parameters: Mapping[str, Any] | None,
-    repositories: Sequence[str],
+    where: GraphScope,
     max_rows: int,
     timeout_s: float | None,
 ) -> Call[GraphAnswer]:
     pb = knowledge_service_pb2
     query = pb.CypherQuery(text=cypher, parameters=_parameters(parameters))
-    return _graph(pb.GraphQueryRequest(cypher=query), repositories, max_rows, timeout_s)
+    return _graph(pb.GraphQueryRequest(cypher=query), where, max_rows, timeout_s)
 
 
 def template(
     name: str,
     parameters: Mapping[str, Any] | None,
-    repositories: Sequence[str],
+    where: GraphScope,
     max_rows: int,
     timeout_s: float | None,
 ) -> Call[GraphAnswer]:
     pb = knowledge_service_pb2
     call = pb.TemplateCall(name=name, parameters=_parameters(parameters))
-    return _graph(pb.GraphQueryRequest(template=call), repositories, max_rows, timeout_s)
+    return _graph(pb.GraphQueryRequest(template=call), where, max_rows, timeout_s)
 
 
 def _parameters(values: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -128,12 +159,15 @@ def _parameters(values: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _graph(
     request: knowledge_service_pb2.GraphQueryRequest,
-    repositories: Sequence[str],
+    where: GraphScope,
     max_rows: int,
     timeout_s: float | None,
 ) -> Call[GraphAnswer]:
-    request.repositories.extend(repositories)
+    request.repositories.extend(where.repositories)
+    request.all_repositories = where.all_repositories
     request.max_rows = max_rows
+    if (as_of := memory_wire.as_of(where.valid_as_of, where.recorded_as_of)) is not None:
+        request.as_of.CopyFrom(as_of)
     response = knowledge_service_pb2.GraphQueryResponse
     timeout = timeout_s or GRAPH_TIMEOUT_S
     return Call("KnowledgeService", "GraphQuery", request, response, decode.graph, timeout)
@@ -142,7 +176,7 @@ def _graph(
 def append_episode(episode: Episode, timeout_s: float | None) -> Call[AppendedEpisode]:
     """`episode.request_id` empty: the server makes one of the body, so a retry is safe either way."""
     pb = knowledge_service_pb2
-    request = pb.AppendEpisodeRequest(request_id=episode.request_id, episode=wire.episode(episode))
+    request = append_request(episode)
     timeout = timeout_s or WRITE_TIMEOUT_S
     return Call(
         "KnowledgeService",
@@ -152,6 +186,16 @@ def append_episode(episode: Episode, timeout_s: float | None) -> Call[AppendedEp
         decode.episode,
         timeout,
     )
+
+
+def append_request(episode: Episode) -> knowledge_service_pb2.AppendEpisodeRequest:
+    return knowledge_service_pb2.AppendEpisodeRequest(
+        request_id=episode.request_id, episode=wire.episode(episode)
+    )
+
+
+def ingest_request(episode: Episode) -> knowledge_service_pb2.IngestEpisodesRequest:
+    return knowledge_service_pb2.IngestEpisodesRequest(append=append_request(episode))
 
 
 def start_index(
@@ -210,11 +254,11 @@ def delete_repository(name: str, timeout_s: float | None) -> Call[None]:
     response = pb.DeleteRepositoryResponse
     timeout = timeout_s or WRITE_TIMEOUT_S
     return Call(
-        "IndexService", "DeleteRepository", request, response, _nothing, timeout, retry=False
+        "IndexService", "DeleteRepository", request, response, nothing, timeout, retry=False
     )
 
 
-def _nothing(_: Any) -> None:
+def nothing(_: Any) -> None:
     return None
 
 
@@ -223,14 +267,3 @@ def stats(include_graph: bool, timeout_s: float | None) -> Call[Stats]:
     request = pb.StatsRequest(include_graph=include_graph)
     timeout = timeout_s or READ_TIMEOUT_S
     return Call("AdminService", "Stats", request, pb.StatsResponse, decode.stats, timeout)
-
-
-def rebuild(repositories: Sequence[str], timeout_s: float | None) -> Call[int]:
-    pb = admin_service_pb2
-    request = pb.RebuildRequest(repositories=repositories)
-    timeout = timeout_s or WRITE_TIMEOUT_S
-    return Call("AdminService", "Rebuild", request, pb.RebuildResponse, _waiting, timeout)
-
-
-def _waiting(message: Any) -> int:
-    return int(message.waiting)

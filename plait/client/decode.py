@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plait.client import wire
+from plait.client import memory_wire, wire
+from plait.client.errors import PlaitRpcError, from_item
 from plait.client.values import (
     AppendedEpisode,
     Degradation,
@@ -33,6 +34,7 @@ def search(message: knowledge_service_pb2.SearchResponse) -> SearchResult:
         degraded=degraded(message.degraded),
         timings=tuple(Timing(t.stage, t.took_ms) for t in message.timings),
         took_ms=message.took_ms,
+        as_of=memory_wire.resolved_of(message.as_of),
     )
 
 
@@ -46,7 +48,17 @@ def graph(message: knowledge_service_pb2.GraphQueryResponse) -> GraphAnswer:
         revisions=revisions(message.revisions),
         degraded=degraded(message.degraded),
         took_ms=message.took_ms,
+        as_of=memory_wire.resolved_of(message.as_of),
     )
+
+
+def ingested(
+    message: knowledge_service_pb2.IngestEpisodesResponse,
+) -> AppendedEpisode | PlaitRpcError:
+    """One answer of a stream: stored, or why not."""
+    if message.WhichOneof("result") == "error":
+        return from_item(message.error)
+    return episode(message.response)
 
 
 def episode(message: knowledge_service_pb2.AppendEpisodeResponse) -> AppendedEpisode:
@@ -105,6 +117,8 @@ def stats(message: admin_service_pb2.StatsResponse) -> Stats:
         embedding_model=message.embedding_model,
         embedding_dimension=message.embedding_dimension,
         degraded=degraded(message.degraded),
+        dead_letters=message.dead_letters,
+        memory_usage={(u.repository, u.agent_id): u.tokens for u in message.memory_usage},
     )
 
 

@@ -9,8 +9,10 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from plait.domain.errors import PlaitError
+from plait.v1 import types_pb2
 
 DOMAIN = "plait"
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class PlaitRpcError(PlaitError):
@@ -65,6 +67,15 @@ def from_rpc(exc: grpc.RpcError) -> PlaitRpcError:
         metadata=info.metadata,
         fields={v.field: v.description for v in bad.field_violations},
         retry_after_s=retry.retry_delay.ToTimedelta().total_seconds(),
+    )
+
+
+def from_item(error: types_pb2.ItemError) -> PlaitRpcError:
+    """The error of one item of a batch or a stream, as if it had been sent alone."""
+    code = _CODES.get(error.code, grpc.StatusCode.UNKNOWN)
+    fields = {error.field: error.message} if error.field else {}
+    return PlaitRpcError(
+        code, error.message, reason=error.reason, metadata=error.metadata, fields=fields
     )
 
 

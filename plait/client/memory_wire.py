@@ -110,6 +110,11 @@ def vector_of(data: bytes) -> tuple[float, ...] | None:
     return tuple(out)
 
 
+def id_of(text: str) -> MemoryId:
+    """Raises: ValueError."""
+    return MemoryId(UUID(text))
+
+
 # -- entries ------------------------------------------------------------------------------------------
 
 
@@ -145,7 +150,7 @@ def memory(entry: MemoryEntry, *, with_embedding: bool = True) -> pb.Memory:
 def memory_of(message: pb.Memory) -> MemoryEntry:
     """Raises: KeyError, for an enum value unknown; ValueError, for an id, a time or a vector."""
     return MemoryEntry(
-        id=MemoryId(UUID(message.id)) if message.id else NO_ID,
+        id=id_of(message.id) if message.id else NO_ID,
         repo=message.repository,
         agent_id=message.agent_id,
         content=message.content,
@@ -167,7 +172,7 @@ def memory_of(message: pb.Memory) -> MemoryEntry:
         created_at=_time(message.create_time, message.HasField("create_time")),
         updated_at=_time(message.update_time, message.HasField("update_time")),
         superseded_at=_time(message.supersede_time, message.HasField("supersede_time")),
-        superseded_by=MemoryId(UUID(message.superseded_by)) if message.superseded_by else None,
+        superseded_by=id_of(message.superseded_by) if message.superseded_by else None,
         version=message.version or 1,
         tokens=message.tokens,
     )

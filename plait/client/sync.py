@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar
 
 import grpc
 
-from plait.client import calls
-from plait.client.calls import Call
-from plait.client.errors import from_rpc
+from plait.client import calls, decode
+from plait.client.calls import Call, GraphScope
+from plait.client.errors import PlaitRpcError, from_rpc
+from plait.client.memory_wire import When
+from plait.client.sync_memory import MemoryMethods
 from plait.client.transport import DEFAULT_TARGET, OPTIONS, may_retry, waits
 from plait.client.values import (
     AppendedEpisode,
@@ -21,19 +23,25 @@ from plait.client.values import (
     Stats,
 )
 from plait.domain.values import Episode, Filter
+from plait.v1.knowledge_service_pb2 import IngestEpisodesRequest, IngestEpisodesResponse
 
 T = TypeVar("T")
 
 
-class PlaitClient:
+class PlaitClient(MemoryMethods):
     """Calls a Plait server, from any thread. One channel: share the client, and close it.
 
     `target`: `host:port`, or `unix:/path/to/socket`. Every call raises `PlaitRpcError` when it fails, has
     a deadline (`timeout_s` overrides it), and is sent again when no server answered, if that is safe.
+
+    `tenant`: whose data the calls mean; empty: the server's own setting. Reads name their repositories,
+    or say that all are meant (`Filter.all_repos`).
     """
 
-    def __init__(self, target: str = DEFAULT_TARGET) -> None:
+    def __init__(self, target: str = DEFAULT_TARGET, *, tenant: str = "") -> None:
         self.target = target
+        self.tenant = tenant
+        self._metadata = calls.metadata(tenant)
         self._channel = grpc.insecure_channel(target, options=OPTIONS)
 
     def __enter__(self) -> Self:
@@ -60,6 +68,8 @@ class PlaitClient:
         fusion: Literal["minmax", "rrf"] | None = None,
         explain: bool = False,
         timeout_s: float | None = None,
+        valid_as_of: When = None,
+        recorded_as_of: When = None,
     ) -> SearchResult:
         """The `k` items that answer `query` best (0: the server's setting)."""
         return self._run(
@@ -72,6 +82,8 @@ class PlaitClient:
                 fusion=fusion,
                 explain=explain,
                 timeout_s=timeout_s,
+                valid_as_of=valid_as_of,
+                recorded_as_of=recorded_as_of,
             )
         )
 
@@ -81,11 +93,15 @@ class PlaitClient:
         parameters: Mapping[str, Any] | None = None,
         *,
         repositories: Sequence[str] = (),
+        all_repositories: bool = False,
         max_rows: int = 0,
         timeout_s: float | None = None,
+        valid_as_of: When = None,
+        recorded_as_of: When = None,
     ) -> GraphAnswer:
         """One read-only Cypher statement."""
-        return self._run(calls.graph_query(cypher, parameters, repositories, max_rows, timeout_s))
+        where = GraphScope(repositories, all_repositories, valid_as_of, recorded_as_of)
+        return self._run(calls.graph_query(cypher, parameters, where, max_rows, timeout_s))
 
     def template(
         self,
@@ -93,17 +109,41 @@ class PlaitClient:
         parameters: Mapping[str, Any] | None = None,
         *,
         repositories: Sequence[str] = (),
+        all_repositories: bool = False,
         max_rows: int = 0,
         timeout_s: float | None = None,
+        valid_as_of: When = None,
+        recorded_as_of: When = None,
     ) -> GraphAnswer:
         """A named graph query: callers, callees, impact and so on."""
-        return self._run(calls.template(name, parameters, repositories, max_rows, timeout_s))
+        where = GraphScope(repositories, all_repositories, valid_as_of, recorded_as_of)
+        return self._run(calls.template(name, parameters, where, max_rows, timeout_s))
 
     def append_episode(
         self, episode: Episode, *, timeout_s: float | None = None
     ) -> AppendedEpisode:
         """Store an agent run; safe to repeat."""
         return self._run(calls.append_episode(episode, timeout_s))
+
+    def ingest(self, episodes: Iterable[Episode]) -> Iterator[AppendedEpisode | PlaitRpcError]:
+        """Store many agent runs over one stream: an answer each, in their order, once it is durable.
+
+        What is refused is an error in its place. When the stream itself breaks it raises; to send the
+        rest again, or all, is harmless.
+        """
+        stream = self._channel.stream_stream(
+            calls.INGEST_PATH,
+            request_serializer=IngestEpisodesRequest.SerializeToString,
+            response_deserializer=IngestEpisodesResponse.FromString,
+        )
+        call = stream(map(calls.ingest_request, episodes), metadata=self._metadata)
+        try:
+            for message in call:
+                yield decode.ingested(message)
+        except grpc.RpcError as exc:
+            raise from_rpc(exc) from None
+        finally:
+            call.cancel()  # type: ignore[no-untyped-call]
 
     def start_index(
         self,
@@ -139,7 +179,7 @@ class PlaitClient:
             response_deserializer=call.response.FromString,
         )
         try:
-            for message in stream(call.request):
+            for message in stream(call.request, metadata=self._metadata):
                 yield call.decode(message)
         except grpc.RpcError as exc:
             raise from_rpc(exc) from None
@@ -158,10 +198,6 @@ class PlaitClient:
     def stats(self, *, include_graph: bool = False, timeout_s: float | None = None) -> Stats:
         return self._run(calls.stats(include_graph, timeout_s))
 
-    def rebuild(self, repositories: Sequence[str], *, timeout_s: float | None = None) -> int:
-        """Project repositories again from the truth; how many projections wait now."""
-        return self._run(calls.rebuild(repositories, timeout_s))
-
     def _run(self, call: Call[T]) -> T:
         method = self._channel.unary_unary(
             call.path,
@@ -173,7 +209,7 @@ class PlaitClient:
         while True:
             try:
                 left_s = max(0.001, end - time.monotonic())
-                return call.decode(method(call.request, timeout=left_s))
+                return call.decode(method(call.request, timeout=left_s, metadata=self._metadata))
             except grpc.RpcError as exc:
                 error = from_rpc(exc)
             pause_s = next(pauses, None) if may_retry(error) else None

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from plait.domain.answers import GraphEdge, GraphNode, GraphPath
+from plait.domain.memory import NOW, AsOf
 from plait.domain.values import EpisodeReceipt, Hit, Item, Timing
 
 __all__ = [
@@ -57,6 +58,7 @@ class SearchResult:
     degraded: tuple[Degradation, ...]
     timings: tuple[Timing, ...]
     took_ms: float
+    as_of: AsOf = NOW  # the instants asked for, words resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class GraphAnswer:
     revisions: tuple[RepositoryRevision, ...]
     degraded: tuple[Degradation, ...]
     took_ms: float
+    as_of: AsOf = NOW
 
     def records(self) -> Sequence[Mapping[str, Any]]:
         """The rows as mappings by column."""
@@ -131,3 +134,5 @@ class Stats:
     embedding_model: str
     embedding_dimension: int
     degraded: tuple[Degradation, ...]
+    dead_letters: int = 0
+    memory_usage: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by repo and agent

@@ -1,0 +1,232 @@
+"""The synchronous client's methods for memories and upkeep; part of `sync`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from plait.client import admin_calls, memory_calls
+from plait.client.calls import Call
+from plait.client.errors import PlaitRpcError
+from plait.client.memory_values import (
+    Compacted,
+    Comparison,
+    DeadLetters,
+    Forgotten,
+    Learned,
+    Memories,
+    MemoryAnswer,
+    StoredMemory,
+    Tool,
+)
+from plait.client.memory_wire import When
+from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId
+from plait.domain.retention import Selector
+
+T = TypeVar("T")
+
+
+class MemoryMethods:
+    """Memories: `new_memory` makes entries; times of a read are instants or words (`last Tuesday`)."""
+
+    def _run(self, call: Call[T]) -> T:
+        raise NotImplementedError
+
+    def store(
+        self,
+        entry: MemoryEntry,
+        *,
+        supersedes: MemoryId | None = None,
+        request_id: str = "",
+        timeout_s: float | None = None,
+    ) -> StoredMemory:
+        """Store a memory; `supersedes` is closed with it. Safe to repeat."""
+        request = memory_calls.store_request(entry, supersedes, request_id)
+        return self._run(memory_calls.store(request, timeout_s))
+
+    def batch_store(
+        self,
+        entries: Sequence[MemoryEntry],
+        *,
+        request_ids: Sequence[str] = (),
+        timeout_s: float | None = None,
+    ) -> tuple[StoredMemory | PlaitRpcError, ...]:
+        """Store up to 500 memories in one transaction; one that is refused has its error in its place."""
+        ids = request_ids or [""] * len(entries)
+        requests = [
+            memory_calls.store_request(e, None, i) for e, i in zip(entries, ids, strict=True)
+        ]
+        return self._run(memory_calls.batch_store(requests, timeout_s))
+
+    def get(
+        self,
+        id_: MemoryId | str,
+        repo: str,
+        *,
+        valid_as_of: When = None,
+        recorded_as_of: When = None,
+        with_embedding: bool = False,
+        timeout_s: float | None = None,
+    ) -> MemoryEntry:
+        """One memory, now or as of other times."""
+        return self._run(
+            memory_calls.get(id_, repo, valid_as_of, recorded_as_of, with_embedding, timeout_s)
+        )
+
+    def list(
+        self,
+        where: MemoryFilter,
+        *,
+        limit: int = 0,
+        after: str = "",
+        include_superseded: bool = False,
+        valid_as_of: When = None,
+        recorded_as_of: When = None,
+        timeout_s: float | None = None,
+    ) -> Memories:
+        """One page of memories, newest first; `after` is the `next` of the page before."""
+        return self._run(
+            memory_calls.list_(
+                where,
+                limit=limit,
+                after=after,
+                include_superseded=include_superseded,
+                valid_as_of=valid_as_of,
+                recorded_as_of=recorded_as_of,
+                timeout_s=timeout_s,
+            )
+        )
+
+    def query(
+        self,
+        text: str,
+        where: MemoryFilter,
+        *,
+        embedding: Sequence[float] | None = None,
+        top_k: int = 0,
+        min_score: float = 0.0,
+        valid_as_of: When = None,
+        recorded_as_of: When = None,
+        timeout_s: float | None = None,
+    ) -> MemoryAnswer:
+        """The `top_k` memories that answer `text` best (0: ten)."""
+        return self._run(
+            memory_calls.query(
+                text,
+                where,
+                embedding=embedding,
+                top_k=top_k,
+                min_score=min_score,
+                valid_as_of=valid_as_of,
+                recorded_as_of=recorded_as_of,
+                timeout_s=timeout_s,
+            )
+        )
+
+    def delete(self, id_: MemoryId | str, repo: str, *, timeout_s: float | None = None) -> None:
+        """Close a memory: its history stays (`forget` removes). Safe to repeat."""
+        self._run(memory_calls.delete(id_, repo, timeout_s))
+
+    def learn(
+        self,
+        *,
+        repo: str,
+        user_message: str = "",
+        assistant_reasoning: str = "",
+        tool_outcomes: Sequence[Tool] = (),
+        agent_id: str = "",
+        session_key: str = "",
+        request_id: str = "",
+        timeout_s: float | None = None,
+    ) -> Learned:
+        """Take one turn of a conversation in. Safe to repeat."""
+        return self._run(
+            memory_calls.learn(
+                repo=repo,
+                agent_id=agent_id,
+                session_key=session_key,
+                user_message=user_message,
+                assistant_reasoning=assistant_reasoning,
+                tool_outcomes=tool_outcomes,
+                request_id=request_id,
+                timeout_s=timeout_s,
+            )
+        )
+
+    def verify(
+        self,
+        repositories: Sequence[str] = (),
+        *,
+        all_repositories: bool = False,
+        examples: int = 0,
+        timeout_s: float | None = None,
+    ) -> tuple[Comparison, ...]:
+        """Compare repositories' graphs with the truth."""
+        return self._run(admin_calls.verify(repositories, all_repositories, examples, timeout_s))
+
+    def rebuild(
+        self,
+        repositories: Sequence[str] = (),
+        *,
+        all_repositories: bool = False,
+        timeout_s: float | None = None,
+    ) -> int:
+        """Project repositories again from the truth; how many projections wait now."""
+        return self._run(admin_calls.rebuild(repositories, all_repositories, timeout_s))
+
+    def compact(
+        self,
+        repo: str,
+        agent_id: str,
+        *,
+        dry_run: bool = False,
+        undo_s: float | None = None,
+        request_id: str = "",
+        timeout_s: float | None = None,
+    ) -> Compacted:
+        """Thin out an agent's memories, or say what that would do and why."""
+        return self._run(
+            admin_calls.compact(
+                repo,
+                agent_id,
+                dry_run=dry_run,
+                undo_s=undo_s,
+                request_id=request_id,
+                timeout_s=timeout_s,
+            )
+        )
+
+    def undo_compaction(self, compaction_id: str, *, timeout_s: float | None = None) -> int:
+        """Bring back what a compaction closed; how many memories those were."""
+        return self._run(admin_calls.undo_compaction(compaction_id, timeout_s))
+
+    def forget(
+        self,
+        repo: str,
+        selector: Selector,
+        *,
+        dry_run: bool = False,
+        timeout_s: float | None = None,
+    ) -> Forgotten:
+        """Remove memories and episodes for good, or say what would go."""
+        return self._run(admin_calls.forget(repo, selector, dry_run, timeout_s))
+
+    def dead_letters(
+        self,
+        repositories: Sequence[str] = (),
+        *,
+        all_repositories: bool = False,
+        timeout_s: float | None = None,
+    ) -> DeadLetters:
+        """Changes that could not be projected to the graph."""
+        return self._run(admin_calls.dead_letters(repositories, all_repositories, timeout_s))
+
+    def retry_dead_letters(
+        self,
+        repositories: Sequence[str] = (),
+        *,
+        all_repositories: bool = False,
+        timeout_s: float | None = None,
+    ) -> int:
+        """Queue them again; how many that were."""
+        return self._run(admin_calls.retry_dead_letters(repositories, all_repositories, timeout_s))
