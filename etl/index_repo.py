@@ -109,13 +109,18 @@ def _run(args: argparse.Namespace) -> int:
         return _export(args, settings)
     from etl.pipeline import IndexRequest
     from etl.report import render
+    from plait.domain.scope import unqualify
 
     # A run makes millions of values that live to its end: looking through them for cycles again and
     # again was a tenth of this process's CPU. Cycles are still collected, less often.
     gc.set_threshold(200_000, 50, 100)
-    request = IndexRequest(args.path, args.repo, embed=not args.no_embed, move=args.move)
+    tenant = settings.scope.tenant
+    request = IndexRequest(
+        args.path, args.repo, embed=not args.no_embed, move=args.move, tenant=tenant
+    )
     show = not (args.quiet or args.json)
     report = asyncio.run(_index(request, settings, _progress(show)))
+    report = replace(report, repo=unqualify(tenant, report.repo))
     if args.json:
         print(json.dumps(report.to_json(), ensure_ascii=False))
     elif not args.quiet:

@@ -29,6 +29,7 @@ from etl.segment import SegmentBuilder
 from etl.walk import Walk
 from plait.domain.errors import NoSymbols
 from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
+from plait.domain.scope import DEFAULT_TENANT, qualify
 from plait.domain.values import Revision
 from plait.ports import (
     Draft,
@@ -50,7 +51,8 @@ class Truth(IndexStore, VectorQueue, Outbox, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
-    """`repo` "" takes the folder's name. `move`: the named repository now lives at `root`.
+    """`repo` "" takes the folder's name; inside the stores it is qualified by `tenant`. `move`: the
+    named repository now lives at `root`.
 
     `plan`: of this root, when the caller has made it already.
     """
@@ -60,6 +62,7 @@ class IndexRequest:
     embed: bool = True
     move: bool = False
     plan: IndexPlan | None = None
+    tenant: str = DEFAULT_TENANT
 
 
 @dataclass(slots=True)
@@ -131,8 +134,8 @@ async def index_repository(
 @asynccontextmanager
 async def _draft(truth: Truth, request: IndexRequest, root: Path) -> AsyncIterator[Draft]:
     """A draft that is discarded when the block fails; published or discarded inside it otherwise."""
-    name = repository_name(root, request.repo)
-    draft = await truth.begin(name, str(root), move=request.move)
+    name = qualify(request.tenant, repository_name(root, request.repo))
+    draft = await truth.begin(name, str(root), move=request.move, tenant=request.tenant)
     try:
         yield draft
     except BaseException:
