@@ -1,0 +1,185 @@
+"""The soak: cycle after cycle of load, fault, recovery, comparison."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.soak import faults
+from benchmarks.soak.check import Checker
+from benchmarks.soak.examine import Claim, Violation
+from benchmarks.soak.ledger import Ledger
+from benchmarks.soak.load import Stage, Writer
+from benchmarks.soak.service import Service, workplace
+from plait.client import AsyncPlaitClient
+
+# A repository is written to for so many cycles, so that comparing all of it stays cheap.
+CYCLES_A_REPO = 20
+REPOS = 2
+SETTLE_S = 90.0
+BACK_S = 30.0  # within which every writer has to be answered again
+
+
+@dataclass(slots=True)
+class Report:
+    seed: int
+    cycles: int = 0
+    seconds: float = 0.0
+    faults: dict[str, int] = field(default_factory=dict)
+    failpoints: dict[str, int] = field(default_factory=dict)  # fired, by name
+    counts: dict[str, Any] = field(default_factory=dict)
+    server_starts: int = 0
+    violations: list[str] = field(default_factory=list)
+    left_out: str = ""  # faults that this machine does not allow
+
+    @property
+    def acked(self) -> int:
+        return int(self.counts.get("acked", 0))
+
+    def __str__(self) -> str:
+        by = ", ".join(f"{name} {n}" for name, n in sorted(self.faults.items()))
+        fired = ", ".join(f"{name} {n}" for name, n in sorted(self.failpoints.items()))
+        lines = [
+            f"{self.cycles} cycles, seed {self.seed}, {self.seconds:.0f} s, "
+            f"{self.server_starts} server starts",
+            f"faults: {by}",
+            f"failpoints that fired: {fired or 'none'}",
+            f"requests: {self.counts}",
+            *([f"left out: {self.left_out}"] if self.left_out else []),
+            *(f"VIOLATION {violation}" for violation in self.violations),
+            f"violations: {len(self.violations)}",
+        ]
+        return "\n".join(lines)
+
+
+class Soak:
+    """One run. `say` gets a line a cycle."""
+
+    def __init__(
+        self, base: Path, *, seed: int, small_disk: bool, writers: int, say: Callable[[str], None]
+    ) -> None:
+        self.service = Service(base)
+        self.ledger = Ledger(base / "ledger.jsonl")
+        self.checker = Checker(self.service, self.ledger)
+        self.report = Report(seed, left_out="" if small_disk else "disk-full (needs a mount)")
+        self._base = base
+        self._small_disk = small_disk
+        self._writers = writers
+        self._say = say
+        self._chance = random.Random(seed)
+        self._clients: list[AsyncPlaitClient] = []
+
+    async def run(self, cycles: int) -> Report:
+        begun = time.monotonic()
+        plan = faults.plan(cycles, self._chance, small_disk=self._small_disk)
+        try:
+            await self.service.open()
+            self._clients = [AsyncPlaitClient(self.service.target) for _ in range(self._writers)]
+            for number, (fault, armed) in enumerate(plan):
+                following = plan[number + 1][1] if number + 1 < len(plan) else ""
+                await self._cycle(number, fault, armed, following)
+            self._found(await self.checker.everything())
+        finally:
+            for client in self._clients:
+                await client.close()
+            await self.service.close()
+            self.ledger.close()
+            self.report.seconds = time.monotonic() - begun
+            self.report.counts = asdict(self.ledger.counts)
+            self.report.server_starts = self.service.restarts
+            self.report.failpoints = _fired(self._base / "serve.log")
+        return self.report
+
+    async def _cycle(self, number: int, fault: str, armed: str, following: str) -> None:
+        begun = time.monotonic()
+        epoch = number // CYCLES_A_REPO
+        stage = Stage(self.ledger, [f"soak-{epoch}-{n}" for n in range(REPOS)])
+        if armed and (self.service.armed != armed or not self.service.alive):
+            await self.service.kill()
+            await self.service.start(armed)
+        writers = [
+            Writer(f"agent-{n}", client, stage, random.Random(self._chance.getrandbits(64)))
+            for n, client in enumerate(self._clients)
+        ]
+        tasks = [asyncio.create_task(writer.run()) for writer in writers]
+        try:
+            await asyncio.sleep(self._chance.uniform(0.05, 0.3))
+            if armed:
+                await self.service.ended(1.0)
+                did = armed
+            else:
+                did = await faults.FAULTS[fault](self.service, self._chance)
+            struck = time.monotonic()
+            await self._back(stage, following)
+        finally:
+            stage.stop.set()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        for end in ended:
+            if isinstance(end, BaseException):
+                raise end
+        back = time.monotonic()
+        await self._settle(following)
+        settled = time.monotonic()
+        self._found(stage.findings)
+        self._found(await self.checker.check(stage.repos))
+        self.report.cycles += 1
+        self.report.faults[fault] = self.report.faults.get(fault, 0) + 1
+        self._say(
+            f"{number + 1:4} {fault:13} {did:44} acked {self.ledger.counts.acked:6} "
+            f"back {back - struck:4.1f} s, settled {settled - back:4.1f} s, "
+            f"all {time.monotonic() - begun:4.1f} s, violations {len(self.report.violations)}"
+        )
+
+    async def _back(self, stage: Stage, following: str) -> None:
+        """Until every writer is answered again."""
+        stage.acks = 0
+        end = time.monotonic() + BACK_S
+        while stage.acks < self._writers:
+            if not self.service.alive:
+                await self.service.start(following)
+            if time.monotonic() > end:
+                what = f"no answers within {BACK_S:g} s of the fault"
+                stage.findings.append(Violation(Claim.SERVICE, what))
+                return
+            await asyncio.sleep(0.01)
+
+    async def _settle(self, following: str) -> None:
+        """Until nothing waits to be projected."""
+        end = time.monotonic() + SETTLE_S
+        while True:
+            if not self.service.alive:
+                await self.service.start(following)
+            ((waiting,),) = await self.service.rows("SELECT count(*) FROM outbox")
+            if waiting == 0:
+                return
+            if time.monotonic() > end:
+                what = f"{waiting} events still wait {SETTLE_S:g} s after the fault"
+                self._found([Violation(Claim.GRAPH, what)])
+                return
+            await asyncio.sleep(0.05)
+
+    def _found(self, violations: list[Violation]) -> None:
+        for violation in violations:
+            self.report.violations.append(str(violation))
+            self._say(f"     VIOLATION {violation}")
+
+
+def _fired(log: Path) -> dict[str, int]:
+    text = log.read_text(errors="replace") if log.exists() else ""
+    return dict(Counter(re.findall(r"point=([a-z_.]+) action=", text)))
+
+
+async def soak(
+    cycles: int, *, seed: int, writers: int = 4, say: Callable[[str], None] = print
+) -> Report:
+    """Run `cycles` cycles on a new home. Raises: SoakFailed, when the soak itself can't go on."""
+    with workplace() as (base, small_disk):
+        one = Soak(base, seed=seed, small_disk=small_disk, writers=writers, say=say)
+        return await one.run(cycles)
