@@ -1,97 +1,107 @@
-"""EpisodeStore: one agent run, its items, its answer and its event in one transaction."""
+"""EpisodeStore: agent runs, their items, their answers and their events in one transaction."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
 from plait.domain import failpoint
-from plait.domain.errors import PlaitError, RequestIdReused
-from plait.domain.graph import Relation
-from plait.domain.ids import new_item_ids
-from plait.domain.values import (
-    Artifact,
-    ArtifactKind,
-    Collection,
-    Episode,
-    EpisodeReceipt,
-    ItemId,
-    embedded_text,
-)
+from plait.domain.errors import PlaitError, RequestIdReused, StoreContended
+from plait.domain.values import Collection, Episode, EpisodeReceipt, ItemId
 from plait.ports import Segment
-from plait.retrieval.text import tokens
+from vector import episode_rows as r
 from vector import locks, segments
+from vector.bulk import array_literal, insert_rows
 from vector.clock import tick
-from vector.pool import Connection, Database, copy_rows
+from vector.pool import Connection, Database, Scoped
 from vector.repositories import drop_segments, ensure_row
 
 logger = logging.getLogger(__name__)
 
-COLLECTION = {
-    ArtifactKind.PLAN: Collection.PLANS,
-    ArtifactKind.DIFF: Collection.DIFFS,
-    ArtifactKind.REFLECTION: Collection.REFLECTIONS,
-    ArtifactKind.TEST_RESULT: Collection.TESTS,
-    ArtifactKind.NOTE: Collection.MEMORIES,
-    ArtifactKind.TURN: Collection.MEMORIES,
-}
-MAX_LINKS = 1_000
+Answer = EpisodeReceipt | RequestIdReused
 
-_CHANGED_FILE = re.compile(r"^\+\+\+ (?:b/)?([^\t\r\n]+)", re.MULTILINE)
+MAX_ITEMS = 500  # of one transaction
+MAX_EPISODES = 500
+# A search reads every segment: at most this many more than merging leaves before it is merged again.
+MERGE_EVERY = 8
 
-_ITEM_COLUMNS = (
-    ("id", "uuid"), ("repo_id", "int4"), ("collection", "text"), ("kind", "text"),
-    ("content_hash", "bytea"), ("path", "text"), ("symbol", "text"), ("name", "text"),
-    ("agent_id", "text"), ("session_key", "text"), ("source", "text"), ("type", "text"),
-    ("episode_id", "uuid"), ("tags", "text[]"), ("meta", "jsonb"), ("content", "text"),
-)  # fmt: skip
+_REQUESTS = """
+INSERT INTO request (tenant, request_id, repo_id, body_hash, episode_id, item_ids)
+SELECT %(tenant)s, id, repo, hash, episode, items::uuid[]
+  FROM unnest(%(ids)s::text[], %(repos)s::int4[], %(hashes)s::bytea[], %(episodes)s::uuid[],
+              %(items)s::text[]) AS sent (id, repo, hash, episode, items)
+ ORDER BY id
+    ON CONFLICT DO NOTHING RETURNING episode_id
+"""
+_ANSWERED = """
+SELECT request_id, body_hash, episode_id, item_ids FROM request
+ WHERE tenant = %s AND request_id = ANY(%s)
+"""
+_EVENTS = """
+INSERT INTO outbox (repo_id, kind, episode_id)
+SELECT repo, 'episode', id FROM unnest(%s::int4[], %s::uuid[]) AS sent (repo, id)
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
-    """All that is computed before the transaction, so that it is short."""
+class _Batch:
+    """What one transaction stores of one tenant. `segments` by (repository, collection)."""
 
-    id: UUID
-    items: tuple[ItemId, ...]
-    rows: list[tuple[Any, ...]]
-    segments: dict[Collection, Segment]
-    links: list[tuple[str, str, str]]
+    tenant: str
+    episodes: tuple[r.Prepared, ...]
+    segments: dict[tuple[str, Collection], Segment]
 
 
 class Episodes:
     _db: Database
+    _app: Scoped
+    _unmerged: dict[tuple[int, str], int]
 
     async def append(self, episode: Episode) -> EpisodeReceipt:
-        ready = _prepare(episode)
-        receipt, repo_id = await self._db.retry(lambda _: self._append(episode, ready))
-        if not receipt.repeated:
-            await self._merge(repo_id, list(ready.segments))
-        return receipt
+        (answer,) = await self.append_many([episode])
+        if isinstance(answer, RequestIdReused):
+            raise answer
+        return answer
 
-    async def _append(self, episode: Episode, ready: _Prepared) -> tuple[EpisodeReceipt, int]:
-        async with self._db.transaction() as conn:
-            repo_id = await ensure_row(conn, episode.repo)
-            # Two calls with one request id: the second waits here until the first has ended.
-            cursor = await conn.execute(
-                "INSERT INTO request (request_id, repo_id, body_hash, episode_id, item_ids)"
-                " VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING true",
-                (episode.request_id, repo_id, episode.body_hash, ready.id, list(ready.items)),
-            )
-            if await cursor.fetchone() is None:
-                return await _answer_again(conn, episode, ready), repo_id
-            await _write(conn, episode, ready, repo_id)
+    async def append_many(self, episodes: Sequence[Episode]) -> list[Answer]:
+        answers: dict[int, Answer] = {}
+        for places in _portions(episodes):
+            batch = _prepared([episodes[i] for i in places])
+            told, grown = await self._app.retry(lambda _, batch=batch: self._append(batch))  # type: ignore[misc]
+            answers.update(zip(places, told, strict=True))
+            await self._merge_grown(grown)
+        return [answers[i] for i in range(len(episodes))]
+
+    async def _append(self, batch: _Batch) -> tuple[list[Answer], list[tuple[int, str]]]:
+        """The answers, and the (repository, collection) pairs that have a segment more."""
+        async with self._app.transaction(batch.tenant) as conn:
+            names = sorted({p.episode.repo for p in batch.episodes})
+            repos = {name: await ensure_row(conn, name, batch.tenant) for name in names}
+            fresh = await _claim_requests(conn, batch, repos)
+            if len(fresh) < len(batch.episodes):
+                batch, answers = await _settle(conn, batch, fresh)
+            else:
+                answers = [EpisodeReceipt(p.id, p.items, repeated=False) for p in batch.episodes]
+            grown = await _write(conn, batch, repos)
             failpoint.hit("append.before_commit")
         failpoint.hit("append.after_commit")
-        return EpisodeReceipt(ready.id, ready.items, repeated=False), repo_id
+        return answers, grown
 
-    async def _merge(self, repo_id: int, collections: Sequence[Collection]) -> None:
+    async def _merge_grown(self, grown: Sequence[tuple[int, str]]) -> None:
+        """Merge where segments may have become many; a process that begins looks at once."""
+        due: dict[int, list[str]] = {}
+        for place in grown:
+            since = self._unmerged.get(place, MERGE_EVERY) + 1
+            self._unmerged[place] = since if since < MERGE_EVERY else 0
+            if since >= MERGE_EVERY:
+                due.setdefault(place[0], []).append(place[1])
+        for repo_id, collections in due.items():
+            await self._merge(repo_id, collections)
+
+    async def _merge(self, repo_id: int, collections: Sequence[str]) -> None:
         """Keep segments few. What fails here is logged: the episode is stored, a later one tries again."""
         try:
             async with self._db.transaction() as conn:
@@ -100,9 +110,10 @@ class Episodes:
                 )
                 row = await cursor.fetchone()
                 if not row or not row[0]:
+                    self._unmerged.update({(repo_id, c): MERGE_EVERY for c in collections})
                     return
                 for collection in collections:
-                    await segments.merge_small(conn, repo_id, collection.value)
+                    await segments.merge_small(conn, repo_id, collection)
                 await drop_segments(
                     conn,
                     "repo_id = %(repo)s AND replaced_at < now() - interval '10 minutes'",
@@ -114,139 +125,109 @@ class Episodes:
             )
 
 
-def _prepare(episode: Episode) -> _Prepared:
-    episode_id, *items = new_item_ids(1 + len(episode.artifacts))
-    rows = [
-        _item_row(id_, episode_id, episode, artifact)
-        for id_, artifact in zip(items, episode.artifacts, strict=True)
-    ]
-    texts: dict[Collection, tuple[list[ItemId], list[list[str]]]] = {}
-    for id_, artifact in zip(items, episode.artifacts, strict=True):
-        ids, documents = texts.setdefault(COLLECTION[artifact.kind], ([], []))
-        ids.append(id_)
-        documents.append(tokens(embedded_text(artifact.path, _symbol(artifact), artifact.content)))
-    return _Prepared(
-        episode_id,
-        tuple(items),
-        rows,
-        {c: segments.build(ids, documents) for c, (ids, documents) in texts.items()},
-        list(dict.fromkeys(_links(episode)))[:MAX_LINKS],
-    )
+def _portions(episodes: Sequence[Episode]) -> Iterator[list[int]]:
+    """Places of episodes that share a transaction: of one tenant, up to 500 items together."""
+    by_tenant: dict[str, list[int]] = {}
+    for i, episode in enumerate(episodes):
+        by_tenant.setdefault(episode.tenant, []).append(i)
+    for places in by_tenant.values():
+        portion: list[int] = []
+        items = 0
+        for i in places:
+            n = len(episodes[i].artifacts)
+            if portion and (items + n > MAX_ITEMS or len(portion) == MAX_EPISODES):
+                yield portion
+                portion, items = [], 0
+            portion.append(i)
+            items += n
+        yield portion
 
 
-def _item_row(
-    id_: ItemId, episode_id: UUID, episode: Episode, artifact: Artifact
-) -> tuple[Any, ...]:
-    """In the order of `_ITEM_COLUMNS`, but `repo_id`, which is put in at 1 later."""
-    content, symbol, path = _clean(artifact.content), _symbol(artifact), _clean(artifact.path)
-    digest = hashlib.blake2b(
-        embedded_text(path, symbol, content).encode("utf-8", "replace"), digest_size=16
-    ).digest()
-    return (
-        id_, COLLECTION[artifact.kind].value, artifact.kind.value, digest, path, symbol,
-        symbol.rpartition(".")[2], episode.agent_id, episode.session_key, "agent", "episodic",
-        episode_id, list(episode.tags), Jsonb(_clean_json(dict(artifact.meta))), content,
-    )  # fmt: skip
+def _prepared(episodes: Sequence[Episode]) -> _Batch:
+    ready = r.prepare(episodes)
+    return _Batch(episodes[0].tenant, tuple(ready), _segments(ready))
 
 
-async def _write(conn: Connection, episode: Episode, ready: _Prepared, repo_id: int) -> None:
-    outcome = episode.outcome
-    body = {
-        "status": outcome.status,
-        "summary": outcome.summary,
-        "metrics": dict(outcome.metrics),
-        "commit": outcome.commit,
-        "branch": outcome.branch,
+def _segments(ready: Sequence[r.Prepared]) -> dict[tuple[str, Collection], Segment]:
+    """One a (repository, collection), over all episodes: what searches read stays little."""
+    texts: dict[tuple[str, Collection], list[tuple[ItemId, list[str]]]] = {}
+    for one in ready:
+        for collection, documents in one.documents.items():
+            texts.setdefault((one.episode.repo, collection), []).extend(documents)
+    return {
+        place: segments.build([id_ for id_, _ in found], [terms for _, terms in found])
+        for place, found in texts.items()
     }
-    await conn.execute(
-        "INSERT INTO episode (id, repo_id, started_at, agent_id, session_key, tags, outcome)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s)",
-        (
-            ready.id, repo_id, episode.started_at, episode.agent_id, episode.session_key,
-            list(episode.tags), Jsonb(_clean_json(body)),
-        ),
-    )  # fmt: skip
-    at = await tick(conn, repo_id)
-    await copy_rows(conn, "item", _ITEM_COLUMNS, [(r[0], repo_id, *r[1:]) for r in ready.rows])
-    for collection, segment in ready.segments.items():
-        await segments.insert(conn, repo_id, collection.value, segment, rev_from=0)
-    relations, targets, paths = zip(*ready.links, strict=True) if ready.links else ((), (), ())
-    await conn.execute(
-        "INSERT INTO memory_edge"
-        " (repo_id, episode_id, recorded_from, source, relation, target, path)"
-        " SELECT %s, %s, %s, %s, * FROM unnest(%s::text[], %s::text[], %s::text[])",
-        (
-            repo_id,
-            ready.id,
-            at,
-            f"episode/{ready.id}",
-            list(relations),
-            list(targets),
-            list(paths),
-        ),
-    )
-    await conn.execute(
-        "INSERT INTO outbox (repo_id, kind, episode_id) VALUES (%s, 'episode', %s)",
-        (repo_id, ready.id),
-    )
 
 
-async def _answer_again(conn: Connection, episode: Episode, ready: _Prepared) -> EpisodeReceipt:
+async def _claim_requests(conn: Connection, batch: _Batch, repos: dict[str, int]) -> set[UUID]:
+    """Ids of the episodes whose request is new. Another call with one of these request ids waits
+    here until that one has ended; in the order of ids, so that two such calls do not lock each other.
+    """
     cursor = await conn.execute(
-        "SELECT body_hash, episode_id, item_ids FROM request WHERE request_id = %s",
-        (episode.request_id,),
+        _REQUESTS,
+        {
+            "tenant": batch.tenant,
+            "ids": [p.episode.request_id for p in batch.episodes],
+            "repos": [repos[p.episode.repo] for p in batch.episodes],
+            "hashes": [p.episode.body_hash for p in batch.episodes],
+            "episodes": [p.id for p in batch.episodes],
+            "items": [array_literal(p.items) for p in batch.episodes],
+        },
     )
-    row = await cursor.fetchone()
-    assert row is not None  # a row was in the way just now, and only a deleted repository takes it
-    body_hash, episode_id, item_ids = row
-    if bytes(body_hash) != episode.body_hash:
-        raise RequestIdReused(episode.request_id)
-    # Our own id: an earlier try of this very call was committed and its answer lost on the way.
-    return EpisodeReceipt(
-        episode_id, tuple(ItemId(i) for i in item_ids), repeated=episode_id != ready.id
-    )
+    return {row[0] for row in await cursor.fetchall()}
 
 
-def _links(episode: Episode) -> Iterator[tuple[str, str, str]]:
-    """`(relation, target, path)`: files and symbols that the artifacts name. A diff touches them,
-    everything else mentions them."""
-    for artifact in episode.artifacts:
-        is_diff = artifact.kind is ArtifactKind.DIFF
-        relation = Relation.TOUCHES.value if is_diff else Relation.MENTIONS.value
-        path = _clean(artifact.path).removeprefix("./").lstrip("/")
-        if path:
-            yield relation, f"/{path}", path
-        if is_diff:
-            for changed in _CHANGED_FILE.findall(artifact.content):
-                if changed != "/dev/null":
-                    yield relation, "/" + _clean(changed), _clean(changed)
-        for symbol in _symbols(artifact):
-            yield relation, symbol, path
+async def _settle(conn: Connection, batch: _Batch, fresh: set[UUID]) -> tuple[_Batch, list[Answer]]:
+    """The rest of `batch` that is to be stored, and the answer in each place."""
+    ids = [p.episode.request_id for p in batch.episodes]
+    cursor = await conn.execute(_ANSWERED, (batch.tenant, ids))
+    known = {row[0]: row[1:] for row in await cursor.fetchall()}
+    answers: list[Answer] = []
+    for one in batch.episodes:
+        request_id = one.episode.request_id
+        if request_id not in known:
+            raise StoreContended(f"request {request_id!r} was removed just now; send it again")
+        body_hash, episode_id, item_ids = known[request_id]
+        if bytes(body_hash) != one.episode.body_hash:
+            answers.append(RequestIdReused(request_id))
+            continue
+        # Our own id: new, or an earlier try of this very call whose answer was lost on the way.
+        repeated = episode_id != one.id
+        items = tuple(ItemId(i) for i in item_ids)
+        answers.append(EpisodeReceipt(episode_id, items, repeated=repeated))
+    rest = tuple(p for p in batch.episodes if p.id in fresh)
+    return _Batch(batch.tenant, rest, _segments(rest)), answers
 
 
-def _symbols(artifact: Artifact) -> list[str]:
-    """`meta.symbol` and `meta.symbols`: qualified names inside the repository."""
-    one, many = artifact.meta.get("symbol"), artifact.meta.get("symbols")
-    found = [one, *(many if isinstance(many, list | tuple) else ())]
-    return [_clean(s) for s in found if isinstance(s, str) and s and not s.startswith("/")]
+async def _write(conn: Connection, batch: _Batch, repos: dict[str, int]) -> list[tuple[int, str]]:
+    """Everything of `batch` but its requests. What does not need the recorded time comes before it:
+    from the tick on, other writers of these repositories wait."""
+    if not batch.episodes:
+        return []
+    mine = [(repos[p.episode.repo], p) for p in batch.episodes]
+    async with conn.pipeline():
+        for (repo, collection), segment in batch.segments.items():
+            await segments.insert_whole(conn, repos[repo], collection.value, segment)
+        at: dict[int, datetime] = {}
+        for repo_id in sorted({repo_id for repo_id, _ in mine}):
+            at[repo_id] = await tick(conn, repo_id)
+        tables = (
+            ("episode", r.EPISODE_COLUMNS, [p.episode_row(n, at[n]) for n, p in mine], ""),
+            ("item", r.ITEM_COLUMNS, [x for n, p in mine for x in p.item_rows(n, at[n])], ""),
+            ("hunk", r.HUNK_COLUMNS, [x for n, p in mine for x in p.hunk_rows(n)], ""),
+            ("test_result", r.RESULT_COLUMNS, [x for n, p in mine for x in p.result_rows(n, at[n])], ""),
+            ("evidence", r.EVIDENCE_COLUMNS, [x for n, p in mine for x in p.evidence_rows(n)], ""),
+            ("memory_node", r.NODE_COLUMNS, _nodes(mine, at), "ON CONFLICT DO NOTHING"),
+            ("memory_edge", r.EDGE_COLUMNS, [x for n, p in mine for x in p.edge_rows(n, at[n])], ""),
+        )  # fmt: skip
+        for table, columns, rows, on_conflict in tables:
+            await insert_rows(conn, table, columns, rows, on_conflict=on_conflict)
+        await conn.execute(_EVENTS, ([n for n, _ in mine], [p.id for _, p in mine]))
+    return [(repos[repo], collection.value) for repo, collection in batch.segments]
 
 
-def _symbol(artifact: Artifact) -> str:
-    symbols = _symbols(artifact)
-    return symbols[0] if len(symbols) == 1 else ""
-
-
-def _clean(text: str) -> str:
-    """PostgreSQL's text has no NUL and no lone surrogates."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
-
-
-def _clean_json(value: Any) -> Any:
-    """The same for every string in a JSON value; jsonb refuses what text refuses."""
-    if isinstance(value, str):
-        return _clean(value)
-    if isinstance(value, dict):
-        return {_clean(str(k)): _clean_json(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_clean_json(v) for v in value]
-    return value
+def _nodes(mine: Sequence[tuple[int, r.Prepared]], at: dict[int, datetime]) -> list[r.Row]:
+    """Sorted: two writers that make the same Issue nodes wait for each other in one order."""
+    rows = {row[:2]: row for n, p in mine for row in p.node_rows(n, at[n])}
+    return [rows[key] for key in sorted(rows)]

@@ -49,6 +49,7 @@ async def test_each_artifact_goes_to_its_collection(store: Store) -> None:
         "reflection": "reflections",
         "test_result": "tests",
         "note": "memories",
+        "turn": "memories",
     }
     assert [i.kind for i in items.values()] == [k.value for k in ArtifactKind]
     assert {i.tags for i in items.values()} == {("a", "b")}
