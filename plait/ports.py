@@ -220,6 +220,10 @@ class IndexStore(Protocol):
         """The published repositories of `tenant`, by name; of every tenant for None (maintenance)."""
         ...
 
+    async def tenants(self) -> list[str]:
+        """Every tenant that has, or had, a repository here (maintenance, and what reads the whole graph)."""
+        ...
+
     async def revision(self, repo: str) -> Revision:
         """Raises: RepositoryNotIndexed."""
         ...

@@ -64,6 +64,10 @@ class Repositories:
             rows = await self._app.rows(query, {}, tenant=check_tenant(tenant))
         return [to_revision(row) for row in rows]
 
+    async def tenants(self) -> list[str]:
+        rows = await self._db.rows("SELECT DISTINCT tenant FROM repository ORDER BY tenant", {})
+        return [row[0] for row in rows]
+
     async def revision(self, repo: str) -> Revision:
         rows = await self._db.rows(
             f"SELECT {COLUMNS} FROM repository r WHERE r.name = %(repo)s AND r.published > 0",
