@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from plait.domain.errors import InvalidInput
-from plait.domain.graph import Edge, Label, Node, Relation, encode_edges, encode_nodes
+from plait.domain.graph import Edge, Label, Link, Node, Relation, encode_edges, encode_nodes
 from plait.ports import GraphDelta
 
 # "Write both stores in 500-item transactions": the stated contract. Larger ones gain nothing here
@@ -27,10 +27,12 @@ CORE_PROPERTIES = frozenset(Node.__struct_fields__) - {"label"} | {"repo"}
 
 class Step(StrEnum):
     DROP_EDGES = "drop edges"
+    DROP_LINKS = "drop links"
     DROP_NODES = "drop nodes"
     CREATE_NODES = "create nodes"
     UPSERT_NODES = "upsert nodes"
     CREATE_EDGES = "create edges"
+    WRITE_LINKS = "write links"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ def batches(delta: GraphDelta) -> list[Batch]:
     out: list[Batch] = []
     for relation, edges in _grouped(delta.drop_edges, "relation"):
         out += _cut(Step.DROP_EDGES, relation, edges)
+    for relation, links in _grouped(delta.drop_links, "relation"):
+        out += _cut(Step.DROP_LINKS, relation, links)
     out += _cut(Step.DROP_NODES, "", delta.drop_nodes)
     step = Step.CREATE_NODES if delta.fresh and delta.number else Step.UPSERT_NODES
     for label, nodes in _grouped(delta.nodes, "label"):
@@ -59,12 +63,33 @@ def batches(delta: GraphDelta) -> list[Batch]:
     for relation, edges in _grouped(delta.edges, "relation"):
         edges.sort(key=attrgetter("source"))
         out += _cut(Step.CREATE_EDGES, relation, edges)
+    for relation, links in _grouped(delta.links, "relation"):
+        out += _cut(Step.WRITE_LINKS, relation, links)
+    return out
+
+
+def transactions(parts: Sequence[Batch]) -> list[list[Batch]]:
+    """`parts` in order, up to `BATCH_ITEMS` items together; at least one, which may be empty. A delta
+    of the memory layer is many small batches, and a round trip or a commit each is what it would cost."""
+    out: list[list[Batch]] = [[]]
+    size = 0
+    for batch in parts:
+        if out[-1] and size + len(batch.items) > BATCH_ITEMS:
+            out.append([])
+            size = 0
+        out[-1].append(batch)
+        size += len(batch.items)
     return out
 
 
 def digest(delta: GraphDelta) -> str:
     """Tells whether a recorded batch number belongs to this very delta: another truth store may
-    number its events alike. About 0.1 s for Django."""
+    number its events alike. About 0.1 s for Django.
+
+    Not of a revision's links: they say how things are now, which may be another now in a second try,
+    and are written again then whatever was committed before.
+    """
+    links = () if delta.number else (*delta.links, *delta.drop_links)
     parts = (
         f"{delta.repo}\0{delta.number}\0{delta.fresh}\0{delta.remove_repo}".encode(),
         encode_edges(delta.drop_edges),
@@ -72,6 +97,7 @@ def digest(delta: GraphDelta) -> str:
         encode_nodes(delta.nodes),
         encode_edges(delta.edges),
         msgspec.msgpack.encode(delta.properties),
+        msgspec.msgpack.encode(links),
     )
     total = hashlib.blake2b(digest_size=16)
     for part in parts:
@@ -89,7 +115,10 @@ def _check(delta: GraphDelta) -> None:
         seen.add(node.id)
         if node.label not in labels:
             raise InvalidInput(f"node {node.id!r} has the unknown label {node.label!r}", id=node.id)
-    for edge in itertools.chain(delta.drop_edges, delta.edges):
+    every: Iterable[Edge | Link] = itertools.chain(
+        delta.drop_edges, delta.edges, delta.links, delta.drop_links
+    )
+    for edge in every:
         if edge.relation not in relations:
             raise InvalidInput(
                 f"edge {edge.source!r} → {edge.target!r} has the unknown relation {edge.relation!r}",
@@ -138,6 +167,8 @@ NODE_COLUMNS = (
     "language",
     "kind",
 )
+# A Memory's times and version, as one number that grows: see `_SET_NODES` in `graph/writer.py`.
+STATE = "state"
 # `r` is a row of `node_row`.
 NODE_MAP = (
     "{" + ", ".join(f"{key}: r[{i}]" for i, key in enumerate(NODE_COLUMNS)) + ", repo: $repo}"
@@ -169,3 +200,30 @@ def edge_rows(edges: Sequence[Edge], ids: Mapping[str, str]) -> tuple[list[list[
         else:  # a list: the driver packs tuples five times slower
             targets.append([end, list(edge.lines), edge.resolver, edge.confidence])
     return [row for row in rows if row[1]], missing
+
+
+# -- where a node of an id is found ---------------------------------------------------------------------
+
+_LAYER = {
+    "episode/": (Label.EPISODE,),
+    "memory/": (Label.MEMORY,),
+    "diff/": (Label.DIFF,),
+    "issue/": (Label.ISSUE,),
+    "commit/": (Label.COMMIT,),
+}
+_FILE, _ROOT = (Label.FILE,), (Label.REPO,)
+_SYMBOL = (Label.FUNCTION, Label.CLASS, Label.MODULE)
+_ANY = tuple(label for label in Label if label is not Label.TEST)
+
+
+def labels_of(repo: str, id_: str) -> tuple[Label, ...]:
+    """The labels under which a node of this id may be, the likeliest first: each is a look-up."""
+    if not id_.startswith(f"{repo}:"):
+        return _ANY
+    name = id_[len(repo) + 1 :]
+    if not name:
+        return _ROOT
+    if name.startswith("/"):
+        return _FILE
+    head, slash, _ = name.partition("/")
+    return _LAYER.get(head + slash, _SYMBOL)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from graph import counting, schema, templates
+from graph import contents, counting, moments, schema, templates
 from graph.bolt import Bolt, Endpoint
 from graph.dialect import Dialect
 from graph.guard import Limits, guard
@@ -17,7 +17,8 @@ from graph.walk import walk
 from graph.writer import Writer
 from plait.domain.deadline import Deadline
 from plait.domain.errors import StoreUnavailable
-from plait.ports import GraphDelta, GraphResult
+from plait.domain.memory import NOW, AsOf
+from plait.ports import GraphContents, GraphDelta, GraphResult
 
 if TYPE_CHECKING:
     from graph.embedded import GraphLease
@@ -89,8 +90,10 @@ class CypherStore:
         *,
         max_rows: int,
         deadline: Deadline,
+        as_of: AsOf = NOW,
     ) -> GraphResult:
         """See `GraphStore`. Raises, besides: UnsafeGraphStore, StoreUnavailable."""
+        parameters = moments.bound(cypher, parameters, as_of)
         text = guard(cypher, parameters, self._limits)
 
         async def work() -> GraphResult:
@@ -106,6 +109,7 @@ class CypherStore:
         *,
         max_rows: int,
         deadline: Deadline,
+        as_of: AsOf = NOW,
     ) -> GraphResult:
         """See `GraphStore`. Raises, besides: UnknownSymbol, AmbiguousSymbol, StoreUnavailable."""
         template = templates.find(name)
@@ -113,6 +117,7 @@ class CypherStore:
 
         async def work() -> GraphResult:
             given = await resolved(template, checked, self._bolt, deadline)
+            given |= moments.of(template, as_of)
             if template.walk:
                 return await walk(
                     template, given, self._reader, max_rows=max_rows, deadline=deadline
@@ -122,6 +127,9 @@ class CypherStore:
             )
 
         return await self._following(work)
+
+    async def contents(self, repo: str) -> GraphContents:
+        return await self._following(lambda: contents.contents(self._bolt, repo))
 
     async def counts(self, repo: str = "") -> Mapping[str, int]:
         return await self._following(lambda: counting.counts(self._bolt, repo))

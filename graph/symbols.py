@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,13 @@ from plait.domain.errors import AmbiguousSymbol, DeadlineExceeded, UnknownSymbol
 from plait.domain.graph import Label
 
 _SYMBOLS = (Label.FUNCTION, Label.CLASS, Label.MODULE, Label.FILE)
+# What is no code: found by its id alone, as `issue/123`, or by a commit's first digits.
+_LAYER = (Label.ISSUE, Label.COMMIT, Label.EPISODE, Label.MEMORY, Label.DIFF)
+_SHA = re.compile(r"(?:commit/)?([0-9a-f]{7,40})")
+_BY_SHA = (
+    "MATCH (n:Commit) WHERE ($repo = '' OR n.repo = $repo) AND n.qualified_name STARTS WITH $start "
+    "RETURN n.id, elementId(n) ORDER BY n.id LIMIT 50"
+)
 _BY_ID = "UNWIND $ids AS i MATCH (n:`{label}` {{id: i}}) RETURN n.id, elementId(n)"
 _REPOS = "MATCH (r:Repo) RETURN r.repo"
 _WHERE_REPO = "($repo = '' OR n.repo = $repo)"
@@ -56,8 +64,7 @@ async def resolved(
         async with asyncio.timeout(deadline.left_s):
             for param in template.params:
                 if param.kind != "int":
-                    files_only = param.kind == "file"
-                    out[param.name] = (await finder.find(given[param.name], files_only)).server_id
+                    out[param.name] = (await finder.find(given[param.name], param.kind)).server_id
     except TimeoutError:
         raise DeadlineExceeded("looking up a symbol", deadline.limit_s) from None
     return out
@@ -68,10 +75,13 @@ class _Finder:
         self._bolt = bolt
         self._repo = repo
 
-    async def find(self, text: str, files_only: bool) -> Found:
+    async def find(self, text: str, kind: str) -> Found:
         """An exact id or qualified name wins over a name that ends alike."""
-        labels: Sequence[str] = (Label.FILE,) if files_only else _SYMBOLS
-        for attempt in (self._exact, self._ending):
+        labels: Sequence[str] = (Label.FILE,) if kind == "file" else _SYMBOLS
+        attempts = [self._exact, self._ending]
+        if kind == "anything":
+            attempts = [self._layer, *attempts]
+        for attempt in attempts:
             found = await attempt(text, labels)
             if len(found) == 1:
                 return found[0]
@@ -79,13 +89,28 @@ class _Finder:
                 raise self._ambiguous(text, found)
         raise await self._unknown(text, labels)
 
+    async def _layer(self, text: str, labels: Sequence[str]) -> list[Found]:  # noqa: ARG002
+        """`issue/12`, `#12`, `episode/…`; with a repository's name before it or without."""
+        names = [text, f"issue/{text.removeprefix('#')}", f"commit/{text}"]
+        repos = [self._repo] if self._repo else [r for (r,) in await self._bolt.read(_REPOS)]
+        ids = [text, *(f"{repo}:{name}" for repo in repos for name in names)]
+        found = await self._by_id(ids, _LAYER)
+        if not found and (sha := _SHA.fullmatch(text)):
+            start = f"commit/{sha[1]}"
+            for id_, server_id in await self._bolt.read(_BY_SHA, repo=self._repo, start=start):
+                found.append(Found(id_, server_id))
+        return found
+
     async def _exact(self, text: str, labels: Sequence[str]) -> list[Found]:
         repos = [self._repo] if self._repo else [r for (r,) in await self._bolt.read(_REPOS)]
         ids = [text] if ":" in text else []
         ids += [f"{repo}:{text}" for repo in repos] + [f"{repo}:/{text}" for repo in repos]
+        return await self._by_id(ids, labels)
+
+    async def _by_id(self, ids: Sequence[str], labels: Sequence[str]) -> list[Found]:
         found: dict[str, Found] = {}
         for label in labels:
-            for id_, server_id in await self._bolt.read(_BY_ID.format(label=label), ids=ids):
+            for id_, server_id in await self._bolt.read(_BY_ID.format(label=label), ids=list(ids)):
                 found[id_] = Found(id_, server_id)
         if self._repo:
             found = {i: f for i, f in found.items() if i.startswith(f"{self._repo}:")}

@@ -7,13 +7,15 @@ to it. The order of everything is fixed by paths and ids, so the same event give
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
-from uuid import UUID
 
-from plait.domain.graph import Edge, Label, Node, decode_edges, decode_nodes
+from plait.domain.errors import InvalidInput
+from plait.domain.graph import Edge, Link, Node, Relation, decode_edges, decode_nodes
 from plait.ports import GraphDelta
+from vector import layer
+from vector.expected import root_node
+from vector.layer import Work
 from vector.pool import Connection
 
 EdgeKey = tuple[str, str, str]
@@ -27,31 +29,23 @@ SELECT rev_from <= %(base)s AS before, path, nodes, edges FROM file_graph
  ORDER BY path
 """
 
-# Links of episodes that the graph holds already; the others come with their own event.
-PROJECTED_LINKS = """
-SELECT l.episode_id, l.relation, l.target FROM memory_edge l JOIN episode e ON e.id = l.episode_id
- WHERE l.repo_id = %(repo)s AND e.projected ORDER BY l.id
+# Links that end or begin at one of the names: they came with their own event, and went with the node
+# if it was there before.
+LINKS_AT = """
+SELECT id, relation, source, target, resolver, confidence::float8, valid_from, valid_to,
+       recorded_from, recorded_to FROM memory_edge
+ WHERE repo_id = %(repo)s AND source IN (SELECT unnest(%(names)s::text[]))
+UNION
+SELECT id, relation, source, target, resolver, confidence::float8, valid_from, valid_to,
+       recorded_from, recorded_to FROM memory_edge
+ WHERE repo_id = %(repo)s AND target IN (SELECT unnest(%(names)s::text[]))
+ ORDER BY 1
 """
 
-EPISODE = """
-SELECT outcome, agent_id, session_key, tags, started_at, recorded_at FROM episode WHERE id = %(episode)s
-"""
-
-LINKS = """
-SELECT relation, target, path FROM memory_edge WHERE episode_id = %(episode)s ORDER BY id
-"""
-
-# Files that may define one of `symbols`, at the revision the graph shows.
-DEFINING = """
-SELECT DISTINCT path FROM files
- WHERE repo_id = %(repo)s AND name = ANY(%(names)s) AND name <> '' AND symbol = ANY(%(symbols)s)
-   AND rev_from <= %(base)s AND (rev_to IS NULL OR rev_to > %(base)s)
-"""
-
-NODES_OF = """
-SELECT nodes FROM file_graph
- WHERE repo_id = %(repo)s AND path = ANY(%(paths)s)
-   AND rev_from <= %(base)s AND (rev_to IS NULL OR rev_to > %(base)s)
+PUBLISHED = """
+SELECT coalesce((SELECT published_at FROM revision_log
+                  WHERE repo_id = %(repo)s AND number = %(target)s), published_at)
+  FROM repository WHERE id = %(repo)s
 """
 
 
@@ -79,15 +73,11 @@ async def of_index(
     async for was, _, nodes, edges in cursor:
         (before if was else after).add(decode_nodes(nodes), decode_edges(edges))
     if base == 0:
-        root = Node(f"{repo}:", Label.REPO, repo, "", "", 0, 0, "", "repo")
+        root = root_node(repo)
         after.nodes = {root.id: root, **after.nodes}
     added = after.nodes.keys() - before.nodes.keys()
-    cursor = await conn.execute(PROJECTED_LINKS, params)
-    links = [
-        Edge(relation, episode_node_id(repo, episode), f"{repo}:{name}")
-        for episode, relation, name in await cursor.fetchall()
-        if f"{repo}:{name}" in added
-    ]
+    cursor = await conn.execute(PUBLISHED, params)
+    row = await cursor.fetchone()
     return GraphDelta(
         event_id=event_id,
         repo=repo,
@@ -96,87 +86,60 @@ async def of_index(
         drop_edges=[e for key, e in sorted(before.edges.items()) if after.edges.get(key) != e],
         drop_nodes=sorted(before.nodes.keys() - after.nodes.keys()),
         nodes=[n for id_, n in after.nodes.items() if before.nodes.get(id_) != n],
-        edges=[e for key, e in after.edges.items() if before.edges.get(key) != e] + links,
+        edges=[e for key, e in after.edges.items() if before.edges.get(key) != e],
+        links=await _links_at(conn, repo_id, repo, added),
+        recorded_from=(layer.ms(row[0]) if row else None) or 0,
     )
 
 
-async def of_episode(
-    conn: Connection, event_id: int, repo_id: int, repo: str, episode: UUID, base: int
+async def _links_at(conn: Connection, repo_id: int, repo: str, ids: Iterable[str]) -> list[Link]:
+    start = len(repo) + 1
+    names = sorted(id_[start:] for id_ in ids)
+    if not names:
+        return []
+    cursor = await conn.execute(LINKS_AT, {"repo": repo_id, "names": names})
+    return [layer.link(repo, row) for row in await cursor.fetchall()]
+
+
+async def of_layer(
+    conn: Connection, event_id: int, repo_id: int, repo: str, work: Work
 ) -> GraphDelta:
-    """The Episode node, and its edges to what the graph holds at revision `base`."""
-    params = {"episode": episode, "repo": repo_id, "base": base}
-    cursor = await conn.execute(EPISODE, params)
-    row = await cursor.fetchone()
-    if row is None:  # deleted with its repository since: the removal waits behind this event
-        return GraphDelta(event_id, repo, 0, False, (), (), (), ())
-    outcome, *rest = row
-    id_ = episode_node_id(repo, episode)
-    summary = str(outcome.get("summary") or "").strip()
-    name = summary.splitlines()[0][:80] if summary else str(episode)
-    node = Node(
-        id_, Label.EPISODE, name, f"episode/{episode}", "", 0, 0, "", str(outcome["status"])
-    )
-    cursor = await conn.execute(LINKS, params)
-    links = await cursor.fetchall()
-    existing = await _existing(conn, repo, links, params)
+    """Episodes, memories and removals as the rows have them now. What an event is about and is there
+    no more leaves the graph."""
+    now = await layer.about(conn, repo_id, repo, work)
+    named = [f"episode/{id_}" for id_ in work.episodes] + [f"memory/{id_}" for id_ in work.entries]
+    drop_links = []
+    for name in work.names:
+        if name.startswith("link/"):
+            drop_links.append(_link_of(repo, name))
+        else:
+            named.append(name)
+    removed = set(work.names)
     return GraphDelta(
         event_id=event_id,
         repo=repo,
         number=0,
         fresh=False,
         drop_edges=(),
-        drop_nodes=(),
-        nodes=[node],
-        edges=[
-            Edge(relation, id_, f"{repo}:{target}")
-            for relation, target, _ in links
-            if f"{repo}:{target}" in existing
-        ],
-        properties={id_: _properties(outcome, *rest)},
+        # A name that was removed and is there again is another node: the old one's edges go.
+        drop_nodes=sorted(
+            f"{repo}:{name}" for name in {*named} if name in removed or not now.has(name)
+        ),
+        nodes=[now.nodes[id_] for id_ in sorted(now.nodes)],
+        edges=(),
+        links=now.links,
+        drop_links=drop_links,
+        properties=now.properties,
     )
+
+
+def _link_of(repo: str, name: str) -> Link:
+    """`link/ID/RELATION/SOURCE`. Raises: InvalidInput."""
+    _, id_, relation, source = (*name.split("/", 3), "", "", "")[:4]
+    if not id_.isdecimal() or relation not in Relation.__members__ or not source:
+        raise InvalidInput(f"{name[:200]!r} in a `forget` event names no link", name=name[:200])
+    return Link(int(id_), relation, f"{repo}:{source}", "")
 
 
 def of_removal(event_id: int, repo: str) -> GraphDelta:
     return GraphDelta(event_id, repo, 0, False, (), (), (), (), remove_repo=True)
-
-
-def episode_node_id(repo: str, episode: UUID) -> str:
-    return f"{repo}:episode/{episode}"
-
-
-async def _existing(
-    conn: Connection, repo: str, links: Sequence[tuple[Any, ...]], params: Mapping[str, Any]
-) -> set[str]:
-    """Ids of the nodes in the files that `links` may point into."""
-    targets = [target for _, target, _ in links]
-    symbols = [t for t in targets if not t.startswith("/")]
-    paths = {t[1:] for t in targets if t.startswith("/")} | {path for _, _, path in links if path}
-    if symbols:
-        names = sorted({s.rpartition(".")[2] for s in symbols})
-        cursor = await conn.execute(DEFINING, {**params, "symbols": symbols, "names": names})
-        paths |= {path for (path,) in await cursor.fetchall()}
-    cursor = await conn.execute(NODES_OF, {**params, "paths": sorted(paths)})
-    return {node.id for (blob,) in await cursor.fetchall() for node in decode_nodes(blob)}
-
-
-def _properties(
-    outcome: Mapping[str, Any],
-    agent_id: str,
-    session_key: str,
-    tags: Sequence[str],
-    started_at: Any,
-    recorded_at: Any,
-) -> dict[str, Any]:
-    """What the Episode node carries besides a node's own fields; graph servers hold no maps."""
-    found = {
-        "status": outcome.get("status", ""),
-        "summary": outcome.get("summary", ""),
-        "commit": outcome.get("commit", ""),
-        "branch": outcome.get("branch", ""),
-        "agent_id": agent_id,
-        "session_key": session_key,
-        "tags": list(tags),
-        "started_at": started_at.isoformat() if started_at else "",
-        "recorded_at": recorded_at.isoformat(),
-    }
-    return {key: value for key, value in found.items() if value}

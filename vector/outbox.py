@@ -14,34 +14,45 @@ import os
 import random
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from plait.domain import failpoint
-from plait.domain.errors import PlaitError, RepositoryNotIndexed, StoreUnavailable
-from plait.ports import GraphDelta
-from vector import delta, locks
+from plait.domain.errors import InvalidInput, PlaitError, RepositoryNotIndexed, StoreUnavailable
+from plait.ports import DeadLetter, GraphContents, GraphDelta
+from vector import delta, expected, locks
 from vector import outbox_sql as q
 from vector.errors import translated
+from vector.layer import NOTHING, Work
 from vector.pool import Connection, Database
 
 # Seconds before an event that failed is tried again: 1, 2, 4 … with jitter, at most this.
 MAX_WAIT_S = 30.0
 
 
+# Events of one delta: what one graph transaction holds.
+BATCH_ITEMS = 500
+# Tries of an event whose delta fails by an error that is not ours.
+BUG_ATTEMPTS = 3
+MEMORY_KINDS = frozenset({"episode", "memory", "forget"})
+
+
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """An event this process is projecting."""
+    """What this process is projecting. `ids`: of the events; several only of the memory layer, whose
+    `event_id` is their batch."""
 
     event_id: int
     repo_id: int
     repo: str
-    kind: str
-    episode_id: UUID | None
+    kind: str  # "memory" for all of the memory layer
+    ids: tuple[int, ...]
     attempts: int
     base: int  # what the graph shows
     target: int
+    fence: int = 0
+    work: Work = NOTHING
 
 
 async def queue_index(conn: Connection, repo_id: int, number: int) -> None:
@@ -56,6 +67,36 @@ async def queue_index(conn: Connection, repo_id: int, number: int) -> None:
     )
 
 
+async def queue_memories(conn: Connection, repo_id: int, entries: Sequence[UUID]) -> None:
+    """Queue the projection of memories that the same transaction stores, changes or closes, and of
+    what they say (`memory_edge.entry_id`)."""
+    for start in range(0, len(entries), BATCH_ITEMS):
+        await conn.execute(
+            "INSERT INTO outbox (repo_id, kind, entries) VALUES (%s, 'memory', %s)",
+            (repo_id, list(entries[start : start + BATCH_ITEMS])),
+        )
+
+
+async def queue_forget(
+    conn: Connection,
+    repo_id: int,
+    nodes: Sequence[str],
+    links: Sequence[tuple[int, str, str]] = (),
+) -> int:
+    """Queue the removal of nodes (ids without `repo:`, edges go with them) and of links whose ends
+    stay, each as (`memory_edge.id`, relation, source). The first event's id; 0 for nothing."""
+    names = [*nodes, *(f"link/{id_}/{relation}/{source}" for id_, relation, source in links)]
+    first = 0
+    for start in range(0, len(names), BATCH_ITEMS):
+        cursor = await conn.execute(
+            "INSERT INTO outbox (repo_id, kind, names) VALUES (%s, 'forget', %s) RETURNING id",
+            (repo_id, names[start : start + BATCH_ITEMS]),
+        )
+        row = await cursor.fetchone()
+        first = first or (int(row[0]) if row else 0)
+    return first
+
+
 async def _queue_everything(conn: Connection, repo_id: int) -> None:
     """Queue the graph's removal and then all of it anew, in place of whatever waits."""
     params = {"repo": repo_id}
@@ -64,6 +105,8 @@ async def _queue_everything(conn: Connection, repo_id: int) -> None:
     await conn.execute(q.QUEUE_PUBLISHED, params)
     await conn.execute("UPDATE episode SET projected = false WHERE repo_id = %(repo)s", params)
     await conn.execute(q.QUEUE_EPISODES, params)
+    await conn.execute(q.QUEUE_MEMORIES, params)
+    await conn.execute(q.BURIED_NO_MORE, params)
 
 
 class Outbox:
@@ -96,37 +139,41 @@ class Outbox:
                 claim = await _head(conn, repo_id)
             if claim is None:
                 return None
-            await conn.execute(
-                q.START, {"repo": repo_id, "target": claim.target, "kind": claim.kind}
-            )
-            who = f"{socket.gethostname()}:{os.getpid()}"
-            await conn.execute(
-                "UPDATE outbox SET attempts = attempts + 1, claimed_by = %s WHERE id = %s",
-                (who, claim.event_id),
-            )
+            claim = await _start(conn, claim)
         # Committed first: readers see `changing` before the first batch can reach the graph.
         self._claims[claim.event_id] = claim
         try:
             failpoint.hit("outbox.after_claim")
             async with self._db.connection() as conn:
-                return await _delta(conn, claim)
-        except BaseException:
-            del self._claims[claim.event_id]
+                made = await _delta(conn, claim)
+        except InvalidInput as exc:
+            await self._fail(claim, f"{exc.reason}: {exc}", permanent=True)
             raise
+        except Exception as exc:
+            if isinstance(exc, PlaitError):
+                self._claims.pop(claim.event_id, None)
+            else:  # a bug that these rows meet: it must not hold up what waits behind them
+                cause = f"{type(exc).__name__}: {exc}"
+                await self._fail(claim, cause, permanent=claim.attempts >= BUG_ATTEMPTS)
+            raise
+        except BaseException:
+            self._claims.pop(claim.event_id, None)
+            raise
+        return replace(made, fence=claim.fence, attempt=claim.attempts)
 
     async def done(self, event_id: int) -> None:
-        claim = self._claims.pop(event_id, None)
-        if claim is None:
-            raise PlaitError(f"event {event_id} is not claimed by this process", event=event_id)
-        params = {
-            "event": event_id,
-            "repo": claim.repo_id,
-            "target": claim.target,
-            "episode": claim.episode_id,
-        }
+        claim = self._ending(event_id)
+        params = {"event": event_id, "repo": claim.repo_id, "target": claim.target}
 
         async def write(_attempt: int) -> None:
+            if claim.kind == "memory":
+                async with self._db.connection() as conn:
+                    await conn.execute(q.DONE_MEMORY, params)
+                return
             async with self._db.transaction() as conn:
+                cursor = await conn.execute(q.DELETE, params)
+                if await cursor.fetchone() is None:
+                    return  # reset, or ended by another after this process had lost its lease
                 for statement in q.DONE[claim.kind]:
                     await conn.execute(statement, params)
 
@@ -135,32 +182,69 @@ class Outbox:
         finally:
             await self._unlock(claim.repo_id)
 
-    async def failed(self, event_id: int, cause: str, *, permanent: bool) -> None:
-        claim = self._claims.pop(event_id, None)
-        if claim is None:
-            raise PlaitError(f"event {event_id} is not claimed by this process", event=event_id)
-        cause = cause.replace("\0", "\ufffd")[:4000]
-
-        async def write(_attempt: int) -> None:
-            async with self._db.transaction() as conn:
-                if permanent:
-                    await _bury(conn, claim, cause)
-                else:
-                    wait_s = min(MAX_WAIT_S, 2.0**claim.attempts) * random.uniform(0.5, 1.0)  # noqa: S311
-                    await conn.execute(q.LATER, {"event": event_id, "cause": cause, "wait": wait_s})
-
+    async def failed(self, event_id: int, cause: str, *, permanent: bool) -> bool:
+        claim = self._ending(event_id)
         try:
-            await self._db.retry(write)
+            return await self._fail(claim, cause, permanent=permanent)
         finally:
             await self._unlock(claim.repo_id)
 
-    async def waiting(self) -> int:
-        return int((await self._db.rows("SELECT count(*) FROM outbox", {}))[0][0])
+    async def _fail(self, claim: _Claim, cause: str, *, permanent: bool) -> bool:
+        self._claims.pop(claim.event_id, None)
+        cause = cause.replace("\0", "\ufffd")[:4000]
+        split = permanent and len(claim.ids) > 1
 
-    async def epoch(self, repos: Sequence[str]) -> tuple[int, bool]:
-        query = q.EPOCH_NAMED if repos else q.EPOCH_ALL
+        async def write(_attempt: int) -> None:
+            async with self._db.transaction() as conn:
+                if split:
+                    await _split(conn, claim, cause)
+                elif permanent:
+                    await _bury(conn, claim, cause)
+                else:
+                    wait_s = min(MAX_WAIT_S, 2.0**claim.attempts) * random.uniform(0.5, 1.0)  # noqa: S311
+                    given = {"ids": list(claim.ids), "cause": cause, "wait": wait_s}
+                    await conn.execute(q.LATER, given)
+
+        await self._db.retry(write)
+        return split
+
+    def _ending(self, event_id: int) -> _Claim:
+        claim = self._claims.pop(event_id, None)
+        if claim is None:
+            raise PlaitError(f"event {event_id} is not claimed by this process", event=event_id)
+        return claim
+
+    async def waiting(self, repos: Sequence[str] = ()) -> int:
+        query = q.WAITING_NAMED if repos else "SELECT count(*) FROM outbox"
+        return int((await self._db.rows(query, {"repos": list(repos)}))[0][0])
+
+    async def epoch(self, repos: Sequence[str], *, memory: bool = True) -> tuple[int, bool]:
+        query = q.EPOCH[memory, bool(repos)]
         ((number, changing),) = await self._db.rows(query, {"repos": list(repos)})
         return int(number), bool(changing)
+
+    async def expected(self, repo: str) -> GraphContents:
+        return await expected.of_repository(self._db, repo)
+
+    async def dead(self, repos: Sequence[str]) -> list[DeadLetter]:
+        query = q.DEAD_NAMED if repos else q.DEAD_ALL
+        return [DeadLetter(*row) for row in await self._db.rows(query, {"repos": list(repos)})]
+
+    async def revive(self, repos: Sequence[str]) -> int:
+        async def write(_attempt: int) -> int:
+            revived = 0
+            async with self._db.transaction() as conn:
+                given = {"repos": list(repos), "all": not repos}
+                cursor = await conn.execute(q.DEAD_REPOS, given)
+                for repo_id, whole, count in await cursor.fetchall():
+                    if whole:
+                        await _queue_everything(conn, repo_id)
+                    else:
+                        await conn.execute(q.REVIVE, {"repo": repo_id})
+                    revived += count
+            return revived
+
+        return await self._db.retry(write)
 
     async def reset(self, repo: str) -> None:
         async def write(_attempt: int) -> None:
@@ -212,16 +296,63 @@ class Outbox:
 
 
 async def _head(conn: Connection, repo_id: int) -> _Claim | None:
+    """The oldest event of a repository, if it is due, with those that go with it."""
     cursor = await conn.execute(q.HEAD, {"repo": repo_id})
     row = await cursor.fetchone()
     if row is None:
         return None
-    event_id, repo, kind, episode_id, attempts, due, shown, target, published = row
+    event_id, repo, kind, attempts, batch, due, shown, target, published = row
     if not due:
         return None
-    # A try that ended half-way has to be completed to where it was going.
-    target = (target or published) if kind == "index" else 0
-    return _Claim(event_id, repo_id, repo, kind, episode_id, attempts + 1, shown, target)
+    if kind not in MEMORY_KINDS:
+        # A try that ended half-way has to be completed to where it was going.
+        target = (target or published) if kind == "index" else 0
+        return _Claim(event_id, repo_id, repo, kind, (event_id,), attempts + 1, shown, target)
+    if batch is None:
+        batch = event_id
+        ids = await _batch(conn, repo_id)
+        await conn.execute(q.JOIN, {"batch": batch, "ids": ids})
+    return _Claim(batch, repo_id, repo, "memory", (), attempts + 1, shown, 0)
+
+
+async def _batch(conn: Connection, repo_id: int) -> list[int]:
+    """The events at the head that one delta will cover; the first one however large it is."""
+    cursor = await conn.execute(q.QUEUE, {"repo": repo_id})
+    ids: list[int] = []
+    items = 0
+    for id_, kind, batch, due, weight in await cursor.fetchall():
+        items += weight
+        if kind not in MEMORY_KINDS or batch is not None or not due:
+            break
+        if ids and items > BATCH_ITEMS:
+            break
+        ids.append(id_)
+    return ids
+
+
+async def _start(conn: Connection, claim: _Claim) -> _Claim:
+    """`claim` written down: its events are at work, its repository's graph changes."""
+    who = f"{socket.gethostname()}:{os.getpid()}"
+    given = {"repo": claim.repo_id, "target": claim.target, "kind": claim.kind, "who": who}
+    statement = q.START_MEMORY if claim.kind == "memory" else q.START
+    cursor = await conn.execute(statement, given)
+    row = await cursor.fetchone()
+    assert row is not None  # the row of a repository stays for ever
+    claim = replace(claim, fence=row[0])
+    if claim.kind != "memory":
+        await conn.execute(
+            "UPDATE outbox SET attempts = attempts + 1, claimed_by = %s WHERE id = %s",
+            (who, claim.event_id),
+        )
+        return claim
+    cursor = await conn.execute(q.MEMBERS, {**given, "batch": claim.event_id})
+    rows = sorted(await cursor.fetchall())
+    work = Work(
+        tuple(dict.fromkeys(row[1] for row in rows if row[1] is not None)),
+        tuple(dict.fromkeys(entry for row in rows for entry in row[2] or ())),
+        tuple(dict.fromkeys(name for row in rows for name in row[3] or ())),
+    )
+    return replace(claim, ids=tuple(row[0] for row in rows), work=work)
 
 
 async def _delta(conn: Connection, claim: _Claim) -> GraphDelta:
@@ -230,20 +361,26 @@ async def _delta(conn: Connection, claim: _Claim) -> GraphDelta:
             return await delta.of_index(
                 conn, claim.event_id, claim.repo_id, claim.repo, claim.base, claim.target
             )
-        if claim.kind == "episode":
-            assert claim.episode_id is not None  # a CHECK of the kind's insert
-            return await delta.of_episode(
-                conn, claim.event_id, claim.repo_id, claim.repo, claim.episode_id, claim.base
-            )
+        if claim.kind == "memory":
+            return await delta.of_layer(conn, claim.event_id, claim.repo_id, claim.repo, claim.work)
         return delta.of_removal(claim.event_id, claim.repo)
+
+
+async def _split(conn: Connection, claim: _Claim, cause: str) -> None:
+    """Two batches of one: the one that holds what is to blame is cut again."""
+    middle = len(claim.ids) // 2
+    for half in (claim.ids[:middle], claim.ids[middle:]):
+        await conn.execute(q.SPLIT, {"batch": half[0], "ids": list(half), "cause": cause})
 
 
 async def _bury(conn: Connection, claim: _Claim, cause: str) -> None:
     """Move an event to the dead letters. A graph left half-way is made anew by the next publish, or
     now, when more is waiting that would build on it."""
-    params: dict[str, Any] = {"event": claim.event_id, "repo": claim.repo_id, "cause": cause}
-    await conn.execute(q.BURY, params)
-    if claim.kind == "episode":
+    params: dict[str, Any] = {"event": claim.ids[0], "repo": claim.repo_id, "cause": cause}
+    cursor = await conn.execute(q.BURY, params)
+    if await cursor.fetchone() is None:
+        return  # reset, or ended by another
+    if claim.kind == "memory":
         await conn.execute(q.STEADY, params)
         return
     await conn.execute(q.BROKEN, params)

@@ -5,6 +5,8 @@
     // param file: file                  a file, by id, path or the end of it; required
     // param depth: int = 3 in 1..8      a whole number with default and bounds
     // walk: depth                       repeat from $frontier, breadth first, `depth` times
+    // param thing: anything             as symbol, and an issue, commit, episode, memory or diff
+    // memory                            of episodes and memories: takes $valid_as_of, $recorded_as_of
 
 `{{depth}}` puts a checked number into the text, where Cypher takes no parameter. Every template
 takes `repo` too, which says in whose code names are looked up.
@@ -22,13 +24,19 @@ from typing import Any
 
 from plait.domain.errors import InvalidInput, UnknownTemplate
 
-_PARAM = re.compile(r"// param (\w+): (symbol|file|int)(?: = (\d+) in (\d+)\.\.(\d+))?")
+_PARAM = re.compile(r"// param (\w+): (symbol|file|anything|int)(?: = (\d+) in (\d+)\.\.(\d+))?")
 _LONGEST_NAME = 1000
+# `{{alive r}}`: that a link is of the times asked for; the edges of code are of the one revision.
+_ALIVE = re.compile(r"\{\{alive (\w+)\}\}")
+ALIVE = """(r.link_id IS NULL
+  OR (r.recorded_from <= $recorded_as_of AND coalesce(r.recorded_to, $recorded_as_of + 1) > $recorded_as_of
+      AND coalesce(r.valid_from, $valid_as_of) <= $valid_as_of
+      AND coalesce(r.valid_to, $valid_as_of + 1) > $valid_as_of))"""
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """`kind`: symbol, file or int; the numbers are an int's."""
+    """`kind`: symbol, file, anything or int; the numbers are an int's."""
 
     name: str
     kind: str
@@ -43,6 +51,7 @@ class Template:
     title: str
     params: tuple[Param, ...]
     body: str
+    memory: bool = False  # reads episodes and memories, as of two times
     walk: str = ""  # the int parameter that says how often to repeat; "" for a plain query
 
     def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,13 +146,17 @@ def parse(name: str, text: str) -> Template:
     if not header:
         raise ValueError(f"{name}.cypher has no header")
     params: list[Param] = []
-    walk = ""
+    walk, memory = "", False
     for line in header[1:]:
         if match := _PARAM.fullmatch(line):
             params.append(Param(match[1], match[2], *(int(n) for n in match.groups()[2:] if n)))
         elif line.startswith("// walk: "):
             walk = line.removeprefix("// walk: ")
+        elif line == "// memory":
+            memory = True
         else:
             raise ValueError(f"{name}.cypher: header line {line!r} says nothing known")
     body = "\n".join(line for line in lines if not line.startswith("//")).strip()
-    return Template(name, header[0].removeprefix("// "), tuple(params), body, walk)
+    for variable in _ALIVE.findall(body):
+        body = body.replace("{{alive " + variable + "}}", ALIVE.replace("r.", f"{variable}."))
+    return Template(name, header[0].removeprefix("// "), tuple(params), body, memory, walk)

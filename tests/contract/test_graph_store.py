@@ -73,8 +73,8 @@ async def test_a_fresh_delta_is_the_graph(store: CypherStore) -> None:
 async def test_every_edge_tells_since_when_it_is_known(store: CypherStore) -> None:
     repo = "since"
     nodes, edges = chain(repo, 5)
-    await store.apply(delta(repo, nodes=nodes, edges=edges))
-    text = "MATCH (a {repo: $repo})-[r]->() WHERE r.recorded_from > 1700000000000 RETURN count(r)"
+    await store.apply(delta(repo, nodes=nodes, edges=edges, recorded_from=1_700_000_000_000))
+    text = "MATCH (a {repo: $repo})-[r]->() WHERE r.recorded_from = 1700000000000 RETURN count(r)"
     assert await store._bolt.read(text, repo=repo) == [[len(edges)]]
 
 

@@ -1,0 +1,72 @@
+"""The times a graph question is asked as of, as parameters: milliseconds since 1970."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from graph.templates import Template
+from plait.domain.errors import InvalidInput
+from plait.domain.memory import AsOf
+
+VALID, RECORDED = "valid_as_of", "recorded_as_of"
+# After every recorded time: what is known now, whatever this machine's clock says.
+OPEN = 2**53
+
+
+def of(template: Template, as_of: AsOf) -> dict[str, Any]:
+    """For a template of the memory layer; code is one revision. Raises: InvalidInput, for another one
+    with a time: what it answers would not be of that time."""
+    if not template.memory:
+        if as_of:
+            raise InvalidInput(
+                f"the template {template.name!r} shows code as it is published now and takes no as_of; "
+                "history, chain and causes do",
+                field="as_of",
+                template=template.name,
+            )
+        return {}
+    return {
+        VALID: _ms(as_of.valid) if as_of.valid else _now(),
+        RECORDED: _ms(as_of.recorded) if as_of.recorded else OPEN,
+    }
+
+
+def bound(cypher: str, given: Mapping[str, Any], as_of: AsOf) -> dict[str, Any]:
+    """Parameters of a user's statement, with the two times where it mentions them.
+
+    Raises: InvalidInput, for a time that the statement ignores, or that comes in both ways.
+    """
+    wanted = {
+        VALID: _ms(as_of.valid) if as_of.valid else None,
+        RECORDED: _ms(as_of.recorded) if as_of.recorded else None,
+    }
+    out = dict(given)
+    for name, at in wanted.items():
+        mentioned = f"${name}" in cypher
+        if at is not None and not mentioned:
+            raise InvalidInput(
+                f"as_of is given and the statement does not use ${name}; compare the edges' times with "
+                f"it, as in: WHERE r.recorded_from <= ${name}",
+                field="as_of",
+                parameter=name,
+            )
+        if at is not None and name in given:
+            raise InvalidInput(
+                f"${name} is given by as_of and by parameters; leave one of them out",
+                field="parameters",
+                parameter=name,
+            )
+        if mentioned and name not in given:
+            out[name] = _now() if at is None else at
+    return out
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1e6 + 0.5) // 1000

@@ -1,0 +1,10 @@
+// What caused an issue: commits, diffs and functions said or shown to, the surest first, each with its run.
+// param issue: anything
+// memory
+MATCH (i) WHERE elementId(i) = $issue
+MATCH (i)<-[causes:CAUSES]-(cause)
+WHERE {{alive causes}}
+OPTIONAL MATCH (cause)<-[contains:CONTAINS]-(run:Episode)
+WHERE {{alive contains}}
+RETURN cause, causes, causes.confidence AS confidence, run
+ORDER BY confidence DESC, cause.id
