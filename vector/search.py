@@ -90,6 +90,8 @@ class Lexical:
         # A common term may have added nothing to the score: what holds all of them is a candidate.
         scores = np.where(holding == len(terms), scores + np.float32(1e-6), np.float32(0))
         held = await self._filtered(view, where, space, scores, PHRASE_TEXTS)
+        if not held:
+            return []
         cond = condition(view, where)
         params = {
             **cond.params,
