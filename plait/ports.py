@@ -257,9 +257,10 @@ class VectorQueue(Protocol):
         """
         ...
 
-    async def pending(self, repo: str, limit: int) -> Sequence[PendingText]:
-        """Texts of the published revision without a vector, most useful first (code before tests
-        before docs); `text` is the header line `path qualified.name` + newline + content."""
+    async def pending(self, repo: str, limit: int, *, code: bool = True) -> Sequence[PendingText]:
+        """Texts of the published revision without a vector, most useful first (agents' items, then code
+        before tests before docs; without `code` agents' items only); `text` is the header line
+        `path qualified.name` + newline + content."""
         ...
 
     async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None:

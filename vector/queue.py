@@ -27,6 +27,7 @@ WITH waiting AS MATERIALIZED (
                     WHEN i.is_test THEN 2 ELSE 1 END AS rank
           FROM item i
          WHERE i.repo_id = (SELECT id FROM repository WHERE name = %(repo)s)
+           AND (%(code)s OR i.collection <> 'files')
            AND i.embedding IS NULL AND i.superseded_at IS NULL
            AND i.rev_from <= (SELECT published FROM repository WHERE name = %(repo)s)
            AND (i.rev_to IS NULL
@@ -86,8 +87,8 @@ class Queue:
                 "UPDATE embedding_space SET model = %s, dim = %s WHERE NOT filled", (model, dim)
             )
 
-    async def pending(self, repo: str, limit: int) -> Sequence[PendingText]:
-        rows = await self._db.rows(PENDING, {"repo": repo, "limit": limit})
+    async def pending(self, repo: str, limit: int, *, code: bool = True) -> Sequence[PendingText]:
+        rows = await self._db.rows(PENDING, {"repo": repo, "limit": limit, "code": code})
         return [
             PendingText(content_hash, embedded_text(path, symbol, content))
             for content_hash, path, symbol, content in rows
