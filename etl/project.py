@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from asyncio import FIRST_COMPLETED
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
 from plait.domain import failpoint
 from plait.domain.errors import Busy, Exhausted, OutOfTime, PlaitError, Unavailable
-from plait.ports import GraphStore, Outbox
+from plait.ports import GraphDelta, GraphStore, Outbox
 
 logger = logging.getLogger(__name__)
 
 # What heals without a change to the event: a server that is away, a full disk, a lock, a slow moment.
 TRANSIENT = (Unavailable, Exhausted, Busy, OutOfTime)
+
+# Between two deltas of the memory layer: the next one covers what came meanwhile, which saves a claim
+# and a graph transaction each, and who reads the memory layer finds it at rest.
+PAUSE_S = 0.03
+# Tries of an event that fails by an error that is not ours, before it makes way for what waits behind it.
+BUG_ATTEMPTS = 3
 
 
 class Projector:
@@ -27,51 +35,85 @@ class Projector:
     def __init__(self, outbox: Outbox, open_graph: Callable[[], Awaitable[GraphStore]]) -> None:
         self._outbox = outbox
         self._open_graph = open_graph
+        self._woken = asyncio.Event()
 
-    async def run_until_idle(self) -> int:
-        """Project everything that waits and can run now; return how many events that were.
+    def wake(self) -> None:
+        """Something was queued: `run_forever` looks at once instead of at its next turn."""
+        self._woken.set()
+
+    async def run_until_idle(self, stop: asyncio.Event | None = None) -> int:
+        """Project everything that waits and can run now, or until `stop` is set; return how many
+        deltas that were.
 
         Raises: the error of an event that could not be projected, after giving the event back
         (or, when trying again can't help, moving it to the dead letters with its cause).
         """
         projected = 0
-        while await self._one():
+        while (stop is None or not stop.is_set()) and (delta := await self._one()):
             projected += 1
+            if not delta.number and not delta.remove_repo:
+                await asyncio.sleep(PAUSE_S)
         return projected
 
-    async def run_forever(self, stop: asyncio.Event, idle_s: float = 0.5) -> None:
-        """Project until `stop` is set, looking every `idle_s` seconds; errors are logged and retried."""
-        while not stop.is_set():
-            try:
-                await self.run_until_idle()
-            except PlaitError as exc:
-                logger.warning("projection failed", extra={"reason": exc.reason, "error": str(exc)})
-            try:
-                await asyncio.wait_for(stop.wait(), idle_s)
-            except TimeoutError:
-                continue
+    async def run_forever(self, stop: asyncio.Event, idle_s: float = 0.25) -> None:
+        """Project until `stop` is set: when woken, and every `idle_s` seconds for what other processes
+        queue. Errors are logged and retried."""
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            while not stop.is_set():
+                self._woken.clear()
+                try:
+                    await self.run_until_idle(stop)
+                except PlaitError as exc:
+                    extra = {"reason": exc.reason, "error": str(exc)}
+                    logger.warning("projection failed", extra=extra)
+                    await asyncio.wait({stopping}, timeout=idle_s)  # whatever wakes it
+                await self._rest(stopping, idle_s)
+        finally:
+            stopping.cancel()
 
-    async def _one(self) -> bool:
+    async def _rest(self, stopping: asyncio.Future[Literal[True]], idle_s: float) -> None:
+        woken = asyncio.ensure_future(self._woken.wait())
+        try:
+            await asyncio.wait({stopping, woken}, timeout=idle_s, return_when=FIRST_COMPLETED)
+        finally:
+            woken.cancel()
+
+    async def _one(self) -> GraphDelta | None:
+        """Project one delta and return it; None when nothing can run."""
         delta = await self._outbox.claim()
         if delta is None:
-            return False
+            return None
         try:
             graph = await self._open_graph()
             await graph.apply(delta)
         except Exception as exc:
-            # What is not ours is a bug: given back, so that nothing is lost by it.
-            permanent = isinstance(exc, PlaitError) and not isinstance(exc, TRANSIENT)
-            cause = exc.reason if isinstance(exc, PlaitError) else type(exc).__name__
-            await self._outbox.failed(delta.event_id, f"{cause}: {exc}", permanent=permanent)
-            if isinstance(exc, PlaitError) or not delta.number or delta.fresh:
-                raise
-            # The graph is not what the difference was made against, or its server has a bug that this
-            # difference meets: it would fail in every try, and the graph would stay behind for good.
-            logger.warning(
-                "graph is projected anew", extra={"repo": delta.repo, "error": f"{cause}: {exc}"}
-            )
-            await self._outbox.reset(delta.repo)
-            return True
+            if await self._failed(delta, exc):
+                return delta
+            raise
         failpoint.hit("project.before_done")
         await self._outbox.done(delta.event_id)
+        return delta
+
+    async def _failed(self, delta: GraphDelta, exc: Exception) -> bool:
+        """Give `delta` back, or bury it; True when there is something to go on with at once."""
+        ours = isinstance(exc, PlaitError)
+        memory = not delta.number and not delta.remove_repo
+        # What is not ours is a bug: given back, so that nothing is lost by it.
+        permanent = (ours and not isinstance(exc, TRANSIENT)) or (
+            not ours and memory and delta.attempt >= BUG_ATTEMPTS
+        )
+        cause = f"{exc.reason if isinstance(exc, PlaitError) else type(exc).__name__}: {exc}"
+        split = await self._outbox.failed(delta.event_id, cause, permanent=permanent)
+        if split:
+            logger.warning(
+                "events are projected apart", extra={"repo": delta.repo, "error": cause[:500]}
+            )
+            return True
+        if ours or not delta.number or delta.fresh:
+            return False
+        # The graph is not what the difference was made against, or its server has a bug that this
+        # difference meets: it would fail in every try, and the graph would stay behind for good.
+        logger.warning("graph is projected anew", extra={"repo": delta.repo, "error": cause[:500]})
+        await self._outbox.reset(delta.repo)
         return True

@@ -112,12 +112,15 @@ async def _queue_everything(conn: Connection, repo_id: int) -> None:
 class Outbox:
     _db: Database
     _claims: dict[int, _Claim]
+    # Repositories whose lock this process has or asks for: a session may take one lock twice, so it
+    # would not keep two tasks of one process apart.
+    _locked: set[int]
     _claiming: Connection | None
 
     async def claim(self) -> GraphDelta | None:
-        held = [claim.repo_id for claim in self._claims.values()]
-        for repo_id in [row[0] for row in await self._db.rows(q.RUNNABLE, {"held": held})]:
-            if not await self._try_lock(repo_id):
+        runnable = await self._db.rows(q.RUNNABLE, {"held": list(self._locked)})
+        for repo_id in [row[0] for row in runnable]:
+            if repo_id in self._locked or not await self._try_lock(repo_id):
                 continue
             try:
                 found = await self._claim_locked(repo_id)
@@ -262,13 +265,23 @@ class Outbox:
     async def _try_lock(self, repo_id: int) -> bool:
         """Once more on a new connection when the one at hand was lost while it lay idle."""
         kept = self._claiming is not None
+        self._locked.add(repo_id)
+        taken = False
         try:
-            return await locks.try_lock(await self._claim_connection(), locks.PROJECTING, repo_id)
-        except StoreUnavailable:
-            if not kept or self._claims:
-                raise
-        await self._close_claims()
-        return await locks.try_lock(await self._claim_connection(), locks.PROJECTING, repo_id)
+            try:
+                conn = await self._claim_connection()
+                taken = await locks.try_lock(conn, locks.PROJECTING, repo_id)
+            except StoreUnavailable:
+                if not kept or self._claims:
+                    raise
+                await self._close_claims()
+                self._locked.add(repo_id)
+                conn = await self._claim_connection()
+                taken = await locks.try_lock(conn, locks.PROJECTING, repo_id)
+        finally:
+            if not taken:
+                self._locked.discard(repo_id)
+        return taken
 
     async def _claim_connection(self) -> Connection:
         """The connection that holds our claims. A new one has no locks; that is safe, since a delta
@@ -278,18 +291,22 @@ class Outbox:
         return self._claiming
 
     async def _unlock(self, repo_id: int) -> None:
-        if self._claiming is None:
-            return
+        conn = self._claiming
         try:
-            await locks.unlock(self._claiming, locks.PROJECTING, repo_id)
+            if conn is not None:
+                await locks.unlock(conn, locks.PROJECTING, repo_id)
         except PlaitError:
             # The connection is gone and its locks with it.
-            await self._claiming.close()
-            self._claiming = None
+            if conn is not None:
+                await conn.close()
+            self._claiming = None if self._claiming is conn else self._claiming
+        finally:
+            self._locked.discard(repo_id)
 
     async def _close_claims(self) -> None:
         """Give every claim back, as dying would."""
         self._claims.clear()
+        self._locked.clear()
         if self._claiming is not None:
             await self._claiming.close()
             self._claiming = None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-# Repositories whose oldest event is due, the longest waiting first.
+# Repositories whose oldest event is due, the longest waiting first. From head to head by the index: a
+# backlog of a bulk import is not read through for each claim.
 RUNNABLE = """
-SELECT repo_id FROM (
-    SELECT DISTINCT ON (repo_id) repo_id, id, not_before FROM outbox
-     WHERE repo_id <> ALL(%(held)s::int[]) ORDER BY repo_id, id) head
- WHERE not_before <= now() ORDER BY id
+WITH RECURSIVE head AS (
+    (SELECT repo_id, id, not_before FROM outbox ORDER BY repo_id, id LIMIT 1)
+    UNION ALL
+    SELECT next.* FROM head, LATERAL (
+        SELECT repo_id, id, not_before FROM outbox WHERE repo_id > head.repo_id
+         ORDER BY repo_id, id LIMIT 1) AS next
+)
+SELECT repo_id FROM head
+ WHERE not_before <= now() AND repo_id <> ALL(%(held)s::int[]) ORDER BY id
 """
 
 HEAD = """

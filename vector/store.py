@@ -36,6 +36,7 @@ class Store(Drafts, Repositories, Queue, Lexical, Nearest, Episodes, Outbox):
         self._drafts = {}
         self._spaces = SpaceCache()
         self._claims = {}
+        self._locked = set()
         self._unmerged = {}
         self._claiming = None
 
