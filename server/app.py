@@ -125,6 +125,7 @@ class App:
     def project_soon(self) -> None:
         """Bring the graph up to date in the background, if nobody is at it."""
         if self.background:
+            self.projector.wake()
             return
         if self._projecting is None or self._projecting.done():
             self._projecting = asyncio.ensure_future(self.projector.run_until_idle())

@@ -147,7 +147,9 @@ class Outbox:
         self._claims[claim.event_id] = claim
         try:
             failpoint.hit("outbox.after_claim")
-            async with self._db.connection() as conn:
+            # What it writes, links to functions that hunks touch say, is there again in a second try,
+            # or made again: the event's own end is the durable commit.
+            async with self._db.transaction(durable=False) as conn:
                 made = await _delta(conn, claim)
         except InvalidInput as exc:
             await self._fail(claim, f"{exc.reason}: {exc}", permanent=True)
