@@ -21,7 +21,7 @@ from uuid import UUID
 from plait.domain import failpoint
 from plait.domain.errors import InvalidInput, PlaitError, RepositoryNotIndexed, StoreUnavailable
 from plait.ports import DeadLetter, GraphContents, GraphDelta
-from vector import delta, expected, locks
+from vector import delta, expected, links, locks
 from vector import outbox_sql as q
 from vector.errors import translated
 from vector.layer import NOTHING, Work
@@ -381,6 +381,7 @@ async def _delta(conn: Connection, claim: _Claim) -> GraphDelta:
                 conn, claim.event_id, claim.repo_id, claim.repo, claim.base, claim.target
             )
         if claim.kind == "memory":
+            await links.resolve(conn, claim.repo_id, claim.work.episodes)
             return await delta.of_layer(conn, claim.event_id, claim.repo_id, claim.repo, claim.work)
         return delta.of_removal(claim.event_id, claim.repo)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from vector.links_sql import REQUEUE_OPEN
+
 # Repositories whose oldest event is due, the longest waiting first. From head to head by the index: a
 # backlog of a bulk import is not read through for each claim.
 RUNNABLE = """
@@ -66,6 +68,7 @@ DELETE = "DELETE FROM outbox WHERE id = %(event)s RETURNING id"
 # One delta serves every index event up to its target, but none behind a removal.
 DONE = {
     "index": (
+        REQUEUE_OPEN,
         """
 DELETE FROM outbox o WHERE repo_id = %(repo)s AND kind = 'index' AND number <= %(target)s
    AND NOT EXISTS (SELECT FROM outbox b WHERE b.repo_id = o.repo_id AND b.kind = 'remove'
