@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plait.domain.errors import EmbeddingModelMismatch
-from plait.domain.values import Candidate, Filter, ItemId
+from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.ports import View
 from vector.filters import Condition, condition
 from vector.pool import Scoped
@@ -33,9 +33,12 @@ class Nearest:
             return []
         if vector.shape != (view.dim,):
             raise EmbeddingModelMismatch(view.model, view.dim, "the query's", vector.size)
+        code = _code_rows(view, where)
+        if where.collections == (Collection.FILES,) and not code:
+            return []  # else every row without a vector would be read to say so
         cond = condition(view, where)
         params = {**cond.params, "query": literal(vector), "k": k, "limit": EXACT_ROWS + 1}
-        plain_and_many = not cond.restrictive and _code_rows(view, where) > EXACT_ROWS
+        plain_and_many = not cond.restrictive and code > EXACT_ROWS
         rows: list[tuple[Any, ...]] = []
         if not plain_and_many:
             rows = await self._app.rows(_exact(cond, view.dim), params, tenant=view.tenant)

@@ -12,7 +12,8 @@ UPDATE posting p SET repo_id = s.repo_id FROM segment s WHERE s.id = p.segment_i
 ALTER TABLE posting ALTER COLUMN repo_id SET NOT NULL;
 
 -- Policies on a parent don't hold reads that name a partition: each has its own.
--- IN, which hashes the tenant's repositories once a statement: an array would be walked for each row.
+-- EXISTS, so that the planner chooses: look a few rows' repositories up, hash the tenant's for many.
+-- Of a tenant with 2,000 repositories IN cost a phrase 7 ms, an array 0.5, this 0.1.
 DO $$
 DECLARE
     t record;
@@ -29,8 +30,8 @@ BEGIN
         IF NOT t.repo THEN
             RAISE EXCEPTION 'table % has no repo_id, and no policy of its own', t.name;
         END IF;
-        owned := 'repo_id IN (SELECT id FROM plait.repository'
-              || ' WHERE tenant = current_setting(''plait.tenant'', true))';
+        owned := 'EXISTS (SELECT FROM plait.repository r WHERE r.id = repo_id'
+              || ' AND r.tenant = current_setting(''plait.tenant'', true))';
         IF t.tenant THEN
             owned := 'tenant = current_setting(''plait.tenant'', true) AND ' || owned;
         END IF;
@@ -39,13 +40,23 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Only into a segment of the row's own repository: nobody learns what another's holds from a clash of
+-- keys. A foreign key would cost the owner's loads a look-up a row.
+CREATE POLICY own_segment ON posting AS RESTRICTIVE FOR INSERT WITH CHECK
+    (EXISTS (SELECT FROM plait.segment s WHERE s.id = segment_id AND s.repo_id = posting.repo_id));
+
+-- Code is written by indexing alone.
+CREATE POLICY not_code ON item AS RESTRICTIVE FOR INSERT WITH CHECK (collection <> 'files');
+CREATE POLICY still_not_code ON item AS RESTRICTIVE FOR UPDATE USING (collection <> 'files');
+
 ALTER TABLE repository ENABLE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON repository
     USING (tenant = current_setting('plait.tenant', true))
     WITH CHECK (tenant = current_setting('plait.tenant', true));
 
 ALTER TABLE segment_dead ENABLE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON segment_dead USING (segment_id IN (SELECT id FROM plait.segment));
+CREATE POLICY tenant ON segment_dead
+    USING (EXISTS (SELECT FROM plait.segment s WHERE s.id = segment_id));
 
 -- Trigram operators are not leakproof, so behind row security they would be evaluated row by row, after
 -- the policy, with no index: 27,000 names a look-up. This works as the owner, and asks for the tenant
