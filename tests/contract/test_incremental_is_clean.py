@@ -83,7 +83,7 @@ class Graph:
         nodes = {
             bare(n.id): (n.label, n.qualified_name, n.path, n.start_line, n.end_line)
             for n in self.nodes.values()
-            if n.label not in ("Episode", "Repo")
+            if n.label not in ("Episode", "Memory", "Repo")
         }
         edges = {
             tuple(map(bare, k)): e.lines for k, e in self.edges.items() if "episode/" not in k[1]
