@@ -103,8 +103,10 @@ def node_digest(labels: Iterable[str], properties: Mapping[str, Any]) -> bytes:
 
 
 def edge_digest(properties: Mapping[str, Any]) -> bytes:
-    """As `node_digest`, of an edge's properties without the time at which it was written."""
-    return _digest(["e"], properties)
+    """As `node_digest`, of an edge's properties without the time at which it was written. Full
+    confidence goes without saying: edges that no rule bound are stored without it."""
+    said = {k: v for k, v in properties.items() if k != "confidence" or v != 1}
+    return _digest(["e"], said)
 
 
 def stored_node(node: Node, repo: str, more: Mapping[str, Any]) -> bytes:
