@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import chain
 
 import numpy as np
@@ -34,7 +34,7 @@ def words(text: str) -> list[str]:
     return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
 
 
-def jaccard(a: set[str], b: set[str]) -> float:
+def jaccard(a: Set[str], b: Set[str]) -> float:
     """|a ∩ b| / |a ∪ b|; 0 when both are empty."""
     either = len(a | b)
     return len(a & b) / either if either else 0.0

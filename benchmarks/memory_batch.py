@@ -1,0 +1,98 @@
+"""How long a batch of 500 memories takes to the truth, without embedding: `python -m benchmarks.memory_batch`.
+
+Texts are made of a few thousand words, 12 to 60 a memory, a fifth of them with a name or path as code
+has them. Batches go in one after another, so the later ones meet a repository that holds some.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import statistics
+import time
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from uuid import uuid4
+
+import vector
+from plait.domain.memory import MemoryEntry, MemoryMetadata, MemoryWrite
+from plait.memory.entry import NOBODY, check
+from plait.settings import load
+
+SIZE = 500
+
+
+def texts(n: int, seed: int) -> list[str]:
+    """`n` different texts, the same for every run."""
+    rng = random.Random(seed)
+    syllables = ["ka", "re", "mo", "ti", "sul", "ven", "par", "den", "lo", "gra", "fi", "net"]
+    words = ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(4000)]
+    out = []
+    for i in range(n):
+        said = rng.choices(words, k=rng.randint(12, 60))
+        if i % 5 == 0:
+            said.insert(3, rng.choice(["src/app/main.py", "parse_url()", "HttpClient.send"]))
+        out.append(" ".join(said))
+    return out
+
+
+def batch(repo: str, n: int, seed: int) -> list[MemoryWrite]:
+    return [
+        check(
+            MemoryEntry(
+                NOBODY, repo, "agent", text, MemoryMetadata(session_key="s", tags=("a", "b"))
+            ),
+            str(uuid4()),
+        )
+        for text in texts(n, seed)
+    ]
+
+
+async def measure(batches: int, home: Path) -> None:
+    store = await vector.open(load(environ={"PLAIT_HOME": str(home)}))
+    try:
+        repo = f"bench-{uuid4().hex[:8]}"
+        await store.store("default", [replace(w) for w in batch(repo, 50, 0)])
+        took, checked = [], []
+        for i in range(batches):
+            start = time.perf_counter()
+            writes = batch(repo, SIZE, i + 1)
+            checked.append((time.perf_counter() - start) * 1e3)
+            start = time.perf_counter()
+            await store.store("default", writes)
+            took.append((time.perf_counter() - start) * 1e3)
+        singles = []
+        for write in batch(repo, 200, 10_000):
+            start = time.perf_counter()
+            await store.store("default", [write])
+            singles.append((time.perf_counter() - start) * 1e3)
+        report(f"{SIZE} memories, to the truth", took)
+        report(f"{SIZE} memories, checked and counted before", checked)
+        report("1 memory, to the truth", singles)
+    finally:
+        await store.close()
+
+
+def report(name: str, took: list[float]) -> None:
+    cuts = statistics.quantiles(took, n=20)
+    print(
+        f"{name}: median {statistics.median(took):.1f} ms, p95 {cuts[18]:.1f} ms, n = {len(took)}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--home", type=Path, help="a PLAIT_HOME to use; default: a new one in /tmp")
+    args = parser.parse_args()
+    home = args.home
+    if home is None:
+        home = Path(mkdtemp(prefix="plait-bench-", dir="/tmp"))
+        home.chmod(0o711)
+    asyncio.run(measure(args.batches, home))
+
+
+if __name__ == "__main__":
+    main()

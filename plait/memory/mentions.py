@@ -1,0 +1,63 @@
+"""What a text names as code does: candidates for links, to be looked up in the repository's index."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+MAX_NAMES = 20  # of each kind, a text
+MAX_READ = 50_000  # characters; what a memory is about is said early
+MAX_LENGTH = 200
+
+_PATH = re.compile(
+    r"(?:[\w@.+-]+/)*[\w@+-][\w@.+-]*\.[A-Za-z][A-Za-z0-9]{0,9}|(?:[\w@.+-]+/)+[\w@.+-]+"
+)
+_NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|#)[A-Za-z_]\w*)*")
+_PIECE = re.compile(r"[^,;()\[\]{}<>\"'|`=]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """Paths relative to some folder, and names as `name` or `Class.method`, in order of appearance."""
+
+    paths: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+def mentions(text: str) -> Mentions:
+    """Words of `text` that look like a path or like code: dotted, snake_case, camelCase, called, or in
+    backquotes. A plain word is none: it would be bound to whatever has its name. Linear in `text`."""
+    paths: dict[str, None] = {}
+    names: dict[str, None] = {}
+    for word in text[:MAX_READ].split():
+        if (word.isalpha() and word.islower()) or len(word) > MAX_LENGTH:
+            continue
+        for piece in _PIECE.finditer(word):
+            bare = piece[0].rstrip(".:!?").removeprefix("./")
+            behind = word[piece.end() : piece.end() + 1]
+            marked = behind in ("(", "`") and behind != ""
+            if _PATH.fullmatch(bare):
+                paths[bare] = None
+            if _NAME.fullmatch(bare) and len(bare) > 2 and (marked or _is_code(bare)):
+                names[re.sub(r"::|#", ".", bare)] = None
+        if len(paths) >= MAX_NAMES and len(names) >= MAX_NAMES:
+            break
+    return Mentions(tuple(paths)[:MAX_NAMES], tuple(names)[:MAX_NAMES])
+
+
+def _is_code(word: str) -> bool:
+    inner = word.strip("_")
+    if "." in inner or "_" in inner or ":" in inner or "#" in inner:
+        return True
+    return not (inner.islower() or inner.isupper() or inner[1:].islower()) and any(
+        a.islower() and b.isupper() for a, b in pairwise(inner)
+    )
+
+
+def unique(name: str, symbols: set[str]) -> str | None:
+    """The one of `symbols` that `name` is, or ends as; None where there is none or more than one."""
+    if name in symbols:
+        return name
+    found = [symbol for symbol in symbols if symbol.endswith(f".{name}")]
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,128 @@
+"""A batch of memories, in one transaction: all of it or nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from psycopg import errors as pg
+
+from plait.domain.errors import StoreContended
+from plait.domain.graph import Relation
+from plait.domain.memory import MemoryId, MemoryReceipt, TurnReceipt
+from vector import memories_links as links
+from vector import memories_requests as requests
+from vector import memories_write as rows
+from vector.clock import tick
+from vector.memories_plan import Plan, Prepared, Slot, plan
+from vector.memories_requests import Request
+from vector.pool import Connection, Scoped
+from vector.repositories import ensure_row
+
+
+@dataclass(slots=True)
+class Done:
+    """What a transaction did: an answer for each request, and the repositories it added text to."""
+
+    answers: dict[str, TurnReceipt] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    grown: list[int] = field(default_factory=list)
+
+
+async def attempt(app: Scoped, tenant: str, asked: Sequence[Request], model: str) -> Done:
+    """One try of a whole batch, in one transaction. Raises: StoreContended, MemoryNotFound."""
+    done = Done()
+    try:
+        async with app.transaction(tenant) as conn:
+            known = await requests.answered(conn, tenant, asked)
+            done.answers, done.refused = known.answers, known.refused
+            fresh = [r for r in asked if r.id not in known.answers and r.id not in known.refused]
+            by_repo: dict[str, list[Request]] = defaultdict(list)
+            for request in fresh:
+                by_repo[request.repo].append(request)
+            ids = {await ensure_row(conn, repo, tenant): repo for repo in sorted(by_repo)}
+            # In the order of their ids: two batches never wait for each other's clocks.
+            for repo_id in sorted(ids):
+                await _write(conn, tenant, repo_id, by_repo[ids[repo_id]], model, done)
+    except pg.UniqueViolation as exc:
+        raise StoreContended(
+            "two writers stored the same text at once; run the same again"
+        ) from exc
+    return done
+
+
+async def _write(
+    conn: Connection,
+    tenant: str,
+    repo_id: int,
+    asked: Sequence[Request],
+    model: str,
+    done: Done,
+) -> None:
+    """One repository's part of a batch."""
+    parts = [part for request in asked for part in request.parts]
+    if not parts:
+        await requests.record(conn, tenant, repo_id, asked, {})
+        done.answers |= {r.id: TurnReceipt(r.id, (), r.note) for r in asked}
+        return
+    mentioned = await links.code(conn, repo_id, parts)
+    at = await tick(conn, repo_id)
+    targets = await rows.newest(
+        conn, repo_id, [p.write.supersedes for p in parts if p.write.supersedes is not None]
+    )
+    made = plan(asked[0].repo, parts, await rows.alive(conn, repo_id, parts), targets)
+    similar = await links.near(conn, repo_id, made)
+    touched = await rows.write(conn, repo_id, tenant, made, at, model)
+    await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar))
+    await rows.queue_event(conn, repo_id, touched)
+    receipts = _receipts(parts, made, similar, at)
+    await requests.record(conn, tenant, repo_id, asked, receipts)
+    for request in asked:
+        found = tuple(receipts[id(part)] for part in request.parts)
+        done.answers[request.id] = TurnReceipt(request.id, found, request.note)
+    if any(slot.is_new or slot.changed for slot in made.slots):
+        done.grown.append(repo_id)
+
+
+async def close(conn: Connection, tenant: str, repo_id: int, id_: MemoryId) -> None:
+    """End the entry, unless it has ended."""
+    at = await tick(conn, repo_id)
+    row = (await rows.newest(conn, repo_id, [id_])).get(id_)
+    if row is None or not row.alive:
+        return
+    made = Plan([Slot(row.entry, row, closed=True)])
+    await rows.queue_event(conn, repo_id, await rows.write(conn, repo_id, tenant, made, at, ""))
+
+
+def _edges(
+    made: Plan,
+    mentioned: links.Code,
+    similar: Mapping[MemoryId, Sequence[tuple[MemoryId, float]]],
+) -> list[rows.Edge]:
+    out: list[rows.Edge] = []
+    for slot in made.slots:
+        if slot.is_new and slot.prepared is not None:
+            out += mentioned.edges(slot.entry, slot.prepared)
+            for other, score in similar.get(slot.entry.id, ()):
+                target = f"memory/{other}"
+                out.append((slot.entry, Relation.SIMILAR_TO.value, target, "", "words", score))
+    for new, old in made.supersedes:
+        target = f"memory/{old.entry.id}"
+        out.append((new.entry, Relation.SUPERSEDES.value, target, "", "", 1.0))
+    return out
+
+
+def _receipts(
+    parts: Sequence[Prepared],
+    made: Plan,
+    similar: Mapping[MemoryId, Sequence[tuple[MemoryId, float]]],
+    at: datetime,
+) -> dict[int, MemoryReceipt]:
+    """By the identity of a part."""
+    out = {}
+    for part, (slot, duplicate) in zip(parts, made.outcomes, strict=True):
+        near = tuple(id_ for id_, _ in similar.get(slot.entry.id, ()))
+        out[id(part)] = MemoryReceipt(slot.result(at), duplicate=duplicate, similar=near)
+    return out

@@ -1,0 +1,131 @@
+"""What memories are linked to: code that their text names, and memories that say nearly the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plait.domain.graph import Relation
+from plait.domain.memory import MemoryEntry, MemoryId
+from plait.memory.mentions import unique
+from plait.memory.similar import jaccard, words
+from vector.memories_plan import MAX_READ, Plan, Prepared
+from vector.memories_write import Edge
+from vector.pool import Connection
+
+# Two short texts with four of five words in common are told apart by the fifth as often as not: they
+# are linked, not united. Chosen by hand.
+JACCARD = 0.8
+MAX_SIMILAR = 10  # a memory, the nearest
+MAX_CANDIDATES = 2_000  # a batch
+MAX_BUCKET = 10  # of those that share a number of a sketch, the newest are compared
+MAX_NAMES = 2_000  # a batch
+MAX_SYMBOLS = 20_000
+
+PATHS = """
+SELECT f.path FROM source_file f JOIN repository r ON r.id = f.repo_id
+ WHERE f.repo_id = %(repo)s AND f.path = ANY(%(paths)s)
+   AND f.rev_from <= r.published AND (f.rev_to IS NULL OR f.rev_to > r.published)
+"""
+SYMBOLS = """
+SELECT DISTINCT f.name, f.symbol, f.path FROM files f JOIN repository r ON r.id = f.repo_id
+ WHERE f.repo_id = %(repo)s AND f.name <> ''
+   AND f.name = ANY(SELECT s.name FROM symbol_name s
+                     WHERE s.repo_id = %(repo)s AND s.name = ANY(%(names)s))
+   AND f.rev_from <= r.published AND (f.rev_to IS NULL OR f.rev_to > r.published)
+ LIMIT %(most)s
+"""
+NEAR = """
+SELECT i.entry_id, i.agent_id, i.sketch, left(i.content, %(read)s) FROM memories i
+ WHERE i.repo_id = %(repo)s AND i.superseded_at IS NULL AND i.sketch IS NOT NULL
+   AND i.sketch && %(sketch)s::int8[] LIMIT %(most)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What of a batch's mentions the published revision has: paths, and by name its symbols with their
+    files."""
+
+    paths: frozenset[str]
+    symbols: Mapping[str, Mapping[str, str]]
+
+    def edges(self, entry: MemoryEntry, part: Prepared) -> list[Edge]:
+        """The anchor, then what the text names, each target once."""
+        found: dict[str, Edge] = {}
+        anchor = f"/{entry.path}" if entry.path else ""
+        mention = Relation.MENTIONS.value
+        if anchor:
+            found[anchor] = (entry, mention, anchor, entry.path, "anchor", 1.0)
+        if entry.symbol:
+            found[entry.symbol] = (entry, mention, entry.symbol, entry.path, "anchor", 1.0)
+        for path in part.mentions.paths:
+            if path in self.paths:
+                found.setdefault(f"/{path}", (entry, mention, f"/{path}", path, "text", 0.9))
+        for name in part.mentions.names:
+            known = self.symbols.get(name.rpartition(".")[2], {})
+            if symbol := unique(name, set(known)):
+                found.setdefault(symbol, (entry, mention, symbol, known[symbol], "text", 0.8))
+        return list(found.values())
+
+
+async def code(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Code:
+    """Look the mentions of a batch up, all at once."""
+    paths = list({path for part in parts for path in part.mentions.paths})[:MAX_NAMES]
+    names = {name.rpartition(".")[2] for part in parts for name in part.mentions.names}
+    params: dict[str, Any] = {"repo": repo_id, "paths": paths, "names": sorted(names)[:MAX_NAMES]}
+    params["most"] = MAX_SYMBOLS
+    there: frozenset[str] = frozenset()
+    symbols: dict[str, dict[str, str]] = defaultdict(dict)
+    if paths:
+        cursor = await conn.execute(PATHS, params)
+        there = frozenset(path for (path,) in await cursor.fetchall())
+    if names:
+        cursor = await conn.execute(SYMBOLS, params)
+        rows = await cursor.fetchall()
+        # What was cut off might have made a name ambiguous.
+        for name, symbol, path in rows if len(rows) < MAX_SYMBOLS else ():
+            symbols[name].setdefault(symbol, path)
+    return Code(there, symbols)
+
+
+async def near(
+    conn: Connection, repo_id: int, made: Plan
+) -> dict[MemoryId, list[tuple[MemoryId, float]]]:
+    """For each new entry the living ones of its agent with nearly its words, with the Jaccard
+    similarity of their sets, best first. Those it takes the place of are none."""
+    fresh = [(slot.entry, slot.prepared) for slot in made.slots if slot.is_new and slot.prepared]
+    closed = {slot.entry.id for slot in made.slots if slot.closed}
+    buckets = await _buckets(conn, repo_id, [part for _, part in fresh])
+    out: dict[MemoryId, list[tuple[MemoryId, float]]] = {}
+    for entry, part in fresh:
+        others: dict[MemoryId, frozenset[str]] = {}
+        for number in part.sketch:
+            bucket = buckets[entry.agent_id, number]
+            others.update(bucket[-MAX_BUCKET:])
+            bucket.append((entry.id, part.words))
+        scored = [(id_, jaccard(part.words, other)) for id_, other in others.items()]
+        best = [(id_, s) for id_, s in scored if s >= JACCARD and id_ not in closed]
+        if best:
+            out[entry.id] = sorted(best, key=lambda pair: (-pair[1], pair[0]))[:MAX_SIMILAR]
+    return out
+
+
+Buckets = defaultdict[tuple[str, int], list[tuple[MemoryId, frozenset[str]]]]
+
+
+async def _buckets(conn: Connection, repo_id: int, parts: Sequence[Prepared]) -> Buckets:
+    """By agent and number of a sketch, the stored entries with that number and their words."""
+    found: Buckets = defaultdict(list)
+    numbers = sorted({number for part in parts for number in part.sketch})
+    if not numbers:
+        return found
+    params = {"repo": repo_id, "sketch": numbers, "read": MAX_READ, "most": MAX_CANDIDATES}
+    cursor = await conn.execute(NEAR, params)
+    for entry_id, agent, sketch, content in await cursor.fetchall():
+        said = (MemoryId(entry_id), frozenset(words(content)))
+        for number in sketch:
+            found[agent, number].append(said)
+    return found

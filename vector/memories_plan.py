@@ -1,0 +1,203 @@
+"""What a batch of memories does to one repository's entries: decided in Python, without I/O.
+
+Writes count in their order: the second of two equal texts of one batch is the first one's duplicate.
+All that a batch does happens at one recorded time, so an entry gets one new version at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from uuid import UUID
+
+from plait.domain.errors import MemoryNotFound
+from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
+from plait.memory.mentions import Mentions
+
+# What uniting an entry with its duplicates may grow its tags to; further ones are left out.
+MAX_UNITED_TAGS = 200
+MAX_READ = 50_000  # characters of a text in which near-duplicates are told
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One memory with all that is computed before the transaction. `hash`: of the embedded text."""
+
+    write: MemoryWrite
+    id: MemoryId  # its own, if it becomes an entry
+    hash: bytes
+    words: frozenset[str]
+    sketch: Sequence[int]
+    terms: Sequence[str]
+    mentions: Mentions
+
+    @property
+    def entry(self) -> MemoryEntry:
+        return self.write.entry
+
+    @property
+    def key(self) -> Key:
+        return (self.entry.agent_id, self.entry.metadata.session_key, self.hash)
+
+
+Key = tuple[str, str, bytes]  # agent, session, hash: what makes two texts one entry
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The newest version of an entry, as it is stored. `key` None: of an episode, never united."""
+
+    id: UUID
+    entry: MemoryEntry
+    key: Key | None
+
+    @property
+    def alive(self) -> bool:
+        return self.entry.superseded_at is None
+
+
+@dataclass(slots=True)
+class Slot:
+    """One entry: as it is stored, if it is, and as it will be."""
+
+    entry: MemoryEntry
+    row: Row | None = None
+    prepared: Prepared | None = None
+    closed: bool = False
+    by: MemoryId | None = None
+
+    @property
+    def is_new(self) -> bool:
+        return self.row is None
+
+    @property
+    def changed(self) -> bool:
+        """Whether a new version takes the stored one's place."""
+        return self.row is not None and not self.closed and self.entry != self.row.entry
+
+    @property
+    def moved(self) -> bool:
+        """Whether that version is true at other times, so that its links are too."""
+        if not self.changed or self.row is None:
+            return False
+        old = self.row.entry
+        return (old.valid_from, old.valid_to) != (self.entry.valid_from, self.entry.valid_to)
+
+    def result(self, at: datetime) -> MemoryEntry:
+        """The version that a reader of the recorded time `at` finds newest."""
+        if self.closed:
+            stored = self.row.entry if self.row else self.entry
+            if stored.superseded_at is not None:
+                return stored
+            return replace(stored, superseded_at=at, superseded_by=self.by)
+        if self.row is None:
+            return replace(self.entry, created_at=at, updated_at=at)
+        if self.changed:
+            return replace(self.entry, version=self.row.entry.version + 1, updated_at=at)
+        return self.row.entry
+
+
+@dataclass(slots=True)
+class Plan:
+    """`outcomes`: for each write its entry and whether that held the text already; `supersedes`: pairs
+    (new, old)."""
+
+    slots: list[Slot] = field(default_factory=list)
+    outcomes: list[tuple[Slot, bool]] = field(default_factory=list)
+    supersedes: list[tuple[Slot, Slot]] = field(default_factory=list)
+
+
+def plan(
+    repo: str,
+    parts: Sequence[Prepared],
+    alive: Iterable[Row],
+    targets: Mapping[MemoryId, Row],
+) -> Plan:
+    """`alive`: living entries with the key of a part; `targets`: by the id that `supersedes` names.
+
+    Raises: MemoryNotFound.
+    """
+    out = Plan()
+    by_id: dict[MemoryId, Slot] = {}
+    by_key: dict[Key, Slot] = {}
+    for row in (*alive, *targets.values()):
+        if row.entry.id not in by_id:
+            slot = by_id[row.entry.id] = Slot(row.entry, row, closed=not row.alive)
+            out.slots.append(slot)
+            if row.alive and row.key is not None:
+                by_key[row.key] = slot
+    for part in parts:
+        old = _target(repo, part, targets, by_id)
+        known = by_key.get(part.key)
+        if known is None:
+            entry = replace(part.entry, id=part.id, embedding=None)
+            slot = by_key[part.key] = Slot(entry, prepared=part)
+            out.slots.append(slot)
+            out.outcomes.append((slot, False))
+        else:
+            slot = known
+            slot.prepared = slot.prepared or part
+            slot.entry = (
+                revised(slot.entry, part.entry) if slot is old else united(slot.entry, part.entry)
+            )
+            out.outcomes.append((slot, slot is not old))
+        if old is not None and old is not slot:
+            _supersede(out, old, slot, by_key)
+    return out
+
+
+def _target(
+    repo: str, part: Prepared, targets: Mapping[MemoryId, Row], by_id: Mapping[MemoryId, Slot]
+) -> Slot | None:
+    wanted = part.write.supersedes
+    if wanted is None:
+        return None
+    row = targets.get(wanted)
+    if row is None:
+        raise MemoryNotFound(wanted, repo)
+    return by_id[row.entry.id]
+
+
+def _supersede(out: Plan, old: Slot, new: Slot, by_key: dict[Key, Slot]) -> None:
+    if not old.closed:
+        old.closed, old.by = True, new.entry.id
+        if old.row is not None and old.row.key is not None:
+            by_key.pop(old.row.key, None)
+    out.supersedes.append((new, old))
+
+
+def united(old: MemoryEntry, new: MemoryEntry) -> MemoryEntry:
+    """`old`, told again as `new`: nothing that either said is taken back. What is said of the entry in
+    `custom` is the newer's, if it says anything; kind, type and source stay."""
+    more = [tag for tag in new.metadata.tags if tag not in old.metadata.tags]
+    tags = (*old.metadata.tags, *more[: max(0, MAX_UNITED_TAGS - len(old.metadata.tags))])
+    metadata = replace(
+        old.metadata,
+        tags=tuple(sorted(tags)),
+        importance=max(old.metadata.importance, new.metadata.importance),
+        custom=new.metadata.custom or old.metadata.custom,
+    )
+    return replace(
+        old,
+        metadata=metadata,
+        pinned=old.pinned or new.pinned,
+        # None is the widest: from ever, for ever.
+        valid_from=min(old.valid_from, new.valid_from)
+        if old.valid_from and new.valid_from
+        else None,
+        valid_to=max(old.valid_to, new.valid_to) if old.valid_to and new.valid_to else None,
+    )
+
+
+def revised(old: MemoryEntry, new: MemoryEntry) -> MemoryEntry:
+    """The entry `old` as `new` says it is: an entry that supersedes itself is corrected."""
+    return replace(
+        old,
+        metadata=new.metadata,
+        type=new.type,
+        kind=new.kind,
+        pinned=new.pinned,
+        valid_from=new.valid_from,
+        valid_to=new.valid_to,
+    )

@@ -1,0 +1,196 @@
+"""Memories that answer a text: by its words and its meaning, united before anything is cut."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from plait.domain.errors import EmbeddingModelMismatch, InvalidInput
+from plait.domain.memory import MemoryMatch, MemoryQueryOptions
+from plait.domain.values import Candidate, Collection, Filter, ItemId
+from plait.retrieval.fusion import minmax, order
+from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.stages import SEMANTIC_WEIGHT
+from vector import bm25
+from vector.bm25 import SegmentRef, Space
+from vector.memories_read import COLUMNS, FROM, WIDTH, Where, matching, repositories, see, to_entry
+from vector.nearest import literal
+from vector.pool import Scoped
+from vector.search import Lexical
+from vector.views import PinnedView
+
+MAX_TOP_K = 1000
+# Candidates of an arm for each match wanted, so that what both arms find in the middle can win.
+OVER_FETCH = 4
+MIN_CANDIDATES = 100
+# Up to so many filtered rows are compared one by one; 20,000 of 384 dimensions take 8 ms.
+EXACT_ROWS = 20_000
+# Up to so many texts every term counts: with few, a word of a third of them still tells them apart.
+SMALL = 50_000
+
+SEGMENTS = """
+SELECT g.id, g.repo_id, g.docs FROM segment g
+ WHERE g.repo_id = ANY(%(repos)s) AND g.collection = 'memories' AND g.rev_to IS NULL
+   AND g.replaced_at IS NULL ORDER BY g.id
+"""
+
+
+class MemoryQuery(Lexical):
+    _app: Scoped
+
+    async def query(
+        self,
+        text: str,
+        vector: npt.NDArray[np.float32] | None,
+        options: MemoryQueryOptions,
+    ) -> list[MemoryMatch]:
+        """See `MemoryStore.query`. Scores are comparable inside one answer only.
+
+        Raises: ScopeMissing, InvalidInput, EmbeddingModelMismatch.
+        """
+        _check(text, vector, options)
+        where = options.filter
+        repo_ids = await repositories(self._app, where)
+        if not repo_ids:
+            return []
+        cond = see(matching(where, repo_ids), options.as_of)
+        k = max(MIN_CANDIDATES, OVER_FETCH * options.top_k)
+        asked = analyse(SearchQuery(text)) if text.strip() else None
+        lexical, semantic = await asyncio.gather(
+            self._by_words(asked.terms, cond, where.tenant, repo_ids, k) if asked else _nothing(),
+            self._by_meaning(vector, cond, where.tenant, k) if vector is not None else _nothing(),
+        )
+        rankings = {"lexical": lexical, "semantic": semantic}
+        weight = SEMANTIC_WEIGHT[asked.kind] if asked else 1.0
+        scores = minmax(rankings, {"lexical": 1.0 - weight, "semantic": weight})
+        best = [i for i in order(scores, rankings) if scores[i] >= options.min_score]
+        return await self._matches(best[: options.top_k], scores, rankings, where.tenant)
+
+    async def _by_words(
+        self, terms: Sequence[str], cond: Where, tenant: str, repo_ids: Sequence[int], k: int
+    ) -> list[Candidate]:
+        """The `k` best by BM25 among the rows of `cond`, looking further down as long as too few are."""
+        found = await self._app.rows(SEGMENTS, {"repos": list(repo_ids)}, tenant=tenant)
+        refs = tuple(SegmentRef(id_, repo, "memories", docs, 0) for id_, repo, docs in found)
+        small = sum(ref.docs for ref in refs) <= SMALL
+        where = Filter(collections=(Collection.MEMORIES,), tenant=tenant)
+        view = PinnedView((), "", 0, tenant=tenant, segments=refs)
+        space, postings = await self._postings(view, terms, where, all_of_them=small)
+        if space is None:
+            return []
+        scores = bm25.score(space, postings, 0.0 if small else bm25.MIN_IDF)
+        docs, complete = bm25.best(space, scores, OVER_FETCH * k)
+        kept = await self._kept(space, scores, docs, cond, tenant)
+        if len(kept) >= k or complete:
+            return kept[:k]
+        ((ids,),) = await self._app.rows(
+            "SELECT coalesce(string_agg(uuid_send(i.id), ''::bytea), ''::bytea) FROM memories i"
+            f" WHERE {cond.sql}",
+            cond.params,
+            tenant=tenant,
+        )
+        docs, _ = bm25.best(space, bm25.only(space, scores, ids), k)
+        return _candidates(space, scores, docs[:k])
+
+    async def _kept(
+        self,
+        space: Space,
+        scores: bm25.Floats,
+        docs: npt.NDArray[np.int64],
+        cond: Where,
+        tenant: str,
+    ) -> list[Candidate]:
+        candidates = _candidates(space, scores, docs)
+        rows = await self._app.rows(
+            f"SELECT i.id FROM memories i WHERE i.id = ANY(%(ids)s) AND {cond.sql}",
+            {**cond.params, "ids": [c.id for c in candidates]},
+            tenant=tenant,
+        )
+        there = {row[0] for row in rows}
+        return [c for c in candidates if c.id in there]
+
+    async def _by_meaning(
+        self, vector: npt.NDArray[np.float32], cond: Where, tenant: str, k: int
+    ) -> list[Candidate]:
+        """The `k` nearest among the rows of `cond`: exactly, unless they are very many."""
+        space = await self._app.rows(
+            "SELECT model, dim FROM embedding_space WHERE filled", {}, tenant=tenant
+        )
+        if not space:
+            return []
+        model, dim = space[0]
+        if vector.shape != (dim,):
+            raise EmbeddingModelMismatch(model, dim, "the query's", vector.size)
+        params = {**cond.params, "query": literal(vector), "k": k, "limit": EXACT_ROWS + 1}
+        rows = await self._app.rows(_exact(cond, dim, EXACT_ROWS + 1), params, tenant=tenant)
+        if rows and rows[0][2] > EXACT_ROWS:
+            params["more"] = math.ceil(OVER_FETCH * k)
+            rows = await self._app.rows(_by_index(cond, dim), params, tenant=tenant)
+            if len(rows) < k:  # a filter that keeps few of many: one by one after all
+                rows = await self._app.rows(_exact(cond, dim, None), params, tenant=tenant)
+        return [Candidate(ItemId(row[0]), float(row[1])) for row in rows]
+
+    async def _matches(
+        self,
+        best: Sequence[ItemId],
+        scores: dict[ItemId, float],
+        rankings: dict[str, list[Candidate]],
+        tenant: str,
+    ) -> list[MemoryMatch]:
+        if not best:
+            return []
+        rows = await self._app.rows(
+            f"SELECT {COLUMNS}, i.id {FROM} WHERE i.id = ANY(%(ids)s)",
+            {"ids": list(best)},
+            tenant=tenant,
+        )
+        found = {ItemId(row[WIDTH]): to_entry(row) for row in rows}
+        arms: dict[ItemId, dict[str, float]] = {}
+        for arm, ranking in rankings.items():
+            for candidate in ranking:
+                arms.setdefault(candidate.id, {})[arm] = candidate.score
+        return [MemoryMatch(found[i], scores[i], arms[i]) for i in best if i in found]
+
+
+async def _nothing() -> list[Candidate]:
+    return []
+
+
+def _check(text: str, vector: npt.NDArray[np.float32] | None, options: MemoryQueryOptions) -> None:
+    if not text.strip() and vector is None:
+        raise InvalidInput("the query is empty; say what to look for", field="query")
+    if not 1 <= options.top_k <= MAX_TOP_K:
+        raise InvalidInput(f"top_k is {options.top_k}; use 1 to {MAX_TOP_K}", field="top_k")
+    if not 0.0 <= options.min_score <= 1.0:
+        raise InvalidInput(f"min_score is {options.min_score}; use 0 to 1", field="min_score")
+
+
+def _candidates(space: Space, scores: bm25.Floats, docs: npt.NDArray[np.int64]) -> list[Candidate]:
+    ids = [ItemId(UUID(bytes=space.ids[doc].tobytes())) for doc in docs]
+    return [Candidate(i, float(s)) for i, s in zip(ids, scores[docs], strict=True)]
+
+
+def _exact(cond: Where, dim: int, limit: int | None) -> str:
+    """The rows of `cond` one by one; their number comes with each row, `limit` at most."""
+    cut = "" if limit is None else "LIMIT %(limit)s"
+    return (
+        "WITH kept AS MATERIALIZED (SELECT i.id, i.embedding FROM memories i"
+        f" WHERE {cond.sql} AND i.embedding IS NOT NULL {cut})"
+        f" SELECT id, 1 - (embedding <=> %(query)s::halfvec({dim})) AS score,"
+        " (SELECT count(*) FROM kept) FROM kept ORDER BY score DESC, id LIMIT %(k)s"
+    )
+
+
+def _by_index(cond: Where, dim: int) -> str:
+    # The inner query orders by distance alone: a second sort key loses the HNSW index.
+    distance = f"i.embedding::halfvec({dim}) <=> %(query)s::halfvec({dim})"
+    return (
+        f"SELECT id, 1 - distance AS score FROM (SELECT i.id, {distance} AS distance"
+        f" FROM memories i WHERE {cond.sql} ORDER BY {distance} LIMIT %(more)s) near"
+        " WHERE distance IS NOT NULL ORDER BY score DESC, id LIMIT %(k)s"
+    )

@@ -1,0 +1,146 @@
+"""Answers already given: one row a request id, so that a repeat gets the first answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from plait.domain.errors import MemoryNotFound, StoreContended
+from plait.domain.graph import Relation
+from plait.domain.memory import MemoryEntry, MemoryId, MemoryReceipt, TurnReceipt
+from plait.memory.entry import is_made
+from vector.memories_plan import Prepared
+from vector.memories_read import COLUMNS, WIDTH, to_entry
+from vector.pool import Connection
+
+GIVEN = """
+SELECT request_id, body_hash, entry_ids, duplicate, versions, note FROM memory_request
+ WHERE tenant = %(tenant)s AND request_id = ANY(%(ids)s)
+"""
+VERSIONS = f"""
+SELECT {COLUMNS}, EXISTS (SELECT FROM memories n WHERE n.entry_id = i.entry_id
+                             AND n.repo_id = i.repo_id AND n.superseded_at IS NULL)
+  FROM unnest(%(entries)s::uuid[], %(versions)s::int[]) AS w (entry, version)
+  JOIN memories i ON i.entry_id = w.entry AND i.version = w.version
+  JOIN repository r ON r.id = i.repo_id
+"""
+# Those that were found when the entry was stored.
+SIMILAR = f"""
+SELECT e.entry_id, substr(e.target, 8)::uuid FROM memory_edge e
+ WHERE e.entry_id = ANY(%(entries)s) AND e.relation = '{Relation.SIMILAR_TO}' AND e.resolver = 'words'
+ ORDER BY e.confidence DESC, e.target
+"""
+RECORD = """
+INSERT INTO memory_request (tenant, request_id, repo_id, body_hash, entry_ids, duplicate, versions, note)
+SELECT %(tenant)s, w.id, %(repo)s, w.hash, w.entries::uuid[], w.duplicate::boolean[],
+       w.versions::integer[], w.note
+  FROM unnest(%(ids)s::text[], %(hashes)s::bytea[], %(entries)s::text[], %(duplicates)s::text[],
+              %(versions)s::text[], %(notes)s::text[])
+       AS w (id, hash, entries, duplicate, versions, note)
+ ORDER BY w.id
+    ON CONFLICT (tenant, request_id) DO UPDATE
+   SET repo_id = EXCLUDED.repo_id, entry_ids = EXCLUDED.entry_ids, duplicate = EXCLUDED.duplicate,
+       versions = EXCLUDED.versions, note = EXCLUDED.note, created_at = now()
+ WHERE memory_request.request_id = ANY(%(made)s) AND memory_request.body_hash = EXCLUDED.body_hash
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request id and the memories it is for: one, or what a turn led to."""
+
+    id: str
+    body_hash: bytes
+    repo: str
+    parts: Sequence[Prepared]
+    note: str = ""
+
+
+@dataclass(slots=True)
+class Known:
+    """`refused`: ids that were used with another body."""
+
+    answers: dict[str, TurnReceipt] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+
+
+async def answered(conn: Connection, tenant: str, asked: Sequence[Request]) -> Known:
+    """What was answered before. An id that was made from the body asks again once nothing that it led
+    to is alive: it says "this is so", not "this once"."""
+    out = Known()
+    hashes = {request.id: request.body_hash for request in asked}
+    cursor = await conn.execute(GIVEN, {"tenant": tenant, "ids": list(hashes)})
+    given = await cursor.fetchall()
+    if not given:
+        return out
+    versions, living = await _versions(conn, given)
+    for id_, body_hash, entry_ids, duplicates, numbers, note in given:
+        if bytes(body_hash) != hashes[id_]:
+            out.refused.add(id_)
+            continue
+        if is_made(id_) and entry_ids and living.isdisjoint(entry_ids):
+            continue
+        receipts = tuple(
+            replace(versions[entry, number], duplicate=duplicate)
+            for entry, number, duplicate in zip(entry_ids, numbers, duplicates, strict=True)
+            if (entry, number) in versions
+        )
+        if entry_ids and not receipts:
+            raise MemoryNotFound(entry_ids[0], "the repository it was stored in")
+        out.answers[id_] = TurnReceipt(id_, receipts, note, repeated=True)
+    return out
+
+
+async def _versions(
+    conn: Connection, given: Iterable[tuple[Any, ...]]
+) -> tuple[dict[tuple[UUID, int], MemoryReceipt], set[UUID]]:
+    """The versions that were answered, as they were then, and which of the entries are alive."""
+    wanted = [pair for row in given for pair in zip(row[2], row[4], strict=True)]
+    params = {"entries": [e for e, _ in wanted], "versions": [v for _, v in wanted]}
+    near: dict[UUID, list[MemoryId]] = {}
+    for entry, other in await (await conn.execute(SIMILAR, params)).fetchall():
+        near.setdefault(entry, []).append(MemoryId(other))
+    found, living = {}, set()
+    for row in await (await conn.execute(VERSIONS, params)).fetchall():
+        entry = _as_answered(to_entry(row))
+        similar = tuple(near.get(entry.id, ())) if entry.version == 1 else ()
+        found[UUID(int=entry.id.int), entry.version] = MemoryReceipt(entry, similar=similar)
+        if row[WIDTH]:
+            living.add(UUID(int=entry.id.int))
+    return found, living
+
+
+def _as_answered(entry: MemoryEntry) -> MemoryEntry:
+    return replace(entry, superseded_at=None, superseded_by=None)
+
+
+async def record(
+    conn: Connection,
+    tenant: str,
+    repo_id: int,
+    asked: Sequence[Request],
+    receipts: Mapping[int, MemoryReceipt],
+) -> None:
+    """Keep the answers. Raises: StoreContended, when another transaction answered one meanwhile."""
+    told = [[receipts[id(part)] for part in request.parts] for request in asked]
+    params = {
+        "tenant": tenant,
+        "repo": repo_id,
+        "ids": [request.id for request in asked],
+        "hashes": [request.body_hash for request in asked],
+        "entries": [_array(r.entry.id for r in row) for row in told],
+        "duplicates": [_array(str(r.duplicate).lower() for r in row) for row in told],
+        "versions": [_array(r.entry.version for r in row) for row in told],
+        "notes": [request.note for request in asked],
+        "made": [request.id for request in asked if is_made(request.id)],
+    }
+    cursor = await conn.execute(RECORD, params)
+    if cursor.rowcount != len(asked):
+        raise StoreContended("a request with the same id ended just now; run the same again")
+
+
+def _array(values: Iterable[object]) -> str:
+    """PostgreSQL's text form of an array of ids, numbers or truth values."""
+    return "{" + ",".join(map(str, values)) + "}"

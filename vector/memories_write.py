@@ -1,0 +1,304 @@
+"""The statements of a write to memories. Each works inside the caller's transaction; the recorded time
+`at` is the one `vector/clock.py` gave that transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from plait.domain.graph import Relation
+from plait.domain.ids import new_item_ids
+from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
+from plait.domain.values import Collection, ItemId, embedded_text
+from plait.memory.mentions import mentions
+from plait.memory.similar import sketches, words
+from plait.retrieval.text import tokens
+from vector import segments
+from vector.bulk import array_literal, insert_rows
+from vector.memories_plan import MAX_READ, Key, Plan, Prepared, Row, Slot
+from vector.memories_read import COLUMNS, FROM, WIDTH, to_entry
+from vector.nearest import literal
+from vector.pool import Connection
+
+ITEM_COLUMNS = (
+    ("id", "uuid"), ("repo_id", "int4"), ("collection", "text"), ("kind", "text"),
+    ("content_hash", "bytea"), ("path", "text"), ("symbol", "text"), ("name", "text"),
+    ("tenant", "text"), ("agent_id", "text"), ("session_key", "text"), ("source", "text"),
+    ("type", "text"), ("tags", "text[]"), ("meta", "jsonb"), ("content", "text"),
+    ("importance", "float4"), ("pinned", "bool"), ("ts", "timestamptz"),
+    ("recorded_at", "timestamptz"), ("valid_from", "timestamptz"), ("valid_to", "timestamptz"),
+    ("entry_id", "uuid"), ("version", "int4"), ("tokens", "int4"), ("created_at", "timestamptz"),
+    ("sketch", "int8[]"),
+)  # fmt: skip
+
+ALIVE = f"""
+SELECT {COLUMNS}, i.id, i.content_hash, i.episode_id
+  FROM unnest(%(agents)s::text[], %(sessions)s::text[], %(hashes)s::bytea[]) AS k (agent, session, hash)
+  JOIN memories i ON i.repo_id = %(repo)s AND i.agent_id = k.agent AND i.session_key = k.session
+   AND i.content_hash = k.hash AND i.superseded_at IS NULL AND i.episode_id IS NULL
+  JOIN repository r ON r.id = i.repo_id
+ WHERE i.entry_id IS NOT NULL
+"""
+
+# By the id of any version, the newest one of its entry.
+NEWEST = f"""
+SELECT DISTINCT ON (w.id) {COLUMNS}, i.id, i.content_hash, i.episode_id, w.id
+{FROM} JOIN memories w ON w.entry_id = i.entry_id AND w.repo_id = i.repo_id
+ WHERE w.id = ANY(%(ids)s) AND i.repo_id = %(repo)s ORDER BY w.id, i.version DESC
+"""
+
+CLOSE = """
+UPDATE memories i SET superseded_at = %(at)s, superseded_by = c.by
+  FROM unnest(%(rows)s::uuid[], %(bys)s::uuid[]) AS c (id, by)
+ WHERE i.id = c.id AND i.repo_id = %(repo)s AND i.superseded_at IS NULL
+"""
+
+# What a memory says of code and of others is known until it is closed; what it took the place of, and
+# what it was made of, stays known.
+CLOSE_EDGES = """
+UPDATE memory_edge SET recorded_to = %(at)s
+ WHERE repo_id = %(repo)s AND recorded_to IS NULL
+   AND (entry_id = ANY(%(entries)s) AND relation <> ALL(%(kept)s)
+        OR target = ANY(%(names)s) AND relation = %(similar)s)
+"""
+REOPEN_EDGES = """
+INSERT INTO memory_edge (repo_id, entry_id, relation, source, target, path, resolver, confidence,
+                         valid_from, valid_to, recorded_from)
+SELECT repo_id, entry_id, relation, source, target, path, resolver, confidence,
+       v.valid_from, v.valid_to, %(at)s
+  FROM unnest(%(entries)s::uuid[], %(froms)s::timestamptz[], %(tos)s::timestamptz[])
+       AS v (entry, valid_from, valid_to)
+  JOIN memory_edge e ON e.entry_id = v.entry
+ WHERE e.repo_id = %(repo)s AND e.recorded_to = %(at)s AND e.relation <> ALL(%(kept)s)
+    ON CONFLICT DO NOTHING
+"""
+ADD_EDGES = """
+INSERT INTO memory_edge (repo_id, entry_id, relation, source, target, path, resolver, confidence,
+                         valid_from, valid_to, recorded_from)
+SELECT %(repo)s, e.entry, e.relation, 'memory/' || e.entry, e.target, e.path, e.resolver, e.confidence,
+       e.valid_from, e.valid_to, %(at)s
+  FROM unnest(%(entries)s::uuid[], %(relations)s::text[], %(targets)s::text[], %(paths)s::text[],
+              %(resolvers)s::text[], %(confidences)s::float4[], %(froms)s::timestamptz[],
+              %(tos)s::timestamptz[])
+       AS e (entry, relation, target, path, resolver, confidence, valid_from, valid_to)
+    ON CONFLICT DO NOTHING
+"""
+LASTING = [Relation.SUPERSEDES.value, Relation.DERIVED_FROM.value]
+
+CARRY_VECTORS = """
+UPDATE memories n SET embedding = o.embedding, embedding_model = o.embedding_model
+  FROM unnest(%(new)s::uuid[], %(old)s::uuid[]) AS p (new, old) JOIN memories o ON o.id = p.old
+ WHERE n.id = p.new AND o.embedding IS NOT NULL AND n.embedding IS NULL
+"""
+PUT_VECTORS = """
+UPDATE memories i SET embedding = v.vector::halfvec, embedding_model = %(model)s
+  FROM unnest(%(rows)s::uuid[], %(vectors)s::text[]) AS v (id, vector)
+ WHERE i.id = v.id AND i.embedding IS NULL
+"""
+
+
+def prepare(writes: Sequence[MemoryWrite]) -> list[Prepared]:
+    """Everything that needs no database: ids, hashes, words, terms. Some 60 µs a short memory."""
+    texts = [words(write.entry.content) for write in writes]
+    sketch: list[list[int]] = [[]] * len(writes)
+    for repo in {write.entry.repo for write in writes}:
+        at = [i for i, write in enumerate(writes) if write.entry.repo == repo]
+        for i, made in zip(at, sketches(repo, [texts[i] for i in at]), strict=True):
+            sketch[i] = made
+    return [
+        _prepared(write, id_, text, made)
+        for write, id_, text, made in zip(
+            writes, new_item_ids(len(writes)), texts, sketch, strict=True
+        )
+    ]
+
+
+def _prepared(
+    write: MemoryWrite, id_: ItemId, text: Sequence[str], sketch: Sequence[int]
+) -> Prepared:
+    entry = write.entry
+    whole = embedded_text(entry.path, entry.symbol, entry.content)
+    return Prepared(
+        write,
+        MemoryId(id_),
+        content_hash(entry),
+        frozenset(text if len(entry.content) <= MAX_READ else words(entry.content[:MAX_READ])),
+        sketch,
+        tokens(whole),
+        mentions(entry.content),
+    )
+
+
+def content_hash(entry: MemoryEntry) -> bytes:
+    """Of what is embedded: the text with its anchor. Equal hashes share a vector."""
+    text = embedded_text(entry.path, entry.symbol, entry.content)
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+# -- reading what is there ----------------------------------------------------------------------------
+
+
+def _row(row: Sequence[Any]) -> Row:
+    entry, (id_, hash_, episode) = to_entry(row), row[WIDTH : WIDTH + 3]
+    key: Key | None = None
+    if episode is None:
+        key = (entry.agent_id, entry.metadata.session_key, bytes(hash_))
+    return Row(id_, entry, key)
+
+
+async def alive(conn: Connection, repo_id: int, parts: Sequence[Prepared]) -> list[Row]:
+    """Living entries with the key of a part."""
+    keys = list({part.key for part in parts})
+    params = {
+        "repo": repo_id,
+        "agents": [key[0] for key in keys],
+        "sessions": [key[1] for key in keys],
+        "hashes": [key[2] for key in keys],
+    }
+    cursor = await conn.execute(ALIVE, params)
+    return [_row(row) for row in await cursor.fetchall()]
+
+
+async def newest(conn: Connection, repo_id: int, ids: Iterable[MemoryId]) -> dict[MemoryId, Row]:
+    """The newest version of each entry, by the id it was asked by: its own or one of a version."""
+    wanted = sorted(set(ids))
+    if not wanted:
+        return {}
+    cursor = await conn.execute(NEWEST, {"repo": repo_id, "ids": wanted})
+    return {MemoryId(row[WIDTH + 3]): _row(row) for row in await cursor.fetchall()}
+
+
+# -- writing ------------------------------------------------------------------------------------------
+
+
+async def write(
+    conn: Connection, repo_id: int, tenant: str, made: Plan, at: datetime, model: str
+) -> list[MemoryId]:
+    """Carry `made` out but for links to code and near-duplicates; the entries it touched."""
+    changed = [slot for slot in made.slots if slot.changed]
+    fresh = [slot for slot in made.slots if slot.is_new]
+    gone = [s for s in made.slots if s.closed and s.row is not None and s.row.alive]
+    await close(conn, repo_id, at, [*gone, *changed])
+    await _insert(conn, repo_id, tenant, [*fresh, *changed], at, model)
+    await _close_edges(conn, repo_id, at, gone, [slot for slot in changed if slot.moved])
+    touched = {slot.entry.id: None for slot in (*fresh, *changed, *gone)}
+    for new, _ in made.supersedes:
+        touched[new.entry.id] = None
+    return list(touched)
+
+
+async def close(conn: Connection, repo_id: int, at: datetime, slots: Sequence[Slot]) -> None:
+    """End the stored versions at `at`."""
+    rows = [(slot.row.id, slot.by) for slot in slots if slot.row is not None]
+    if rows:
+        ids, bys = zip(*rows, strict=True)
+        params = {"repo": repo_id, "at": at, "rows": list(ids), "bys": list(bys)}
+        await conn.execute(CLOSE, params)
+
+
+async def _insert(
+    conn: Connection,
+    repo_id: int,
+    tenant: str,
+    slots: Sequence[Slot],
+    at: datetime,
+    model: str,
+) -> None:
+    """New versions with their text index, and vectors where there are some."""
+    if not slots:
+        return
+    later = iter(new_item_ids(sum(not slot.is_new for slot in slots)))
+    ids = [ItemId(slot.entry.id) if slot.is_new else next(later) for slot in slots]
+    rows = [_item_row(id_, repo_id, tenant, s, at) for id_, s in zip(ids, slots, strict=True)]
+    await insert_rows(conn, "memories", ITEM_COLUMNS, rows)
+    segment = segments.build(ids, [slot.prepared.terms if slot.prepared else () for slot in slots])
+    await segments.insert_whole(conn, repo_id, Collection.MEMORIES.value, segment)
+    await _insert_vectors(conn, list(zip(ids, slots, strict=True)), model)
+
+
+def _item_row(id_: ItemId, repo_id: int, tenant: str, slot: Slot, at: datetime) -> tuple[Any, ...]:
+    """In the order of `ITEM_COLUMNS`."""
+    entry, part = slot.result(at), slot.prepared
+    assert part is not None, "new versions come of a write"
+    meta = entry.metadata
+    return (
+        id_, repo_id, Collection.MEMORIES.value, entry.kind, part.hash, entry.path, entry.symbol,
+        entry.symbol.rpartition(".")[2], tenant, entry.agent_id, meta.session_key, str(meta.source),
+        str(entry.type), array_literal(meta.tags), json.dumps(meta.custom), entry.content, meta.importance,
+        entry.pinned, entry.created_at, at, entry.valid_from, entry.valid_to, entry.id, entry.version,
+        entry.tokens, entry.created_at, array_literal(part.sketch) if part.sketch else None,
+    )  # fmt: skip
+
+
+async def _insert_vectors(
+    conn: Connection, made: Sequence[tuple[ItemId, Slot]], model: str
+) -> None:
+    """A new version has its text's vector from the one before it; the client's where it sent one."""
+    sent = [(i, s.prepared.entry.embedding) for i, s in made if s.prepared is not None]
+    pairs = [
+        (i, literal(np.asarray(vector, np.float32))) for i, vector in sent if vector is not None
+    ]
+    if pairs:
+        rows, vectors = zip(*pairs, strict=True)
+        params = {"model": model, "rows": list(rows), "vectors": list(vectors)}
+        await conn.execute(PUT_VECTORS, params)
+    old = [(i, s.row.id) for i, s in made if s.row is not None]
+    if old:
+        new_ids, old_ids = zip(*old, strict=True)
+        await conn.execute(CARRY_VECTORS, {"new": list(new_ids), "old": list(old_ids)})
+
+
+async def _close_edges(
+    conn: Connection, repo_id: int, at: datetime, gone: Sequence[Slot], moved: Sequence[Slot]
+) -> None:
+    entries = [slot.entry.id for slot in (*gone, *moved)]
+    if not entries:
+        return
+    params: dict[str, Any] = {"repo": repo_id, "at": at, "entries": entries, "kept": LASTING}
+    params["names"] = [f"memory/{slot.entry.id}" for slot in gone]
+    params["similar"] = Relation.SIMILAR_TO.value
+    await conn.execute(CLOSE_EDGES, params)
+    if moved:
+        params["entries"] = [slot.entry.id for slot in moved]
+        params["froms"] = [slot.entry.valid_from for slot in moved]
+        params["tos"] = [slot.entry.valid_to for slot in moved]
+        await conn.execute(REOPEN_EDGES, params)
+
+
+Edge = tuple[MemoryEntry, str, str, str, str, float]
+"""(who says so, relation, target, path, resolver, confidence)"""
+
+
+async def add_edges(conn: Connection, repo_id: int, at: datetime, edges: Sequence[Edge]) -> None:
+    """Links that memories make, true as long as they are."""
+    if not edges:
+        return
+    who, relations, targets, paths, resolvers, confidences = zip(*edges, strict=True)
+    params: Mapping[str, Any] = {
+        "repo": repo_id,
+        "at": at,
+        "entries": [entry.id for entry in who],
+        "relations": list(relations),
+        "targets": list(targets),
+        "paths": list(paths),
+        "resolvers": list(resolvers),
+        "confidences": list(confidences),
+        "froms": [entry.valid_from for entry in who],
+        "tos": [entry.valid_to for entry in who],
+    }
+    await conn.execute(ADD_EDGES, params)
+
+
+async def queue_event(conn: Connection, repo_id: int, entries: Sequence[UUID]) -> None:
+    """Ask for the projection of `entries`, as they are then."""
+    if entries:
+        await conn.execute(
+            "INSERT INTO outbox (repo_id, kind, entries) VALUES (%s, 'memory', %s)",
+            (repo_id, list(entries)),
+        )
