@@ -26,11 +26,13 @@ class Step:
     reason: str
     into: MemoryId | None = None
     tokens: int = 0  # of the entry
+    version: int = 1  # the version the decision is about: another one makes the plan stale
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What a compaction of one scope would do, in order. `summaries` are new entries to store."""
+    """What a compaction of one scope would do, in order. `summaries` are new entries to store; `notes`
+    say what went otherwise than the settings ask for, a model that did not answer for one."""
 
     repo: str  # qualified
     agent_id: str
@@ -40,6 +42,12 @@ class CompactionPlan:
     tokens_before: int
     tokens_after: int
     budget_tokens: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def closed(self) -> tuple[Step, ...]:
+        """The steps that close their entry."""
+        return tuple(step for step in self.steps if step.into is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +79,9 @@ class Selector:
 @dataclass(frozen=True, slots=True)
 class ForgetReceipt:
     """What is gone. `removed`: rows by place (items, versions, segments rewritten, evidence, edges …);
-    `left`: what a search for the ids and texts still finds in each place after it, all zero. The
-    graph's part follows by the outbox event `event_id`."""
+    `left`: what a search for the ids and texts still finds in each place after it, all zero;
+    `reopened`: entries that a forgotten summary stood for, alive again. The graph's part follows by the
+    outbox event `event_id`."""
 
     id: UUID
     entries: tuple[UUID, ...]
@@ -81,3 +90,4 @@ class ForgetReceipt:
     left: Mapping[str, int] = field(default_factory=dict)
     event_id: int = 0
     dry_run: bool = False
+    reopened: tuple[UUID, ...] = ()
