@@ -202,7 +202,7 @@ class _Run:
         await self._transact(work)
 
     async def _transact(self, work: Callable[[AsyncManagedTransaction], Awaitable[None]]) -> None:
-        async for attempt in retrying(self._attempts):
+        async for attempt in retrying(self._attempts, stays=self._bolt.endpoint.stays):
             with attempt:
                 try:
                     await self._bolt.transact(work)

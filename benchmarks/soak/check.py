@@ -2,38 +2,167 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import random
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from benchmarks.soak.examine import Claim, Violation, examine
-from benchmarks.soak.ledger import Ledger
+from benchmarks.soak.ledger import Kind, Ledger
 from benchmarks.soak.service import Service
-from benchmarks.soak.snapshot import take
+from benchmarks.soak.snapshot import Snapshot, take
+from benchmarks.soak.steward import FORGOTTEN
+from plait.client import AsyncPlaitClient, PlaitRpcError
+from plait.domain.memory import MemoryEntry, MemoryFilter
+
+CALL_S = 30.0
+PAGE = 1000
+ASKED_AGAIN = 3  # earlier answers that a check asks for once more, besides the last one
+COMPARE_S = 20.0  # within which the graph has to equal the truth, once nothing waits
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """An answer that was given: what a repository held as of `at`, digested."""
+
+    repo: str
+    at: datetime
+    digest: bytes
+    entries: int
 
 
 class Checker:
-    def __init__(self, service: Service, ledger: Ledger) -> None:
+    """`parts`: what of the service is used at all, see `run.PARTS`."""
+
+    def __init__(self, service: Service, ledger: Ledger, parts: Collection[str]) -> None:
         self._service = service
         self._ledger = ledger
+        self._parts = parts
         self._seen: list[str] = []
+        self._clock: dict[str, datetime] = {}
+        self._pasts: dict[str, list[Past]] = {}
+        self._chance = random.Random(0)
 
     async def check(self, repos: Sequence[str]) -> list[Violation]:
         """Compare these repositories, at a moment at which nothing waits."""
         found: list[Violation] = []
-        for repo in repos:
-            if repo not in self._seen:
-                self._seen.append(repo)
-            found += await self._truth(repo)
+        async with AsyncPlaitClient(self._service.target) as client:
+            for repo in repos:
+                if repo not in self._seen:
+                    self._seen.append(repo)
+                shot = await self._snapshot(repo)
+                if shot is None:
+                    found += self._missing(repo)
+                    continue
+                found += examine(shot, list(self._ledger.of(repo)))
+                found += self._time(shot)
+                if "memories" in self._parts:
+                    found += await self._readable(client, repo)
+                    found += await self._past(client, shot)
+                if "verify" in self._parts:
+                    found += await self._graph(client, repo)
         return found
 
     async def everything(self) -> list[Violation]:
         """Every repository that was ever written to."""
         return await self.check(list(self._seen))
 
-    async def _truth(self, repo: str) -> list[Violation]:
-        requests = list(self._ledger.of(repo))
+    async def _snapshot(self, repo: str) -> Snapshot | None:
         async with await self._service.connect() as conn:
-            shot = await take(conn, repo)
-        if shot is None:
-            lost = [r.id for r in requests if r.acked]
-            return [Violation(Claim.LOST, f"repository {repo} with {lost}")] if lost else []
-        return examine(shot, requests)
+            return await take(conn, repo)
+
+    def _missing(self, repo: str) -> list[Violation]:
+        lost = [r.id for r in self._ledger.of(repo) if r.acked]
+        return [Violation(Claim.LOST, f"repository {repo} with {lost[:5]}")] if lost else []
+
+    def _time(self, shot: Snapshot) -> list[Violation]:
+        """Recorded times only grow, whatever the clock does."""
+        before, self._clock[shot.repo] = self._clock.get(shot.repo), shot.clock or datetime.min
+        if before is not None and (shot.clock is None or shot.clock < before):
+            return [
+                Violation(
+                    Claim.PAST, f"the clock of {shot.repo} went from {before} to {shot.clock}"
+                )
+            ]
+        return []
+
+    # -- through the door -----------------------------------------------------------------------------------
+
+    async def _readable(self, client: AsyncPlaitClient, repo: str) -> list[Violation]:
+        """What was acknowledged and nobody tried to close is what a reader gets."""
+        listed = {str(e.id): e.content for e in await self._list(client, repo, "")}
+        requests = list(self._ledger.of(repo))
+        closing = {r.closes for r in requests if r.closes}
+        found = []
+        for request in requests:
+            if request.kind is not Kind.MEMORY or request.answer is None or request.forgotten:
+                continue
+            entry = request.answer["entry_id"]
+            open_ = entry not in closing and request.agent.startswith("agent-")
+            if open_ and listed.get(entry) != request.texts[0]:
+                found.append(
+                    Violation(Claim.LOST, f"a reader does not get {entry} of {request.id}")
+                )
+        return found
+
+    async def _past(self, client: AsyncPlaitClient, shot: Snapshot) -> list[Violation]:
+        """Earlier answers, asked for once more; and one more of now, for later."""
+        pasts = self._pasts.setdefault(shot.repo, [])
+        again = pasts[-1:] + self._chance.sample(pasts[:-1], min(ASKED_AGAIN, len(pasts[:-1])))
+        found = []
+        for past in again:
+            now = await self._answer(client, shot.repo, past.at)
+            if now != past:
+                what = f"{shot.repo} as of {past.at}: {past.entries} entries, now {now.entries}"
+                found.append(Violation(Claim.PAST, what))
+        if shot.clock is not None:
+            pasts.append(await self._answer(client, shot.repo, shot.clock))
+        return found
+
+    async def _answer(self, client: AsyncPlaitClient, repo: str, at: datetime) -> Past:
+        entries = [
+            entry
+            for entry in await self._list(client, repo, at)
+            if entry.agent_id != FORGOTTEN  # what is forgotten is gone from the past, too
+        ]
+        digest = hashlib.blake2b(digest_size=16)
+        for entry in entries:
+            digest.update(repr((entry.id, entry.version, entry.content, entry.metadata)).encode())
+        return Past(repo, at, digest.digest(), len(entries))
+
+    async def _list(
+        self, client: AsyncPlaitClient, repo: str, at: datetime | str
+    ) -> list[MemoryEntry]:
+        out: list[MemoryEntry] = []
+        after = ""
+        while True:
+            page = await client.list(
+                MemoryFilter(repos=(repo,)),
+                limit=PAGE,
+                after=after,
+                valid_as_of=at or None,
+                recorded_as_of=at or None,
+                timeout_s=CALL_S,
+            )
+            out += page.entries
+            after = page.next
+            if not after:
+                return out
+
+    async def _graph(self, client: AsyncPlaitClient, repo: str) -> list[Violation]:
+        """The service's own comparison. What was queued meanwhile may still be under way."""
+        end = time.monotonic() + COMPARE_S
+        while True:
+            try:
+                (compared,) = await client.verify([repo], timeout_s=CALL_S)
+            except PlaitRpcError as exc:
+                if exc.reason != "UNAVAILABLE" or time.monotonic() > end:
+                    return [Violation(Claim.GRAPH, f"{repo} can't be compared: {exc}")]
+                continue
+            if compared.consistent and not compared.waiting:
+                return []
+            if time.monotonic() > end:
+                what = f"{repo}: {compared.waiting} waiting, {compared.differences}"
+                return [Violation(Claim.GRAPH, what)]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from uuid import UUID
 
 from benchmarks.soak.ledger import Kind, Request
@@ -37,6 +38,7 @@ def examine(shot: Snapshot, requests: Sequence[Request]) -> list[Violation]:
         *_shapes(shot, [r for r in requests if r.kind is Kind.EPISODE]),
         *_memories(shot, [r for r in requests if r.kind is Kind.MEMORY]),
         *_closed(shot, requests),
+        *_compacted(shot),
         *_versions(shot),
         *_text_index(shot),
         *_outbox(shot),
@@ -134,14 +136,10 @@ def _memories(shot: Snapshot, requests: Sequence[Request]) -> Iterator[Violation
     for stray in shot.memory_requests.keys() - {request.id for request in requests}:
         yield Violation(Claim.EFFECT, f"a stored request {stray} that nobody sent")
     answered = {entry for ids, _ in shot.memory_requests.values() for entry in ids}
+    answered |= {into for _, _, into in shot.steps if into is not None}  # summaries
     for entry, versions in entries.items():
-        kept = versions[0].episode_id is None and versions[0].content in texts
-        if kept and entry not in answered and not _made_by_retention(versions):
+        if versions[0].episode_id is None and entry not in answered:
             yield Violation(Claim.EFFECT, f"memory {entry} belongs to no request")
-
-
-def _made_by_retention(versions: Sequence[Item]) -> bool:
-    return versions[0].content.startswith("Summary")
 
 
 def _memory(
@@ -190,12 +188,26 @@ def _closed(shot: Snapshot, requests: Sequence[Request]) -> Iterator[Violation]:
         by = closers.get(entry, ())
         if alive and any(closer.acked for closer in by):
             yield Violation(Claim.LOST, f"entry {entry} is open, its closing was acknowledged")
-        if not alive and not any(_may_have_closed(shot, closer) for closer in by):
+        compacted = any(action != "pin" and str(e) == entry for action, e, _ in shot.steps)
+        if not alive and not compacted and not any(_may_have_closed(shot, c) for c in by):
             yield Violation(Claim.LOST, f"entry {entry} is closed, nobody closed it")
 
 
 def _may_have_closed(shot: Snapshot, closer: Request) -> bool:
     return closer.kind is Kind.DELETE or closer.id in shot.memory_requests
+
+
+def _compacted(shot: Snapshot) -> Iterator[Violation]:
+    """A compaction that stands has closed all it says, and what stands for it is there."""
+    entries = _entries(shot.items)
+    for action, entry, into in shot.steps:
+        versions = entries.get(entry)
+        if action == "pin" or not versions:
+            continue
+        if versions[-1].superseded_at is None:
+            yield Violation(Claim.PARTIAL, f"entry {entry} is open, a compaction closed it")
+        if into is not None and into not in entries and into not in shot.forgotten:
+            yield Violation(Claim.PARTIAL, f"what stands for entry {entry} is not there: {into}")
 
 
 def _versions(shot: Snapshot) -> Iterator[Violation]:
@@ -204,7 +216,7 @@ def _versions(shot: Snapshot) -> Iterator[Violation]:
         numbers = [item.version for item in versions]
         if numbers != list(range(1, len(numbers) + 1)):
             yield Violation(Claim.PARTIAL, f"entry {entry} has versions {numbers}")
-        for before, after in zip(versions, versions[1:], strict=False):
+        for before, after in pairwise(versions):
             if before.superseded_at != after.recorded_at:
                 n = before.version
                 yield Violation(Claim.PARTIAL, f"entry {entry}: version {n} ends where none begins")

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import timedelta
 
 from benchmarks.soak.service import Service, resize
@@ -135,23 +135,22 @@ WEIGHTS: Mapping[str, int] = {
 }  # fmt: skip
 
 
-def plan(cycles: int, chance: random.Random, *, small_disk: bool) -> list[tuple[str, str]]:
-    """`(fault, failpoint to arm)` a cycle: every fault and failpoint once if there is room, then by
-    weight, shuffled."""
-    faults = [f for f in FAULTS if f != "failpoint" and (small_disk or f != "disk-full")]
-    first = [(fault, "") for fault in faults]
-    first += [("failpoint", _armed(name, chance, first=True)) for name in failpoint.POINTS]
-    weights = [WEIGHTS[fault] for fault in (*faults, "failpoint")]
-    while len(first) < cycles:
-        (fault,) = chance.choices((*faults, "failpoint"), weights)
-        name = chance.choice(tuple(failpoint.POINTS))
-        first.append((fault, _armed(name, chance) if fault == "failpoint" else ""))
-    chance.shuffle(first)
-    return first[:cycles]
+def plan(cycles: int, chance: random.Random, *, allowed: Collection[str]) -> list[tuple[str, str]]:
+    """`(fault, failpoint to arm)` a cycle: every allowed fault and failpoint once if there is room, then
+    by weight, shuffled."""
+    faults = [fault for fault in FAULTS if fault in allowed]
+    out = [(fault, "") for fault in faults if fault != "failpoint"]
+    if "failpoint" in faults:
+        out += [("failpoint", f"{name}=kill") for name in failpoint.POINTS]
+    weights = [WEIGHTS[fault] for fault in faults]
+    while len(out) < cycles:
+        (fault,) = chance.choices(faults, weights)
+        out.append((fault, _armed(chance) if fault == "failpoint" else ""))
+    chance.shuffle(out)
+    return out[:cycles]
 
 
-def _armed(name: str, chance: random.Random, *, first: bool = False) -> str:
-    if first:
-        return f"{name}=kill"
+def _armed(chance: random.Random) -> str:
+    name = chance.choice(tuple(failpoint.POINTS))
     action = chance.choices(("kill", "error", "exit", "sleep:300"), (6, 3, 1, 1))[0]
     return f"{name}={action}@{chance.choice((1, 1, 2, 3, 5))}"

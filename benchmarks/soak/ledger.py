@@ -28,7 +28,6 @@ class Request:
     repo: str
     texts: tuple[str, ...]
     agent: str = ""
-    session: str = ""
     shape: str = ""  # requests of one shape leave rows of the same numbers behind
     group: str = ""
     closes: str = ""  # entry that it closes
@@ -58,14 +57,14 @@ class Ledger:
     """One soak's requests. Lines go to `path`: fsynced before `acked` returns, and when it says so."""
 
     def __init__(self, path: Path) -> None:
-        self.requests: dict[str, Request] = {}
+        self._by_repo: dict[str, list[Request]] = {}
         self.counts = Counts()
         self._file = path.open("a", encoding="utf-8")
 
     def sent(self, *requests: Request) -> None:
         """Before the call: what is to be recognised if no answer comes."""
         for request in requests:
-            self.requests[request.id] = request
+            self._by_repo.setdefault(request.repo, []).append(request)
             self.counts.sent += 1
             body = {"id": request.id, "kind": request.kind, "texts": request.texts}
             self._file.write(json.dumps({"sent": body, "closes": request.closes}) + "\n")
@@ -83,9 +82,10 @@ class Ledger:
         self.counts.failed += 1
         self.counts.errors[reason] = self.counts.errors.get(reason, 0) + 1
 
-    def of(self, repo: str, *kinds: Kind) -> Iterator[Request]:
-        for request in self.requests.values():
-            if request.repo == repo and (not kinds or request.kind in kinds):
+    def of(self, repo: str, *, agent: str = "") -> Iterator[Request]:
+        """What was sent about a repository, by one agent or by all, in order."""
+        for request in self._by_repo.get(repo, ()):
+            if not agent or request.agent == agent:
                 yield request
 
     def close(self) -> None:

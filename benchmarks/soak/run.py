@@ -7,24 +7,31 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.soak import faults
+from benchmarks.soak import bodies, faults
 from benchmarks.soak.check import Checker
 from benchmarks.soak.examine import Claim, Violation
 from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.load import Stage, Writer
-from benchmarks.soak.service import Service, workplace
+from benchmarks.soak.service import Service, SoakFailed, workplace
+from benchmarks.soak.steward import Steward
 from plait.client import AsyncPlaitClient
 
+# What of the service is put under load and compared.
+PARTS = ("memories", "retention", "verify")
 # A repository is written to for so many cycles, so that comparing all of it stays cheap.
 CYCLES_A_REPO = 20
 REPOS = 2
 SETTLE_S = 90.0
 BACK_S = 30.0  # within which every writer has to be answered again
+
+
+LOG_LINES = 60
+FIRED = re.compile(r"point=([a-z_.]+) action=")
 
 
 @dataclass(slots=True)
@@ -37,7 +44,8 @@ class Report:
     counts: dict[str, Any] = field(default_factory=dict)
     server_starts: int = 0
     violations: list[str] = field(default_factory=list)
-    left_out: str = ""  # faults that this machine does not allow
+    left_out: str = ""  # parts and faults that were
+    log: str = ""  # the end of the server's log, where there are violations
 
     @property
     def acked(self) -> int:
@@ -63,22 +71,32 @@ class Soak:
     """One run. `say` gets a line a cycle."""
 
     def __init__(
-        self, base: Path, *, seed: int, small_disk: bool, writers: int, say: Callable[[str], None]
+        self,
+        base: Path,
+        *,
+        seed: int,
+        allowed: Collection[str],
+        writers: int,
+        parts: Collection[str],
+        say: Callable[[str], None],
     ) -> None:
         self.service = Service(base)
         self.ledger = Ledger(base / "ledger.jsonl")
-        self.checker = Checker(self.service, self.ledger)
-        self.report = Report(seed, left_out="" if small_disk else "disk-full (needs a mount)")
+        self.checker = Checker(self.service, self.ledger, parts)
+        left_out = [part for part in PARTS if part not in parts]
+        left_out += [fault for fault in faults.FAULTS if fault not in allowed]
+        self.report = Report(seed, left_out=", ".join(left_out))
         self._base = base
-        self._small_disk = small_disk
+        self._allowed = allowed
         self._writers = writers
+        self._parts = parts
         self._say = say
         self._chance = random.Random(seed)
         self._clients: list[AsyncPlaitClient] = []
 
     async def run(self, cycles: int) -> Report:
         begun = time.monotonic()
-        plan = faults.plan(cycles, self._chance, small_disk=self._small_disk)
+        plan = faults.plan(cycles, self._chance, allowed=self._allowed)
         try:
             await self.service.open()
             self._clients = [AsyncPlaitClient(self.service.target) for _ in range(self._writers)]
@@ -94,25 +112,37 @@ class Soak:
             self.report.seconds = time.monotonic() - begun
             self.report.counts = asdict(self.ledger.counts)
             self.report.server_starts = self.service.restarts
-            self.report.failpoints = _fired(self._base / "serve.log")
+            log = (self._base / "serve.log").read_text(errors="replace")
+            self.report.failpoints = dict(Counter(FIRED.findall(log)))
+            if self.report.violations:
+                self.report.log = "\n".join(log.splitlines()[-LOG_LINES:])
         return self.report
+
+    def _senders(self, stage: Stage) -> list[Writer | Steward]:
+        sources = [random.Random(self._chance.getrandbits(64)) for _ in (*self._clients, None)]
+        writers: list[Writer | Steward] = [
+            Writer(f"agent-{n}", client, stage, chance, memories="memories" in self._parts)
+            for n, (client, chance) in enumerate(zip(self._clients, sources, strict=False))
+        ]
+        if "retention" in self._parts:
+            writers.append(Steward("steward", self._clients[0], stage, sources[-1]))
+        return writers
 
     async def _cycle(self, number: int, fault: str, armed: str, following: str) -> None:
         begun = time.monotonic()
         epoch = number // CYCLES_A_REPO
-        stage = Stage(self.ledger, [f"soak-{epoch}-{n}" for n in range(REPOS)])
+        repos = [f"soak-{epoch}-{n}" for n in range(REPOS)]
+        stage = Stage(self.ledger, repos, eager=fault == "duplicates")
         if armed and (self.service.armed != armed or not self.service.alive):
             await self.service.kill()
             await self.service.start(armed)
-        writers = [
-            Writer(f"agent-{n}", client, stage, random.Random(self._chance.getrandbits(64)))
-            for n, client in enumerate(self._clients)
-        ]
-        tasks = [asyncio.create_task(writer.run()) for writer in writers]
+        if number % CYCLES_A_REPO == 0:
+            await self._index(repos[0])
+        tasks = [asyncio.create_task(sender.run()) for sender in self._senders(stage)]
         try:
             await asyncio.sleep(self._chance.uniform(0.05, 0.3))
             if armed:
-                await self.service.ended(1.0)
+                await self.service.ended(0.6)
                 did = armed
             else:
                 did = await faults.FAULTS[fault](self.service, self._chance)
@@ -120,10 +150,7 @@ class Soak:
             await self._back(stage, following)
         finally:
             stage.stop.set()
-            ended = await asyncio.gather(*tasks, return_exceptions=True)
-        for end in ended:
-            if isinstance(end, BaseException):
-                raise end
+            await self._end(tasks)
         back = time.monotonic()
         await self._settle(following)
         settled = time.monotonic()
@@ -137,11 +164,33 @@ class Soak:
             f"all {time.monotonic() - begun:4.1f} s, violations {len(self.report.violations)}"
         )
 
+    async def _index(self, repo: str) -> None:
+        """Code for episodes to point at, in one of the repositories."""
+        root = self._base / "sources" / repo
+        for path, text in bodies.SOURCES.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        client = self._clients[0]
+        begun = await client.start_index(str(root), repository=repo, embed=False, timeout_s=30)
+        *_, job = [state async for state in client.watch_index_job(begun.id)]
+        if job.state != "succeeded":
+            raise SoakFailed(f"{repo} can't be indexed: {job.error_reason} {job.error_message}")
+
+    async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Wait for writers, with a server that is there for those who insist."""
+        pending: set[asyncio.Task[None]] = set(tasks)
+        while pending:
+            if not self.service.alive:
+                await self.service.start()
+            done, pending = await asyncio.wait(pending, timeout=0.2)
+            for task in done:
+                task.result()
+
     async def _back(self, stage: Stage, following: str) -> None:
         """Until every writer is answered again."""
-        stage.acks = 0
+        stage.acks.clear()
         end = time.monotonic() + BACK_S
-        while stage.acks < self._writers:
+        while len(stage.acks) < self._writers:
             if not self.service.alive:
                 await self.service.start(following)
             if time.monotonic() > end:
@@ -171,15 +220,24 @@ class Soak:
             self._say(f"     VIOLATION {violation}")
 
 
-def _fired(log: Path) -> dict[str, int]:
-    text = log.read_text(errors="replace") if log.exists() else ""
-    return dict(Counter(re.findall(r"point=([a-z_.]+) action=", text)))
-
-
 async def soak(
-    cycles: int, *, seed: int, writers: int = 4, say: Callable[[str], None] = print
+    cycles: int,
+    *,
+    seed: int,
+    writers: int = 4,
+    parts: Collection[str] = PARTS,
+    only: Collection[str] = (),
+    say: Callable[[str], None] = print,
 ) -> Report:
-    """Run `cycles` cycles on a new home. Raises: SoakFailed, when the soak itself can't go on."""
+    """Run `cycles` cycles on a new home. `only`: these faults; none: all that this machine allows.
+
+    Raises: SoakFailed, when the soak itself can't go on.
+    """
     with workplace() as (base, small_disk):
-        one = Soak(base, seed=seed, small_disk=small_disk, writers=writers, say=say)
+        allowed = [
+            fault
+            for fault in only or faults.FAULTS
+            if fault != "disk-full" or small_disk  # needs root, and the right to mount
+        ]
+        one = Soak(base, seed=seed, allowed=allowed, writers=writers, parts=parts, say=say)
         return await one.run(cycles)

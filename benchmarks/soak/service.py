@@ -195,7 +195,7 @@ class Service:
         while True:
             try:
                 async with await self.connect() as conn:
-                    cursor = await conn.execute(query, params)  # type: ignore[arg-type]
+                    cursor = await conn.execute(query, params)
                     return await cursor.fetchall() if cursor.description else []
             except psycopg.OperationalError as exc:
                 if time.monotonic() > end:
@@ -249,8 +249,3 @@ def resize(disk: Path, *, full: bool) -> None:
         if subprocess.run(command, check=False, capture_output=True).returncode == 0:
             return
     raise SoakFailed(f"{disk} can't be resized")
-
-
-def log_tail(base: Path, lines: int = 30) -> str:
-    """The last lines that the server wrote."""
-    return "\n".join((base / "serve.log").read_text(errors="replace").splitlines()[-lines:])

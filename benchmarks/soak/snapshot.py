@@ -41,6 +41,12 @@ SELECT e.id,
        (SELECT count(*) FROM memory_edge m WHERE m.episode_id = e.id AND m.relation = 'CONTAINS')
   FROM episode e WHERE e.repo_id = %(repo)s
 """
+# What compactions that stand have done.
+STEPS = """
+SELECT s.action, s.entry_id, s.into_id FROM compaction_step s JOIN compaction c ON c.id = s.compaction_id
+ WHERE c.repo_id = %(repo)s AND c.undone_at IS NULL
+"""
+FORGOTTEN = "SELECT entries, episodes FROM forgotten WHERE repo_id = %(repo)s"
 CLOCK = "SELECT at FROM repo_clock WHERE repo_id = %(repo)s"
 WAITING = "SELECT count(*) FROM outbox WHERE repo_id = %(repo)s"
 DEAD = "SELECT event_id, kind, cause FROM dead_letter WHERE repo_id = %(repo)s"
@@ -80,6 +86,8 @@ class Snapshot:
     segments: tuple[Segment, ...]
     without_terms: tuple[int, ...]
     derived: Mapping[UUID, tuple[int, ...]]
+    steps: tuple[tuple[str, UUID, UUID | None], ...]  # (action, entry, what stands for it)
+    forgotten: frozenset[UUID]
     clock: datetime | None
     waiting: int
     dead: tuple[tuple[int, str, str], ...]
@@ -108,6 +116,12 @@ async def take(conn: Connection, repo: str) -> Snapshot | None:
             ),
             without_terms=tuple(row[0] for row in await _rows(conn, WITHOUT_TERMS, given)),
             derived={row[0]: tuple(row[1:]) for row in await _rows(conn, DERIVED, given)},
+            steps=tuple((a, e, i) for a, e, i in await _rows(conn, STEPS, given)),
+            forgotten=frozenset(
+                id_
+                for entries, episodes in await _rows(conn, FORGOTTEN, given)
+                for id_ in (*entries, *episodes)
+            ),
             clock=clock[0][0] if clock else None,
             waiting=(await _rows(conn, WAITING, given))[0][0],
             dead=tuple((row[0], row[1], row[2]) for row in await _rows(conn, DEAD, given)),
@@ -115,7 +129,7 @@ async def take(conn: Connection, repo: str) -> Snapshot | None:
 
 
 async def _rows(conn: Connection, query: str, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    return await (await conn.execute(query, given)).fetchall()  # type: ignore[arg-type]
+    return await (await conn.execute(query, given)).fetchall()
 
 
 def _uuids(packed: bytes) -> tuple[UUID, ...]:
