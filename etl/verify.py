@@ -83,7 +83,8 @@ class Verifier:
         while True:
             await self._catch_up(repo)
             before = await self._state(repo)
-            expected, held = await asyncio.gather(self._outbox.expected(repo), graph.contents(repo))
+            expected = await self._outbox.expected(repo)
+            held = await graph.contents(repo)
             after = await self._state(repo)
             # The events of a change are queued with it: nothing waited and nothing was projected
             # meanwhile, so both were read of one state.

@@ -89,7 +89,7 @@ class _Finder:
                 raise self._ambiguous(text, found)
         raise await self._unknown(text, labels)
 
-    async def _layer(self, text: str, labels: Sequence[str]) -> list[Found]:  # noqa: ARG002
+    async def _layer(self, text: str, labels: Sequence[str]) -> list[Found]:
         """`issue/12`, `#12`, `episode/…`; with a repository's name before it or without."""
         names = [text, f"issue/{text.removeprefix('#')}", f"commit/{text}"]
         repos = [self._repo] if self._repo else [r for (r,) in await self._bolt.read(_REPOS)]
