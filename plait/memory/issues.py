@@ -15,6 +15,9 @@ MAX_TEXT = 262_144  # characters looked at
 MAX_REFERENCES = 200
 
 
+Named = list[tuple[int, int, str]]  # start, end, name
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """`name` is a graph node's: `issue/123`, `issue/KEY-123`, `issue/owner/repo#1`, `commit/<sha>`.
@@ -34,19 +37,33 @@ class Reference:
 _OWNER = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})"
 _PROJECT = r"[A-Za-z0-9_.-]{1,100}"
 _END = r"(?![\w-]|\.\d)"
-_REFERENCE = re.compile(
-    rf"https?://[\w.:-]{{1,100}}/(?P<path>{_OWNER}(?:/{_PROJECT}){{1,4}}?)/(?:-/)?"
-    rf"(?:issues|pull|merge_requests)/(?P<url>[1-9]\d{{0,6}})(?!\w)"
-    rf"|(?<![\w/.@#-])(?P<repo>{_OWNER}/{_PROJECT})#(?P<there>[1-9]\d{{0,6}}){_END}"
-    rf"|(?<![\w/&#=.@-])#(?P<here>[1-9]\d{{0,6}}){_END}"
-    rf"|(?<![\w/.-])(?:GH|gh)-(?P<gh>[1-9]\d{{0,6}}){_END}"
-    rf"|(?<![\w/.#-])(?P<key>[A-Z][A-Z]{{1,9}}-[1-9]\d{{0,5}}){_END}"
+# One pattern a way to name an issue, with what a text must hold for it to be looked for: most texts
+# hold none of it, and are done in microseconds.
+_WAYS = (
+    (
+        "://",
+        re.compile(
+            rf"https?://[\w.:-]{{1,100}}/(?P<path>{_OWNER}(?:/{_PROJECT}){{1,4}}?)/(?:-/)?"
+            rf"(?:issues|pull|merge_requests)/(?P<number>[1-9]\d{{0,6}})(?!\w)"
+        ),
+    ),
+    (
+        "#",
+        re.compile(rf"#(?P<here>[1-9]\d{{0,6}}){_END}"),
+    ),
+    ("-", re.compile(rf"(?<![\w/.-])(?:GH|gh)-(?P<here>[1-9]\d{{0,6}}){_END}")),
+    ("-", re.compile(rf"(?<![\w/.#-])(?P<key>[A-Z][A-Z]{{1,9}}-[1-9]\d{{0,5}}){_END}")),
 )
-# Every reference holds one of these: most texts have none, and are done in a microsecond.
-_ANY = re.compile(r"#[1-9]|[A-Za-z]-[1-9]|://|[0-9a-fA-F]{7}")
+# What stands before a `#12`: nothing that it is a part of, or `owner/repo`. Looked for backwards from
+# each `#`: forwards, every word might begin one.
+_ELSEWHERE = re.compile(rf"(?<![\w/.@#-])({_OWNER}/{_PROJECT})\Z")
+_PART = frozenset("/&#=.@-_")
+_HASH = re.compile(r"#[1-9]")
+_DIGITS = re.compile(r"-[1-9]")
+_HEX_RUN = re.compile(r"[0-9a-fA-F]{7,40}")
 # What looks like a JIRA key and is a name of something else.
 _KEYS = (
-    "AES AMD ANSI ARM ASCII AVX BASE CBC CD CP CPU CRC CVE CWE DES EC ED EUC FIPS FLOAT FP GMT GPT GPU"
+    "AES AMD ANSI ARM ASCII AVX BASE CBC CD CP CPU CRC CVE CWE DES EC ED EUC FIPS FLOAT FP GH GMT GPT GPU"
     " HMAC HTTP HTTPS HTML IEC IEEE INT IP IPV ISO JDK JIS JSR KOI LATIN LLM MD MIT MP MPEG NFKC OAUTH"
     " OPENAI PEP PKCS PR PY PYTHON RFC RGB RSA RTX SAML SHA SHIFT SQL SSE SSL TCP TEST TLS UCS UDP UTC"
     " UTF UUID WIN WINDOWS XML ZIP COVID STEP PHASE PART OPTION VERSION LINE PAGE TODO FIXME ID MIN MAX"
@@ -110,9 +127,8 @@ _FIRST_BAD = re.compile(r"(?<![\w-])([0-9a-f]{7,40}) is the first bad commit", r
 def references(text: str) -> list[Reference]:
     """Everything `text` refers to, in order of first place, one a name; claims of all places united."""
     text = text[:MAX_TEXT]
-    if _ANY.search(text) is None:
-        return []
-    text = _without_code(text)
+    if "```" in text or "~~~" in text:
+        text = _without_code(text)
     found: dict[str, Reference] = {}
     for name, fixes, causes in _claims(text):
         known = found.get(name)
@@ -128,10 +144,14 @@ def references(text: str) -> list[Reference]:
 
 def _claims(text: str) -> Iterator[tuple[str, bool, bool]]:
     """`(name, fixes, causes)` by place; a name may come again."""
-    named = [(m.start(), m.end(), _name(m)) for m in _REFERENCE.finditer(_blank(text, _INLINE))]
-    named = [n for n in named if n[2] and not _counts(text, n[0])]
+    named = _named(text)
+    has_sha = any(
+        len(run) == 40 or not (run.isdecimal() or run.isalpha()) for run in _HEX_RUN.findall(text)
+    )
+    if not named and not has_sha:
+        return
     fixed = _fixed(text, named)
-    blamed, commits = _blamed(text, named)
+    blamed, commits = _blamed(text, named, has_sha)
     out = [(start, name, start in fixed, start in blamed) for start, _, name in named]
     out += [(start, f"commit/{sha}", False, causes) for start, (sha, causes) in commits.items()]
     for _, name, fixes, causes in sorted(out):
@@ -153,30 +173,54 @@ def _blank(text: str, pattern: re.Pattern[str]) -> str:
     return pattern.sub(lambda m: " " * len(m.group()), text)
 
 
+def _named(text: str) -> Named:
+    """`(start, end, name)` of every issue, by place."""
+    holds = {
+        "://": "://" in text,
+        "#": "#" in text and _HASH.search(text) is not None,
+        "-": "-" in text and _DIGITS.search(text) is not None,
+    }
+    if not any(holds.values()):
+        return []
+    if "`" in text:
+        text = _blank(text, _INLINE)
+    out: Named = []
+    for sign, pattern in _WAYS:
+        for match in pattern.finditer(text) if holds[sign] else ():
+            start, name = _after_hash(match) if sign == "#" else (match.start(), _name(match))
+            if name:
+                out.append((start, match.end(), name))
+    return sorted(out)
+
+
 def _name(match: re.Match[str]) -> str:
     """The node a match names; "" for what only looks like a key."""
-    if number := match["here"] or match["gh"]:
+    groups = match.groupdict()
+    if number := groups.get("here"):
         return f"issue/{number}"
-    if match["there"]:
-        return f"issue/{match['repo'].lower()}#{match['there']}"
-    if match["url"]:
-        return f"issue/{match['path'].lower()}#{match['url']}"
-    key = match["key"]
-    return "" if key.partition("-")[0] in _NO_KEY else f"issue/{key}"
+    if key := groups.get("key"):
+        return "" if key.partition("-")[0] in _NO_KEY else f"issue/{key}"
+    return f"issue/{groups['path'].lower()}#{groups['number']}"
 
 
-def _counts(text: str, start: int) -> bool:
-    """Whether the number at `start` is a colour or counts something."""
-    if text[start] != "#":
-        return False
-    before = text[max(0, start - 60) : start]
+def _after_hash(match: re.Match[str]) -> tuple[int, str]:
+    """Where the reference that ends in `#12` begins, and its name; "" where it is none."""
+    start, number = match.start(), match["here"]
+    before = match.string[max(0, start - 160) : start]
+    if not before or not (before[-1].isalnum() or before[-1] in _PART):
+        return start, "" if _counts(before[-60:]) else f"issue/{number}"
+    project = _ELSEWHERE.search(before)
+    if project is None:
+        return start, ""
+    return start - len(project[1]), f"issue/{project[1].lower()}#{number}"
+
+
+def _counts(before: str) -> bool:
+    """Whether the number behind `before` is a colour or counts something."""
     word = _WORD_BEFORE.search(before)
     if word is not None and word[1].lower() in _COUNTED:
         return True
     return _STYLE.search(before) is not None
-
-
-Named = list[tuple[int, int, str]]
 
 
 def _fixed(text: str, named: Named) -> set[int]:
@@ -196,12 +240,12 @@ def _fixed(text: str, named: Named) -> set[int]:
     return out
 
 
-def _blamed(text: str, named: Named) -> tuple[set[int], dict[int, tuple[str, bool]]]:
+def _blamed(text: str, named: Named, has_sha: bool) -> tuple[set[int], dict[int, tuple[str, bool]]]:
     """Starts of blamed issues, and commits by start as `(sha, blamed)`."""
     starts = {start: name for start, _, name in named}
     issues: set[int] = set()
     commits: dict[int, tuple[str, bool]] = {}
-    for match in _FIRST_BAD.finditer(text):
+    for match in _FIRST_BAD.finditer(text) if has_sha else ():
         commits[match.start()] = (match[1].lower(), True)
     for match in _BLAME.finditer(text):
         gap = _BLAME_GAP.match(text, match.end())
@@ -210,7 +254,7 @@ def _blamed(text: str, named: Named) -> tuple[set[int], dict[int, tuple[str, boo
             issues.add(at)
         elif (sha := _SHA.match(text, at)) is not None:
             commits[at] = (sha[0].lower(), True)
-    for match in _COMMIT.finditer(text):
+    for match in _COMMIT.finditer(text) if has_sha else ():
         if (sha := _SHA.match(text, match.end())) is not None:
             commits.setdefault(match.end(), (sha[0].lower(), False))
     return issues, commits
