@@ -52,6 +52,7 @@ logger = logging.getLogger(__name__)
 
 MAX_WRITES = 500
 MAX_PAGE = 1000
+MAX_RECALLED = 10_000  # memories that may say one of the texts asked for
 
 GET = f"""
 SELECT {COLUMNS}, i.embedding::text {FROM}
@@ -60,9 +61,10 @@ SELECT {COLUMNS}, i.embedding::text {FROM}
 """
 
 RECALLED = """
-SELECT i.sketch, i.agent_id FROM memories i JOIN repository r ON r.id = i.repo_id
- WHERE r.name = %(name)s AND r.tenant = %(tenant)s AND i.superseded_at IS NULL
-   AND i.sketch IS NOT NULL AND i.sketch && %(numbers)s::int8[]
+SELECT n.sketch[1] FROM repository r
+ CROSS JOIN LATERAL similar_memories(r.id, %(numbers)s::int8[], %(most)s) n
+  JOIN memories i ON i.id = n.id
+ WHERE r.name = %(name)s AND r.tenant = %(tenant)s
    AND (%(agent)s = '' OR i.agent_id = %(agent)s)
    AND (%(session)s = '' OR i.session_key = %(session)s)
    AND (i.valid_from IS NULL OR i.valid_from <= now()) AND (i.valid_to IS NULL OR i.valid_to > now())
@@ -93,7 +95,9 @@ class Memories(MemoryQuery, Episodes):
         return [
             answer
             if isinstance(answer, RequestIdReused)
-            else replace(answer.receipts[0], repeated=answer.repeated)
+            else replace(answer.receipts[0], repeated=True)
+            if answer.repeated
+            else answer.receipts[0]
             for answer in answers
         ]
 
@@ -146,7 +150,7 @@ class Memories(MemoryQuery, Episodes):
                 out.append(RequestIdReused(request.id))
             else:
                 answer = done.answers[request.id]
-                out.append(replace(answer, repeated=answer.repeated or again))
+                out.append(replace(answer, repeated=True) if again else answer)
         return out
 
     async def _model_of(self, entries: Sequence[MemoryEntry]) -> str:
@@ -250,7 +254,8 @@ class Memories(MemoryQuery, Episodes):
             "agent": scope.agent_id,
             "session": scope.session_key,
             "numbers": numbers,
+            "most": MAX_RECALLED,
         }
         found = await self._app.rows(RECALLED, params, tenant=scope.tenant) if numbers else []
-        known = {sketch[0] for sketch, _ in found}
+        known = {number for (number,) in found}
         return [bool(text) and n in known for text, n in zip(said, numbers, strict=True)]

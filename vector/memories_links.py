@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryEntry, MemoryId
-from plait.memory.mentions import unique
+from plait.memory.mentions import Mentions, mentions, unique
 from plait.memory.similar import jaccard, words
 from vector.memories_plan import MAX_READ, Plan, Prepared
 from vector.memories_write import Edge
@@ -23,6 +23,8 @@ MAX_CANDIDATES = 2_000  # a batch
 MAX_BUCKET = 10  # of those that share a number of a sketch, the newest are compared
 MAX_NAMES = 2_000  # a batch
 MAX_SYMBOLS = 20_000
+
+NOTHING = Mentions()
 
 PATHS = """
 SELECT f.path FROM source_file f JOIN repository r ON r.id = f.repo_id
@@ -38,9 +40,8 @@ SELECT DISTINCT f.name, f.symbol, f.path FROM files f JOIN repository r ON r.id 
  LIMIT %(most)s
 """
 NEAR = """
-SELECT i.entry_id, i.agent_id, i.sketch, left(i.content, %(read)s) FROM memories i
- WHERE i.repo_id = %(repo)s AND i.superseded_at IS NULL AND i.sketch IS NOT NULL
-   AND i.sketch && %(sketch)s::int8[] LIMIT %(most)s
+SELECT n.entry_id, n.agent_id, n.sketch, left(i.content, %(read)s)
+  FROM similar_memories(%(repo)s, %(sketch)s::int8[], %(most)s) n JOIN memories i ON i.id = n.id
 """
 
 
@@ -49,8 +50,9 @@ class Code:
     """What of a batch's mentions the published revision has: paths, and by name its symbols with their
     files."""
 
-    paths: frozenset[str]
-    symbols: Mapping[str, Mapping[str, str]]
+    paths: frozenset[str] = frozenset()
+    symbols: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    mentions: Mapping[MemoryId, Mentions] = field(default_factory=dict)  # by a part's own id
 
     def edges(self, entry: MemoryEntry, part: Prepared) -> list[Edge]:
         """The anchor, then what the text names, each target once."""
@@ -61,10 +63,11 @@ class Code:
             found[anchor] = (entry, mention, anchor, entry.path, "anchor", 1.0)
         if entry.symbol:
             found[entry.symbol] = (entry, mention, entry.symbol, entry.path, "anchor", 1.0)
-        for path in part.mentions.paths:
+        said = self.mentions.get(part.id, NOTHING)
+        for path in said.paths:
             if path in self.paths:
                 found.setdefault(f"/{path}", (entry, mention, f"/{path}", path, "text", 0.9))
-        for name in part.mentions.names:
+        for name in said.names:
             known = self.symbols.get(name.rpartition(".")[2], {})
             if symbol := unique(name, set(known)):
                 found.setdefault(symbol, (entry, mention, symbol, known[symbol], "text", 0.8))
@@ -72,9 +75,13 @@ class Code:
 
 
 async def code(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Code:
-    """Look the mentions of a batch up, all at once."""
-    paths = list({path for part in parts for path in part.mentions.paths})[:MAX_NAMES]
-    names = {name.rpartition(".")[2] for part in parts for name in part.mentions.names}
+    """Look the mentions of a batch up, all at once; without an index there is nothing to find."""
+    cursor = await conn.execute("SELECT published FROM repository WHERE id = %s", (repo_id,))
+    if await cursor.fetchone() == (0,):
+        return Code()
+    said = {part.id: mentions(part.entry.content) for part in parts}
+    paths = list({path for one in said.values() for path in one.paths})[:MAX_NAMES]
+    names = {name.rpartition(".")[2] for one in said.values() for name in one.names}
     params: dict[str, Any] = {"repo": repo_id, "paths": paths, "names": sorted(names)[:MAX_NAMES]}
     params["most"] = MAX_SYMBOLS
     there: frozenset[str] = frozenset()
@@ -88,7 +95,7 @@ async def code(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Cod
         # What was cut off might have made a name ambiguous.
         for name, symbol, path in rows if len(rows) < MAX_SYMBOLS else ():
             symbols[name].setdefault(symbol, path)
-    return Code(there, symbols)
+    return Code(there, symbols, said)
 
 
 async def near(

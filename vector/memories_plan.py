@@ -13,7 +13,6 @@ from uuid import UUID
 
 from plait.domain.errors import MemoryNotFound
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
-from plait.memory.mentions import Mentions
 
 # What uniting an entry with its duplicates may grow its tags to; further ones are left out.
 MAX_UNITED_TAGS = 200
@@ -30,7 +29,6 @@ class Prepared:
     words: frozenset[str]
     sketch: Sequence[int]
     terms: Sequence[str]
-    mentions: Mentions
 
     @property
     def entry(self) -> MemoryEntry:
@@ -66,6 +64,7 @@ class Slot:
     prepared: Prepared | None = None
     closed: bool = False
     by: MemoryId | None = None
+    written: MemoryEntry | None = None
 
     @property
     def is_new(self) -> bool:
@@ -85,7 +84,12 @@ class Slot:
         return (old.valid_from, old.valid_to) != (self.entry.valid_from, self.entry.valid_to)
 
     def result(self, at: datetime) -> MemoryEntry:
-        """The version that a reader of the recorded time `at` finds newest."""
+        """The version that a reader of the recorded time `at` finds newest. Ask when all is planned."""
+        if self.written is None:
+            self.written = self._result(at)
+        return self.written
+
+    def _result(self, at: datetime) -> MemoryEntry:
         if self.closed:
             stored = self.row.entry if self.row else self.entry
             if stored.superseded_at is not None:

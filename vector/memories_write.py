@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,6 @@ from plait.domain.graph import Relation
 from plait.domain.ids import new_item_ids
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
 from plait.domain.values import Collection, ItemId, embedded_text
-from plait.memory.mentions import mentions
 from plait.memory.similar import sketches, words
 from plait.retrieval.text import tokens
 from vector import segments
@@ -37,13 +37,17 @@ ITEM_COLUMNS = (
     ("sketch", "int8[]"),
 )  # fmt: skip
 
+# Lateral, with a limit that the unique index keeps anyway: one look-up a key, whatever the planner
+# believes of a table that grew since it was analysed.
 ALIVE = f"""
 SELECT {COLUMNS}, i.id, i.content_hash, i.episode_id
   FROM unnest(%(agents)s::text[], %(sessions)s::text[], %(hashes)s::bytea[]) AS k (agent, session, hash)
-  JOIN memories i ON i.repo_id = %(repo)s AND i.agent_id = k.agent AND i.session_key = k.session
-   AND i.content_hash = k.hash AND i.superseded_at IS NULL AND i.episode_id IS NULL
+ CROSS JOIN LATERAL (
+       SELECT * FROM memories m
+        WHERE m.repo_id = %(repo)s AND m.agent_id = k.agent AND m.session_key = k.session
+          AND m.content_hash = k.hash AND m.superseded_at IS NULL AND m.episode_id IS NULL
+          AND m.entry_id IS NOT NULL LIMIT 1) i
   JOIN repository r ON r.id = i.repo_id
- WHERE i.entry_id IS NOT NULL
 """
 
 # By the id of any version, the newest one of its entry.
@@ -131,7 +135,6 @@ def _prepared(
         frozenset(text if len(entry.content) <= MAX_READ else words(entry.content[:MAX_READ])),
         sketch,
         tokens(whole),
-        mentions(entry.content),
     )
 
 
@@ -216,8 +219,12 @@ async def _insert(
     later = iter(new_item_ids(sum(not slot.is_new for slot in slots)))
     ids = [ItemId(slot.entry.id) if slot.is_new else next(later) for slot in slots]
     rows = [_item_row(id_, repo_id, tenant, s, at) for id_, s in zip(ids, slots, strict=True)]
-    await insert_rows(conn, "memories", ITEM_COLUMNS, rows)
-    segment = segments.build(ids, [slot.prepared.terms if slot.prepared else () for slot in slots])
+    terms = [slot.prepared.terms if slot.prepared else () for slot in slots]
+    # Counted while the server writes the rows.
+    segment, _ = await asyncio.gather(
+        asyncio.to_thread(segments.build, ids, terms),
+        insert_rows(conn, "memories", ITEM_COLUMNS, rows),
+    )
     await segments.insert_whole(conn, repo_id, Collection.MEMORIES.value, segment)
     await _insert_vectors(conn, list(zip(ids, slots, strict=True)), model)
 

@@ -47,10 +47,10 @@ def sketches(salt: str, texts: Sequence[Sequence[str]]) -> list[list[int]]:
     if not texts:
         return []
     seed = same_words(salt, ()) % 2**63
-    distinct = [sorted(set(text)) for text in texts]
-    known = {word: zlib.crc32(word.encode("utf-8", "replace")) for word in set(chain(*distinct))}
-    flat = np.fromiter((known[w] for w in chain(*distinct)), np.uint64)
-    sizes = np.array([len(d) for d in distinct])
+    # Repeats change no minimum, so they may stay.
+    known = {word: zlib.crc32(word.encode("utf-8", "replace")) for word in set(chain(*texts))}
+    flat = np.array([known[word] for word in chain(*texts)], np.uint64)
+    sizes = np.array([len(text) for text in texts])
     filled = sizes > 0
     bands = np.zeros((len(texts), BANDS), np.int64)
     if len(flat):

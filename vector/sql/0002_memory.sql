@@ -34,7 +34,8 @@ ALTER TABLE item ADD COLUMN superseded_by uuid;                       -- the ent
 ALTER TABLE item ADD COLUMN sketch     bigint[];
 ALTER TABLE item ALTER COLUMN sketch SET STATISTICS 0;
 UPDATE memories SET entry_id = id, created_at = recorded_at;
-CREATE INDEX memories_sketch ON memories USING gin (sketch)
+-- Without a list of entries that wait: each look-up of a batch would compare it with all it asks for.
+CREATE INDEX memories_sketch ON memories USING gin (sketch) WITH (fastupdate = off)
     WHERE superseded_at IS NULL AND sketch IS NOT NULL;
 
 -- Exact duplicates are one entry: equal text, in one scope, alive. Episodes' notes are evidence of

@@ -92,6 +92,20 @@ END;
 REVOKE EXECUTE ON FUNCTION similar_names FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION similar_names TO plait_app;
 
+-- Nor are those of arrays: living memories whose sketch shares a number with `numbers`.
+CREATE FUNCTION similar_memories(repo integer, numbers bigint[], most integer)
+RETURNS TABLE (id uuid, entry_id uuid, agent_id text, session_key text, sketch bigint[])
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 50
+BEGIN ATOMIC
+SELECT m.id, m.entry_id, m.agent_id, m.session_key, m.sketch FROM plait.memories m
+ WHERE m.sketch && numbers AND m.sketch IS NOT NULL AND m.superseded_at IS NULL
+   AND m.repo_id = (SELECT r.id FROM plait.repository r
+                     WHERE r.id = repo AND r.tenant = current_setting('plait.tenant', true))
+ LIMIT most;
+END;
+REVOKE EXECUTE ON FUNCTION similar_memories FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION similar_memories TO plait_app;
+
 -- What serving needs, and no more: code, outbox and history are read, never written; nothing is
 -- deleted (`forget` and merging work as the owner).
 GRANT USAGE ON SCHEMA plait TO plait_app;
