@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from vector.links_sql import REQUEUE_OPEN
 
+# What is due: `not_before` has come. One that lies further ahead than any wait (`outbox.MAX_WAIT_S`) was
+# written while the clock was ahead, and is not waited for.
+_DUE = "NOT (not_before > now() AND not_before <= now() + interval '31 seconds')"
+
 # Repositories whose oldest event is due, the longest waiting first. From head to head by the index: a
 # backlog of a bulk import is not read through for each claim.
-RUNNABLE = """
+RUNNABLE = f"""
 WITH RECURSIVE head AS (
     (SELECT repo_id, id, not_before FROM outbox ORDER BY repo_id, id LIMIT 1)
     UNION ALL
@@ -15,19 +19,19 @@ WITH RECURSIVE head AS (
          ORDER BY repo_id, id LIMIT 1) AS next
 )
 SELECT repo_id FROM head
- WHERE not_before <= now() AND repo_id <> ALL(%(held)s::int[]) ORDER BY id
+ WHERE {_DUE} AND repo_id <> ALL(%(held)s::int[]) ORDER BY id
 """
 
-HEAD = """
-SELECT o.id, r.name, o.kind, o.attempts, o.batch, o.not_before <= now(),
+HEAD = f"""
+SELECT o.id, r.name, o.kind, o.attempts, o.batch, {_DUE},
        r.graph_number, r.graph_target, r.published
   FROM outbox o JOIN repository r ON r.id = o.repo_id
  WHERE o.repo_id = %(repo)s ORDER BY o.id LIMIT 1 FOR UPDATE OF o
 """
 
 # The events at the head, with about how many nodes and edges each brings.
-QUEUE = """
-SELECT o.id, o.kind, o.batch, o.not_before <= now(),
+QUEUE = f"""
+SELECT o.id, o.kind, o.batch, {_DUE},
        CASE o.kind WHEN 'episode' THEN
                  1 + (SELECT count(*) FROM memory_edge e WHERE e.episode_id = o.episode_id)
                    + (SELECT count(*) FROM memory_node n WHERE n.episode_id = o.episode_id)

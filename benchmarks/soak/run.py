@@ -115,7 +115,9 @@ class Soak:
             log = (self._base / "serve.log").read_text(errors="replace")
             self.report.failpoints = dict(Counter(FIRED.findall(log)))
             if self.report.violations:
-                self.report.log = "\n".join(log.splitlines()[-LOG_LINES:])
+                self.report.log = "\n".join(
+                    [line for line in log.splitlines() if " rpc " not in line][-LOG_LINES:]
+                )
         return self.report
 
     def _senders(self, stage: Stage) -> list[Writer | Steward]:

@@ -370,3 +370,13 @@ async def test_a_projector_survives_the_loss_of_its_idle_connections(
         )
     await index(store, "lost", {"a.toy": ["f: g", "g: f"]})
     assert await drain(store)
+
+
+async def test_an_event_from_a_time_when_the_clock_was_ahead_is_not_waited_for(
+    store: Store, index: IndexFiles, truth_dsn: str
+) -> None:
+    await index(store, "r", CODE)
+    sql(truth_dsn, "UPDATE outbox SET not_before = now() + interval '20 seconds'")
+    assert await store.claim() is None
+    sql(truth_dsn, "UPDATE outbox SET not_before = now() + interval '1 hour'")
+    assert len(await drain(store)) == 1
