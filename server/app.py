@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import plait.embedding
@@ -20,18 +21,23 @@ from plait import settings as plait_settings
 from plait.domain import failpoint
 from plait.domain.deadline import Deadline
 from plait.domain.errors import PlaitError
+from plait.domain.scope import Scope
 from plait.ports import (
     EmbeddingProvider,
     EpisodeStore,
     GraphStore,
     IndexStore,
+    MemoryStore,
     Outbox,
+    RetentionStore,
     SearchStore,
     VectorQueue,
 )
 from plait.retrieval.search import SearchService
 from plait.settings import Settings
+from server.embedder import Embedder
 from server.jobs import Jobs
+from server.retention import Retention
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +46,16 @@ T = TypeVar("T")
 RESTART_S = 5.0
 
 
-class Truth(IndexStore, VectorQueue, SearchStore, EpisodeStore, Outbox, Protocol):
+class Truth(
+    IndexStore,
+    VectorQueue,
+    SearchStore,
+    EpisodeStore,
+    MemoryStore,
+    RetentionStore,
+    Outbox,
+    Protocol,
+):
     """Everything the truth store does."""
 
 
@@ -102,6 +117,8 @@ class App:
         self.search = SearchService(truth, provider, settings.search)
         self.projector = Projector(truth, graph)
         self.jobs = Jobs(settings, truth, graph, provider)
+        self.embedder = Embedder(truth, provider)
+        self.retention = Retention(settings.memory, truth, self.written)
         self.started_at = datetime.now(UTC)
         self._commits: set[asyncio.Task[Any]] = set()
         self._projecting: asyncio.Task[int] | None = None
@@ -121,6 +138,14 @@ class App:
         if not task.cancelled() and (exc := task.exception()) is not None:
             # Retrieved here, so that a commit whose caller has gone doesn't end as a warning.
             logger.debug("a write failed", extra={"error": str(exc)})
+
+    def written(self, repos: Collection[str], scopes: Collection[Scope] = ()) -> None:
+        """What agents keep was just committed in `repos`: the graph, the vectors and, for `scopes`,
+        retention follow."""
+        self.embedder.add(repos)
+        if self.background:
+            self.retention.add(scopes)
+        self.project_soon()
 
     def project_soon(self) -> None:
         """Bring the graph up to date in the background, if nobody is at it."""
@@ -182,11 +207,21 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
         stack.push_async_callback(graph_store.close)
         stack.push_async_callback(provider.close)
         app = App(settings, truth, graph_store, provider, background=background)
+        stack.push_async_callback(app.retention.close)
         stack.push_async_callback(app.settle)
         stack.push_async_callback(app.jobs.close)
-        if background:
-            stop = asyncio.Event()
-            loop = asyncio.create_task(_project_forever(app, stop), name="projector")
+        if not background:
+            # What a short-lived server wrote gets its vectors before it ends, if they are few.
+            stack.push_async_callback(app.embedder.finish)
+            yield app
+            return
+        stop = asyncio.Event()
+        for name, work in (
+            ("projector", partial(_project_forever, app)),
+            ("embedder", app.embedder.run_forever),
+            ("retention", app.retention.run_forever),
+        ):
+            loop = asyncio.create_task(work(stop), name=name)
             stack.push_async_callback(_stop, loop, stop)
         yield app
 
@@ -203,7 +238,7 @@ async def _project_forever(app: App, stop: asyncio.Event) -> None:
 
 
 async def _stop(loop: asyncio.Task[None], stop: asyncio.Event) -> None:
-    """Let the projector end the batch it is at; what is left is the next start's work."""
+    """Let a loop end the batch it is at; what is left is the next start's work."""
     stop.set()
     done, _ = await asyncio.wait({loop}, timeout=5.0)
     if not done:

@@ -115,7 +115,8 @@ class Jobs:
             return self._jobs[self._by_request[request_id]]
         repo = request.repo or request.root.name
         for job in self._jobs.values():
-            same = (job.request.root, job.repo) == (request.root, repo)
+            known = (job.request.root, job.repo, job.request.tenant)
+            same = known == (request.root, repo, request.tenant)
             if same and not job.state.final:
                 return job
         if len(self._tasks) >= MAX_WAITING:
@@ -131,16 +132,16 @@ class Jobs:
         self._forget_old()
         return job
 
-    def get(self, job_id: str) -> Job:
-        """Raises: IndexJobUnknown."""
-        try:
-            return self._jobs[job_id]
-        except KeyError:
-            raise IndexJobUnknown(job_id) from None
+    def get(self, job_id: str, tenant: str | None = None) -> Job:
+        """Raises: IndexJobUnknown, also for a job of another tenant."""
+        job = self._jobs.get(job_id)
+        if job is None or tenant not in (None, job.request.tenant):
+            raise IndexJobUnknown(job_id)
+        return job
 
-    async def watch(self, job_id: str) -> AsyncIterator[Job]:
+    async def watch(self, job_id: str, tenant: str | None = None) -> AsyncIterator[Job]:
         """The job now and after each change, the last one final. Raises: IndexJobUnknown."""
-        job = self.get(job_id)
+        job = self.get(job_id, tenant)
         yield job
         while not job.state.final:
             await self._changed.setdefault(job_id, asyncio.Event()).wait()

@@ -36,11 +36,9 @@ _KINDS = {n: name.removeprefix("DIFFERENCE_KIND_").lower() for name, n in pb.Dif
 
 
 def verify(
-    repositories: Sequence[str], everywhere: bool, examples: int, timeout_s: float | None
+    repositories: Sequence[str], everywhere: bool, timeout_s: float | None
 ) -> Call[tuple[Comparison, ...]]:
-    request = pb.VerifyRequest(
-        repositories=repositories, all_repositories=everywhere, examples=examples
-    )
+    request = pb.VerifyRequest(repositories=repositories, all_repositories=everywhere)
     timeout = timeout_s or UPKEEP_TIMEOUT_S
     return Call(_SERVICE, "Verify", request, pb.VerifyResponse, _verified, timeout)
 
@@ -53,11 +51,13 @@ def _verified(message: pb.VerifyResponse) -> tuple[Comparison, ...]:
             nodes=r.nodes,
             edges=r.edges,
             differences=tuple(
-                Difference(_KINDS.get(d.kind, ""), d.element, d.count, tuple(d.examples))
+                Difference(_KINDS.get(d.kind, ""), d.total, dict(d.counts), tuple(d.examples))
                 for d in r.differences
             ),
             waiting=r.waiting,
             dead_letters=r.dead_letters,
+            checked=r.checked,
+            took_ms=r.took_ms,
         )
         for r in message.repositories
     )
@@ -111,6 +111,7 @@ def _compacted(message: pb.CompactResponse) -> Compacted:
         tokens_before=message.tokens_before,
         tokens_after=message.tokens_after,
         budget_tokens=message.budget_tokens,
+        notes=tuple(message.notes),
         undo_until=wire.datetime_of(until) if message.HasField("undo_until") else None,
     )
 

@@ -160,13 +160,10 @@ class AsyncMemoryMethods:
         repositories: Sequence[str] = (),
         *,
         all_repositories: bool = False,
-        examples: int = 0,
         timeout_s: float | None = None,
     ) -> tuple[Comparison, ...]:
         """Compare repositories' graphs with the truth."""
-        return await self._run(
-            admin_calls.verify(repositories, all_repositories, examples, timeout_s)
-        )
+        return await self._run(admin_calls.verify(repositories, all_repositories, timeout_s))
 
     async def rebuild(
         self,

@@ -113,11 +113,11 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`kind`: missing, extra or different; `element`: node or edge."""
+    """`kind`: missing, extra or different. `counts`: nodes by what they are, edges by relation."""
 
     kind: str
-    element: str
-    count: int
+    total: int
+    counts: Mapping[str, int]
     examples: tuple[str, ...]
 
 
@@ -132,6 +132,8 @@ class Comparison:
     differences: tuple[Difference, ...]
     waiting: int
     dead_letters: int
+    checked: bool
+    took_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ class Compacted:
     tokens_before: int
     tokens_after: int
     budget_tokens: int
+    notes: tuple[str, ...]
     undo_until: datetime | None
 
 

@@ -158,11 +158,10 @@ class MemoryMethods:
         repositories: Sequence[str] = (),
         *,
         all_repositories: bool = False,
-        examples: int = 0,
         timeout_s: float | None = None,
     ) -> tuple[Comparison, ...]:
         """Compare repositories' graphs with the truth."""
-        return self._run(admin_calls.verify(repositories, all_repositories, examples, timeout_s))
+        return self._run(admin_calls.verify(repositories, all_repositories, timeout_s))
 
     def rebuild(
         self,

@@ -173,6 +173,7 @@ class CompactResponse(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     STEPS_LEFT_OUT_FIELD_NUMBER: _builtins.int
     SUMMARIES_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     UNDO_UNTIL_FIELD_NUMBER: _builtins.int
     compaction_id: _builtins.str
@@ -202,6 +203,10 @@ class CompactResponse(_message.Message):
         """The summaries."""
 
     @_builtins.property
+    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What else is to be known, as that no model could be asked for summaries."""
+
+    @_builtins.property
     def undo_until(self) -> _timestamp_pb2.Timestamp:
         """Until when it can be undone. Not set when nothing was done."""
 
@@ -218,12 +223,13 @@ class CompactResponse(_message.Message):
         steps: _abc.Iterable[Global___CompactionStep] | None = ...,
         steps_left_out: _builtins.int = ...,
         summaries: _abc.Iterable[_memory_service_pb2.Memory] | None = ...,
+        notes: _abc.Iterable[_builtins.str] | None = ...,
         dry_run: _builtins.bool = ...,
         undo_until: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["undo_until", b"undo_until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_tokens", b"budget_tokens", "closed", b"closed", "compaction_id", b"compaction_id", "dry_run", b"dry_run", "examined", b"examined", "steps", b"steps", "steps_left_out", b"steps_left_out", "summaries", b"summaries", "tokens_after", b"tokens_after", "tokens_before", b"tokens_before", "undo_until", b"undo_until", "written", b"written"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_tokens", b"budget_tokens", "closed", b"closed", "compaction_id", b"compaction_id", "dry_run", b"dry_run", "examined", b"examined", "notes", b"notes", "steps", b"steps", "steps_left_out", b"steps_left_out", "summaries", b"summaries", "tokens_after", b"tokens_after", "tokens_before", b"tokens_before", "undo_until", b"undo_until", "written", b"written"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -413,7 +419,7 @@ class ForgetResponse(_message.Message):
     episodes: _builtins.int
     """How many episodes in all."""
     graph_done: _builtins.bool
-    """The graph holds nothing of it either. False when the graph has not followed yet: ask `Verify`."""
+    """The graph has followed: no change of the repository waits for it. False: it will; ask `Verify`."""
     dry_run: _builtins.bool
     """It was a dry run: nothing changed."""
     @_builtins.property
@@ -461,11 +467,8 @@ class VerifyRequest(_message.Message):
 
     REPOSITORIES_FIELD_NUMBER: _builtins.int
     ALL_REPOSITORIES_FIELD_NUMBER: _builtins.int
-    EXAMPLES_FIELD_NUMBER: _builtins.int
     all_repositories: _builtins.bool
     """Every repository of the tenant. With `repositories` too: `INVALID_ARGUMENT`."""
-    examples: _builtins.int
-    """The most examples of each kind of difference, 1 to 100. 0 means 10."""
     @_builtins.property
     def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The repositories to compare, at most 100. Empty without `all_repositories`: `INVALID_ARGUMENT`
@@ -477,11 +480,10 @@ class VerifyRequest(_message.Message):
         *,
         repositories: _abc.Iterable[_builtins.str] | None = ...,
         all_repositories: _builtins.bool = ...,
-        examples: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_repositories", b"all_repositories", "examples", b"examples", "repositories", b"repositories"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_repositories", b"all_repositories", "repositories", b"repositories"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -489,35 +491,57 @@ Global___VerifyRequest: _TypeAlias = VerifyRequest  # noqa: Y015
 
 @_typing.final
 class StoreDifference(_message.Message):
-    """What differs, and how often."""
+    """What differs in one way, and how often."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class CountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     KIND_FIELD_NUMBER: _builtins.int
-    ELEMENT_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     EXAMPLES_FIELD_NUMBER: _builtins.int
     kind: Global___DifferenceKind.ValueType
     """How it differs."""
-    element: _builtins.str
-    """What: `node` or `edge`."""
-    count: _builtins.int
-    """How many."""
+    total: _builtins.int
+    """How many nodes and edges together."""
+    @_builtins.property
+    def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Nodes by what they are, and edges by their relation."""
+
     @_builtins.property
     def examples(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Some of them: a node's id, or `source -RELATION-> target`."""
+        """The first ones by id: nodes' ids, and edges as `(source)-[:RELATION]->(target)`."""
 
     def __init__(
         self,
         *,
         kind: Global___DifferenceKind.ValueType = ...,
-        element: _builtins.str = ...,
-        count: _builtins.int = ...,
+        total: _builtins.int = ...,
+        counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         examples: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "element", b"element", "examples", b"examples", "kind", b"kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "examples", b"examples", "kind", b"kind", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -534,18 +558,24 @@ class RepositoryComparison(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     EDGES_FIELD_NUMBER: _builtins.int
     DIFFERENCES_FIELD_NUMBER: _builtins.int
+    CHECKED_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
     DEAD_LETTERS_FIELD_NUMBER: _builtins.int
+    TOOK_MS_FIELD_NUMBER: _builtins.int
     consistent: _builtins.bool
-    """Both stores agree, and nothing waits or was given up."""
+    """Both stores agree, they stood still while they were compared, and nothing waits."""
     nodes: _builtins.int
     """Nodes the graph has to hold."""
     edges: _builtins.int
     """Edges the graph has to hold."""
+    checked: _builtins.bool
+    """The stores stood still while they were compared. False: writers were too many; ask again."""
     waiting: _builtins.int
-    """Changes that wait to be projected; what they change was not compared."""
+    """Changes that wait to be projected."""
     dead_letters: _builtins.int
-    """Changes that were given up."""
+    """Changes that were given up; what they hold is missing in the graph."""
+    took_ms: _builtins.float
+    """Milliseconds it took."""
     @_builtins.property
     def revision(self) -> _types_pb2.RepositoryRevision:
         """The revisions in question; the graph is behind while they differ."""
@@ -562,12 +592,14 @@ class RepositoryComparison(_message.Message):
         nodes: _builtins.int = ...,
         edges: _builtins.int = ...,
         differences: _abc.Iterable[Global___StoreDifference] | None = ...,
+        checked: _builtins.bool = ...,
         waiting: _builtins.int = ...,
         dead_letters: _builtins.int = ...,
+        took_ms: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["revision", b"revision"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistent", b"consistent", "dead_letters", b"dead_letters", "differences", b"differences", "edges", b"edges", "nodes", b"nodes", "revision", b"revision", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked", b"checked", "consistent", b"consistent", "dead_letters", b"dead_letters", "differences", b"differences", "edges", b"edges", "nodes", b"nodes", "revision", b"revision", "took_ms", b"took_ms", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

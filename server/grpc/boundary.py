@@ -19,6 +19,8 @@ from grpc_status import rpc_status
 
 from plait.domain import failpoint
 from plait.domain.errors import DeadlineExceeded, PlaitError, RequestMalformed
+from plait.settings import ScopeSettings
+from server.grpc import scope
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
 
@@ -30,6 +32,7 @@ WRITES = frozenset(
     PREFIX + name
     for name in (
         "KnowledgeService/AppendEpisode",
+        "KnowledgeService/IngestEpisodes",
         "MemoryService/StoreMemory",
         "MemoryService/BatchStoreMemories",
         "MemoryService/DeleteMemory",
@@ -45,8 +48,9 @@ class Malformed:
 class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Wraps every method of plait.v1; health and reflection pass untouched."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, scopes: ScopeSettings) -> None:
         self._limits = limits
+        self._scopes = scopes
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -64,6 +68,12 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         method = handler_call_details.method
         if handler is None or not method.startswith(PREFIX):
             return handler
+        if handler.request_streaming:
+            return grpc.stream_stream_rpc_method_handler(
+                self._streams(method, handler.stream_stream),
+                request_deserializer=_tolerant(handler.request_deserializer),
+                response_serializer=handler.response_serializer,
+            )
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(
                 self._stream(method, handler.unary_stream),
@@ -112,6 +122,22 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
         return call
 
+    def _streams(
+        self, method: str, behaviour: Callable[..., AsyncIterator[Any]]
+    ) -> Callable[..., Any]:
+        """Messages both ways. A malformed one ends the stream, after the answers to those before it."""
+        if method not in UNLIMITED:
+            raise TypeError(f"{method} streams and has no entry in limits.UNLIMITED")
+
+        async def call(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+            async with self._answered(method, context):
+                async for response in behaviour(_wellformed(requests), context):
+                    if method in WRITES:
+                        failpoint.hit("answer.lost")
+                    yield response
+
+        return call
+
     @contextmanager
     def _counted(self) -> Iterator[None]:
         self._in_flight += 1
@@ -132,7 +158,7 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             yield
         except PlaitError as exc:
             code, reason = code_of(type(exc)).name, exc.reason
-            await abort(context, exc)
+            await abort(context, self._as_asked(exc, context))
         except (asyncio.CancelledError, GeneratorExit):
             code = "CANCELLED"
             raise
@@ -143,6 +169,13 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             took_ms = round((perf_counter() - start) * 1e3, 2)
             fields = {"method": _short(method), "code": code, "reason": reason, "took_ms": took_ms}
             logger.info("rpc", extra=fields)
+
+    def _as_asked(self, exc: PlaitError, context: Any) -> PlaitError:
+        """`exc` with the names that the caller knows."""
+        try:
+            return scope.error_out(scope.tenant_of(context, self._scopes), exc)
+        except PlaitError:  # the tenant itself is what is wrong
+            return exc
 
 
 async def abort(context: Any, exc: PlaitError) -> NoReturn:
@@ -162,6 +195,12 @@ def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
             return Malformed()
 
     return parse
+
+
+async def _wellformed(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for request in requests:
+        _refuse_malformed(request)
+        yield request
 
 
 def _refuse_malformed(request: object) -> None:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from google.protobuf.duration_pb2 import Duration
 
-from plait.client import wire
+from plait.client import memory_wire, wire
 from plait.domain.answers import GraphResult
 from plait.domain.errors import PlaitError
+from plait.domain.memory import AsOf, MemoryEntry
 from plait.domain.values import EpisodeReceipt, Hit, Revision
-from plait.retrieval.search import SearchAnswer
-from plait.v1 import graph_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
+from plait.retrieval.search import SearchAnswer, SearchQuery
+from plait.v1 import (
+    graph_pb2,
+    index_service_pb2,
+    knowledge_service_pb2,
+    memory_service_pb2,
+    types_pb2,
+)
+from server.grpc import names, scope
+from server.grpc.errors import field_path, status_of
 from server.jobs import Job, JobState
 
 JOB_STATES = {
@@ -28,15 +38,17 @@ UNITS = {"parse": "files", "vectors": "chunks", "embed": "chunks"}
 
 
 def search(
-    answer: SearchAnswer, *, explain: bool, took_ms: float
+    tenant: str, answer: SearchAnswer, query: SearchQuery, took_ms: float
 ) -> knowledge_service_pb2.SearchResponse:
+    explain = query.explain
     timings = [types_pb2.StageTiming(stage=t.stage, took_ms=t.took_ms) for t in answer.timings]
     return knowledge_service_pb2.SearchResponse(
-        hits=[hit(h, explain=explain) for h in answer.hits],
-        revisions=revisions(answer.view.revisions),
+        hits=[hit(tenant, h, explain=explain) for h in answer.hits],
+        revisions=revisions(tenant, answer.view.revisions),
         degraded=[types_pb2.Degradation(part=d.part, cause=d.cause) for d in answer.degraded],
         timings=timings if explain else (),
         took_ms=took_ms,
+        as_of=memory_wire.resolved(query.where.as_of),
     )
 
 
@@ -53,27 +65,63 @@ def fit(response: knowledge_service_pb2.SearchResponse, limit_bytes: int) -> Non
         response.degraded.append(types_pb2.Degradation(part="hits", cause="message_size"))
 
 
-def hit(value: Hit, *, explain: bool) -> knowledge_service_pb2.Hit:
+def fit_matches(response: memory_service_pb2.QueryMemoriesResponse, limit_bytes: int) -> None:
+    """As `fit`, of memories."""
+    size, dropped = response.ByteSize(), 0
+    while size > limit_bytes and response.matches:
+        size -= response.matches[-1].ByteSize() + 8
+        del response.matches[-1]
+        dropped += 1
+    if dropped:
+        response.degraded.append(types_pb2.Degradation(part="hits", cause="message_size"))
+
+
+def hit(tenant: str, value: Hit, *, explain: bool) -> knowledge_service_pb2.Hit:
+    item = wire.item(value.item)
+    item.repository = scope.name_out(tenant, item.repository)
     arms = value.arms if explain else {}
-    return knowledge_service_pb2.Hit(item=wire.item(value.item), score=value.score, arms=arms)
+    return knowledge_service_pb2.Hit(item=item, score=value.score, arms=arms)
 
 
-def revisions(values: Iterable[Revision]) -> list[types_pb2.RepositoryRevision]:
-    return [wire.revision(value) for value in sorted(values, key=lambda r: r.repo)]
+def memory(
+    tenant: str, entry: MemoryEntry, *, with_embedding: bool = False
+) -> memory_service_pb2.Memory:
+    out = memory_wire.memory(entry, with_embedding=with_embedding)
+    out.repository = scope.name_out(tenant, out.repository)
+    return out
+
+
+def item_error(tenant: str, error: PlaitError) -> types_pb2.ItemError:
+    """An error as the answer to one item of a batch or a stream."""
+    status = status_of(scope.error_out(tenant, error))
+    return types_pb2.ItemError(
+        code=status.code,
+        reason=error.reason,
+        message=status.message,
+        metadata=error.metadata,
+        field=field_path(getattr(error, "field", "")),
+    )
+
+
+def revisions(tenant: str, values: Iterable[Revision]) -> list[types_pb2.RepositoryRevision]:
+    named = scope.revisions_out(tenant, values)
+    return [wire.revision(value) for value in sorted(named, key=lambda r: r.repo)]
 
 
 def graph(
-    result: GraphResult, shown: Iterable[Revision], took_ms: float
+    tenant: str, result: GraphResult, shown: Iterable[Revision], as_of: AsOf, took_ms: float
 ) -> knowledge_service_pb2.GraphQueryResponse:
     """Raises: TypeError, OverflowError, for a cell outside the contract."""
+    result = names.result_out(tenant, result)
     return knowledge_service_pb2.GraphQueryResponse(
         columns=result.columns,
         rows=[graph_pb2.GraphRow(cells=[wire.graph_value(c) for c in row]) for row in result.rows],
         nodes=[wire.graph_node(node) for node in result.nodes],
         edges=[wire.graph_edge(edge) for edge in result.edges],
         truncated=result.truncated,
-        revisions=revisions(shown),
+        revisions=revisions(tenant, shown),
         took_ms=took_ms,
+        as_of=memory_wire.resolved(as_of),
     )
 
 
@@ -86,7 +134,8 @@ def receipt(value: EpisodeReceipt, request_id: str) -> knowledge_service_pb2.App
     )
 
 
-def repository(value: Revision) -> index_service_pb2.Repository:
+def repository(tenant: str, value: Revision) -> index_service_pb2.Repository:
+    value = replace(value, repo=scope.name_out(tenant, value.repo))
     return index_service_pb2.Repository(
         name=value.repo,
         root=value.root,
@@ -97,7 +146,7 @@ def repository(value: Revision) -> index_service_pb2.Repository:
 
 
 def job(value: Job) -> index_service_pb2.IndexJob:
-    progress = value.progress
+    progress, tenant = value.progress, value.request.tenant
     return index_service_pb2.IndexJob(
         id=value.id,
         repository=value.repo,
@@ -110,8 +159,8 @@ def job(value: Job) -> index_service_pb2.IndexJob:
             unit=UNITS.get(progress.stage, ""),
         ),
         summary=_summary(value),
-        revision=wire.revision(value.revision) if value.revision else None,
-        error=_error(value.error) if value.error else None,
+        revision=revisions(tenant, [value.revision])[0] if value.revision else None,
+        error=_error(scope.error_out(tenant, value.error)) if value.error else None,
         create_time=wire.timestamp(value.created_at),
         end_time=wire.timestamp(value.ended_at),
         elapsed=_elapsed(value),

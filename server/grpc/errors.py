@@ -60,7 +60,7 @@ def status_of(exc: domain.PlaitError) -> status_pb2.Status:
     _add(status, error_details_pb2.ErrorInfo(reason=exc.reason, domain=DOMAIN, metadata=metadata))
     if isinstance(exc, domain.InvalidInput) and exc.field:
         violation = error_details_pb2.BadRequest.FieldViolation(
-            field=_field_path(_cut(exc.field, _MAX_VALUE)), description=message, reason=exc.reason
+            field=field_path(_cut(exc.field, _MAX_VALUE)), description=message, reason=exc.reason
         )
         _add(status, error_details_pb2.BadRequest(field_violations=[violation]))
     for family, delay_s in RETRY_S.items():
@@ -91,7 +91,7 @@ def _cut(text: str, limit: int) -> str:
     return data[: limit - 3].decode(errors="ignore") + "…"
 
 
-def _field_path(field: str) -> str:
+def field_path(field: str) -> str:
     """A JSON pointer as protobuf writes paths: `/artifacts/3/kind` → `episode.artifacts[3].kind`."""
     if not field.startswith("/"):
         return field

@@ -9,7 +9,15 @@ from plait.domain.deadline import Deadline
 from plait.settings import Settings
 
 # Streams end with what they watch, not with a clock.
-UNLIMITED = frozenset({"/plait.v1.IndexService/WatchIndexJob"})
+UNLIMITED = frozenset(
+    {"/plait.v1.IndexService/WatchIndexJob", "/plait.v1.KnowledgeService/IngestEpisodes"}
+)
+
+
+_UPKEEP = tuple(
+    f"/plait.v1.AdminService/{name}"
+    for name in ("Compact", "UndoCompaction", "Forget", "Verify", "Rebuild")
+)
 
 
 class Context(Protocol):
@@ -27,6 +35,8 @@ class Limits:
         self._by_method: Mapping[str, float] = {
             "/plait.v1.KnowledgeService/Search": settings.search.timeout_s,
             "/plait.v1.KnowledgeService/GraphQuery": settings.graph.query_timeout_s,
+            # Upkeep reads whole repositories.
+            **dict.fromkeys(_UPKEEP, settings.server.max_timeout_s),
         }
 
     def deadline(self, method: str, context: Context | Any) -> Deadline:

@@ -17,8 +17,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from etl.pipeline import IndexRequest
 from plait.client import wire
 from plait.domain.deadline import Deadline
-from plait.domain.errors import InvalidInput, NotBuilt, PageTokenInvalid
-from plait.domain.values import Collection, Episode, Filter
+from plait.domain.errors import InvalidInput, PageTokenInvalid
+from plait.domain.values import Episode, Filter
 from plait.memory import episode as episodes
 from plait.retrieval.search import Mode, SearchQuery
 from plait.v1 import graph_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
@@ -47,9 +47,7 @@ def bad(field: str, problem: str, **metadata: object) -> InvalidInput:
 
 
 def search(request: knowledge_service_pb2.SearchRequest, deadline: Deadline) -> SearchQuery:
-    """Raises: InvalidInput, NotBuilt."""
-    if request.HasField("as_of"):
-        raise NotBuilt("Search with as_of is not built yet; leave as_of out", call="Search.as_of")
+    """Raises: InvalidInput."""
     pb = knowledge_service_pb2
     mode = choice(
         request.mode,
@@ -70,7 +68,7 @@ def search(request: knowledge_service_pb2.SearchRequest, deadline: Deadline) -> 
 
 
 def filter_(message: types_pb2.Filter, at: str) -> Filter:
-    """Raises: InvalidInput."""
+    """With the names as the caller gave them. Raises: InvalidInput."""
     repositories(message.repositories, f"{at}.repositories")
     for name in ("kinds", "languages", "tags_any", "tags_all"):
         texts(getattr(message, name), f"{at}.{name}")
@@ -81,11 +79,11 @@ def filter_(message: types_pb2.Filter, at: str) -> Filter:
         choice(number, f"{at}.collections[{i}]", wire.COLLECTION_OF)
     for name in ("since", "until"):
         if message.HasField(name):  # type: ignore[arg-type]
-            _time(getattr(message, name), f"{at}.{name}")
+            time(getattr(message, name), f"{at}.{name}")
     where = wire.filter_of(message)
     if where.since and where.until and where.until <= where.since:
         raise bad(f"{at}.until", "is not after since, so nothing can match; swap them")
-    return where if where.collections else Filter(collections=(Collection.FILES,))
+    return where
 
 
 # -- graph -------------------------------------------------------------------------------------------------
@@ -95,7 +93,9 @@ def repositories(names: Iterable[str], at: str) -> tuple[str, ...]:
     """Raises: InvalidInput."""
     out = tuple(dict.fromkeys(names))
     if len(out) > MAX_REPOSITORIES:
-        raise bad(at, f"has {len(out)} names, more than {MAX_REPOSITORIES}; leave it empty for all")
+        raise bad(
+            at, f"has {len(out)} names, more than {MAX_REPOSITORIES}; set all_repositories for all"
+        )
     for i, name in enumerate(out):
         repository(name, f"{at}[{i}]")
     return out
@@ -165,13 +165,13 @@ def episode(request: knowledge_service_pb2.AppendEpisodeRequest) -> Episode:
         raise bad("episode.artifacts", f"has {count} artifacts, more than {episodes.MAX_ARTIFACTS}")
     for i, artifact in enumerate(message.artifacts):
         choice(artifact.kind, f"episode.artifacts[{i}].kind", wire.ARTIFACT_KIND_OF)
-        _shallow(artifact.meta, f"episode.artifacts[{i}].meta")
+        shallow(artifact.meta, f"episode.artifacts[{i}].meta")
     if message.HasField("start_time"):
-        _time(message.start_time, "episode.start_time")
+        time(message.start_time, "episode.start_time")
     return episodes.check(wire.episode_of(message, request.request_id))
 
 
-def _shallow(meta: Message, at: str) -> None:
+def shallow(meta: Message, at: str) -> None:
     # Three protobuf levels carry one of JSON. Protobuf's own limit of 100 comes first, so this is
     # only here to answer with the limit that the contract states.
     if meta.ByteSize() > 4 * episodes.MAX_META_BYTES:
@@ -181,8 +181,8 @@ def _shallow(meta: Message, at: str) -> None:
 # -- indexing ------------------------------------------------------------------------------------------------
 
 
-def index(request: index_service_pb2.StartIndexRequest) -> IndexRequest:
-    """Raises: InvalidInput."""
+def index(request: index_service_pb2.StartIndexRequest, tenant: str) -> IndexRequest:
+    """Its name as the caller gave it. Raises: InvalidInput."""
     request_id(request.request_id)
     path = text(request.path, "path", MAX_PATH_BYTES)
     if not path:
@@ -194,7 +194,8 @@ def index(request: index_service_pb2.StartIndexRequest) -> IndexRequest:
     name = request.repository
     if name:
         text(name, "repository", MAX_NAME_BYTES)
-    return IndexRequest(Path(path), name, embed=not request.skip_embedding, move=request.move)
+    embed, move = not request.skip_embedding, request.move
+    return IndexRequest(Path(path), name, embed=embed, move=move, tenant=tenant)
 
 
 def page(size: int, token: str) -> tuple[int, str]:
@@ -262,7 +263,8 @@ def choice(number: int, at: str, table: Mapping[Any, Any]) -> Any:
     return table[number]
 
 
-def _time(message: Timestamp, at: str) -> None:
+def time(message: Timestamp, at: str) -> None:
+    """Raises: InvalidInput."""
     try:
         wire.datetime_of(message)
     except (ValueError, OverflowError) as exc:

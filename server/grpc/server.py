@@ -99,7 +99,7 @@ async def running(
     """
     settings = app.settings.server
     limits = Limits(app.settings)
-    boundary = Boundary(limits)
+    boundary = Boundary(limits, app.settings.scope)
     server = grpc.aio.server(
         interceptors=[boundary],
         options=_options(settings),
@@ -109,7 +109,7 @@ async def running(
         KnowledgeService(app, limits), server
     )
     index_service_pb2_grpc.add_IndexServiceServicer_to_server(IndexService(app), server)
-    memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryService(), server)
+    memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryService(app), server)
     admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(app), server)
     status = _health_servicer()
     health_pb2_grpc.add_HealthServicer_to_server(status, server)

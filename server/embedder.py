@@ -1,0 +1,146 @@
+"""Vectors of what agents keep, made soon after it is written: a loop beside the server's calls.
+
+A memory is durable, and found by its words, before it has a vector; so nothing here can lose one. The
+vectors of code are the index run's work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Literal, Protocol
+
+from plait.domain.errors import PlaitError
+from plait.domain.values import Collection as Kind
+from plait.domain.values import Filter
+from plait.ports import EmbeddingProvider, PendingText, Vectors, View
+
+logger = logging.getLogger(__name__)
+
+# Writes that come in a burst share a batch of the model.
+DEBOUNCE_S = 0.2
+ROUND = 256
+FIRST_RETRY_S = 1.0
+LONGEST_RETRY_S = 60.0
+# What a command's own server embeds before it ends: a second of work. The rest waits for the next
+# `plait serve` or `plait index`.
+FEW = 64
+FINISH_S = 20.0
+
+
+class Store(Protocol):
+    """What this needs of the truth store."""
+
+    async def ensure_space(self, model: str, dim: int) -> None: ...
+    async def pending(
+        self, repo: str, limit: int, *, code: bool = True
+    ) -> Sequence[PendingText]: ...
+    async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None: ...
+    async def link_similar(self, repo: str, hashes: Sequence[bytes]) -> int: ...
+    async def tenants(self) -> list[str]: ...
+    async def view(self, where: Filter) -> View: ...
+
+
+class Embedder:
+    """Embeds agents' items of the repositories it is told of. `provider` opens the model on first need."""
+
+    def __init__(self, store: Store, provider: Callable[[], Awaitable[EmbeddingProvider]]) -> None:
+        self._store = store
+        self._provider = provider
+        self._waiting: set[str] = set()
+        self._woken = asyncio.Event()
+
+    def add(self, repos: Collection[str]) -> None:
+        """Something was written in `repos`."""
+        self._waiting |= set(repos)
+        if repos:
+            self._woken.set()
+
+    async def run_forever(self, stop: asyncio.Event) -> None:
+        """Embed until `stop` is set. Errors are logged, and tried again later and later."""
+        stopping = asyncio.ensure_future(stop.wait())
+        retry_s = FIRST_RETRY_S
+        begun = False
+        try:
+            while not stop.is_set():
+                try:
+                    if not begun:
+                        self.add(await self._left_behind())
+                        begun = True
+                    await self.run_until_idle(stop)
+                    retry_s = FIRST_RETRY_S
+                except Exception as exc:
+                    _log(exc, retry_s)
+                    await asyncio.wait({stopping}, timeout=retry_s)
+                    retry_s = min(2 * retry_s, LONGEST_RETRY_S)
+                    continue
+                await self._rest(stopping)
+        finally:
+            stopping.cancel()
+
+    async def run_until_idle(self, stop: asyncio.Event | None = None, most: int = 0) -> int:
+        """Embed what waits in the repositories told of (at most `most` texts, 0 for all); how many."""
+        done = 0
+        while self._waiting and not (stop is not None and stop.is_set()):
+            repo = min(self._waiting)
+            limit = min(ROUND, most - done) if most else ROUND
+            if limit <= 0:
+                break
+            self._waiting.discard(repo)
+            try:
+                count = await self._round(repo, limit)
+            except BaseException:
+                self._waiting.add(repo)
+                raise
+            done += count
+            if count == limit:  # there may be more
+                self._waiting.add(repo)
+        return done
+
+    async def finish(self) -> None:
+        """At the end of a command's own server: embed a few; what fails waits for the next start."""
+        try:
+            async with asyncio.timeout(FINISH_S):
+                await self.run_until_idle(most=FEW)
+        except (PlaitError, TimeoutError) as exc:
+            logger.warning("vectors wait for the next start", extra={"error": str(exc)})
+
+    async def _round(self, repo: str, limit: int) -> int:
+        batch = await self._store.pending(repo, limit, code=False)
+        if not batch:
+            return 0
+        provider = await self._provider()
+        await self._store.ensure_space(provider.model, provider.dim)
+        vectors = await provider.embed_documents([one.text for one in batch])
+        hashes = [one.content_hash for one in batch]
+        await self._store.store_vectors(hashes, vectors)
+        links = await self._store.link_similar(repo, hashes)
+        logger.info("embedded", extra={"repo": repo, "texts": len(batch), "links": links})
+        return len(batch)
+
+    async def _left_behind(self) -> set[str]:
+        """Repositories in which an earlier process may have left texts without vectors."""
+        found: set[str] = set()
+        for tenant in await self._store.tenants():
+            view = await self._store.view(Filter(tenant=tenant, collections=(Kind.MEMORIES,)))
+            found |= {revision.repo for revision in view.revisions}
+        return found
+
+    async def _rest(self, stopping: asyncio.Future[Literal[True]]) -> None:
+        if not self._waiting:
+            self._woken.clear()
+            woken = asyncio.ensure_future(self._woken.wait())
+            try:
+                await asyncio.wait({stopping, woken}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                woken.cancel()
+        await asyncio.wait({stopping}, timeout=DEBOUNCE_S)
+
+
+def _log(exc: Exception, again_s: float) -> None:
+    if isinstance(exc, PlaitError):
+        extra = {"reason": exc.reason, "error": str(exc), "again_in_s": again_s}
+        logger.warning("embedding failed", extra=extra)
+    else:
+        logger.exception("embedding failed", extra={"again_in_s": again_s})
