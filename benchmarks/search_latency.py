@@ -32,7 +32,7 @@ from plait.client import AsyncPlaitClient, discovery
 from plait.domain.values import Filter
 from plait.retrieval.search import SearchQuery, SearchService
 
-Statement = tuple[str, Mapping[str, Any]]
+Statement = tuple[str, Mapping[str, Any], str]  # SQL, values, tenant
 WORD = re.compile(r"[A-Za-z_]{4,}")
 
 
@@ -87,13 +87,13 @@ async def record(
     provider = await plait.embedding.open(settings.embedding)
     service = SearchService(store, provider, settings.search)
     log: list[Statement] = []
-    rows = type(store._db).rows
+    rows = type(store._app).rows
 
-    async def logged(self: Any, query: str, params: Mapping[str, Any] = {}) -> Any:
-        log.append((query, params))
-        return await rows(self, query, params)
+    async def logged(self: Any, query: str, params: Mapping[str, Any], *, tenant: str) -> Any:
+        log.append((query, params, tenant))
+        return await rows(self, query, params, tenant=tenant)
 
-    type(store._db).rows = logged
+    type(store._app).rows = logged
     try:
         out = []
         for text in queries:
@@ -101,7 +101,7 @@ async def record(
             await service.search(SearchQuery(text, Filter(repos=(repo,))))
             out.append(list(log))
     finally:
-        type(store._db).rows = rows
+        type(store._app).rows = rows
         await provider.close()
     return out
 
@@ -131,8 +131,8 @@ async def client(args: argparse.Namespace) -> None:
         print(json.dumps(row("Search over gRPC", callers, took)))
 
         async def replay(job: list[Statement]) -> None:
-            for query, params in job:
-                await store._db.rows(query, params)
+            for query, params, tenant in job:
+                await store._app.rows(query, params, tenant=tenant)
 
         await timed(statements[:50], callers, replay)
         print(
