@@ -455,22 +455,34 @@ class MemoryStore(Protocol):
 
 class RetentionStore(Protocol):
     async def living(self, scope: Scope) -> list[MemoryEntry]:
-        """Every living memory of (repository, agent), oldest first, with its vector if it has one."""
+        """Every living memory of (repository, agent), oldest first, with its vector if it has one.
+        An agent "" is that of memories that name none."""
         ...
 
-    async def usage(self, tenant: str) -> Mapping[tuple[str, str], int]:
-        """Tokens of living memories by (qualified repository, agent)."""
+    async def usage(
+        self, tenant: str, repo: str = "", agent_id: str | None = None
+    ) -> Mapping[tuple[str, str], int]:
+        """Tokens of living memories by (qualified repository, agent): of all, of one repository's, or
+        of one agent's there."""
         ...
 
-    async def compact(self, tenant: str, plan: CompactionPlan, undo_s: float) -> Compaction:
-        """Carry a plan out in one transaction: all of it or nothing.
+    async def compact(
+        self, tenant: str, plan: CompactionPlan, undo_s: float, request_id: str = ""
+    ) -> Compaction:
+        """Carry a plan out in one transaction: all of it or nothing. A `request_id` that was carried
+        out before gets the same compaction again.
 
         Raises: StoreContended, when a memory of the plan has changed since it was made.
         """
         ...
 
+    async def compacted(self, tenant: str, repo: str, request_id: str) -> Compaction | None:
+        """The compaction that this request led to, as far as nothing of it was forgotten."""
+        ...
+
     async def undo(self, tenant: str, compaction_id: UUID) -> int:
-        """Bring back what a compaction closed and close its summaries; entries brought back.
+        """Bring back what a compaction closed and close its summaries; entries brought back. One whose
+        text was stored again since is not brought back: it is there.
 
         Raises: CompactionUnknown, UndoExpired.
         """
@@ -481,6 +493,11 @@ class RetentionStore(Protocol):
     ) -> ForgetReceipt:
         """Remove for good, from rows, versions, text index, vectors, evidence, links and request
         records, and queue the removal from the graph. Raises: InvalidInput, for an empty selector."""
+        ...
+
+    async def reclaim(self) -> list[str]:
+        """Rewrite the tables that `forget` took rows from, so that their files hold nothing of them;
+        the tables. Each is locked meanwhile."""
         ...
 
 

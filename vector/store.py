@@ -16,6 +16,7 @@ from vector.outbox import Outbox
 from vector.pool import Database, Scoped
 from vector.queue import Queue
 from vector.repositories import Repositories
+from vector.retention import Retention
 from vector.search import Lexical
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from vector.embedded import PostgresLease
 
 
-class Store(Drafts, Repositories, Queue, Memories, Lexical, Nearest, Episodes, Outbox):
-    """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore and Outbox over one database.
+class Store(Drafts, Repositories, Queue, Memories, Retention, Lexical, Nearest, Episodes, Outbox):
+    """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore and Outbox over one database.
 
     `db` is the owner's pool: indexing, projection, retention. `app` is held to one tenant a call by
     row security: serving reads, and writes of episodes and memories.

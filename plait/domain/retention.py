@@ -27,6 +27,7 @@ class Step:
     into: MemoryId | None = None
     tokens: int = 0  # of the entry
     version: int = 1  # the version the decision is about: another one makes the plan stale
+    into_version: int = 0  # likewise of a duplicate that stays
 
 
 @dataclass(frozen=True, slots=True)

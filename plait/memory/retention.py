@@ -249,9 +249,8 @@ def _deduplicate(
     for found in duplicates(ranked, frozenset(pins), settings.near_duplicate):
         entry = found.entry
         tokens = tokens_of(entry)
-        state.steps.append(
-            Step(Action.DEDUPLICATE, entry.id, found.reason, found.kept.id, tokens, entry.version)
-        )
+        step = Step(Action.DEDUPLICATE, entry.id, found.reason, found.kept.id, tokens)
+        state.steps.append(replace(step, version=entry.version, into_version=found.kept.version))
         state.tokens -= tokens
         closed.add(entry.id)
     return closed

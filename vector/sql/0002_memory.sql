@@ -44,6 +44,9 @@ CREATE UNIQUE INDEX memories_once ON memories (repo_id, agent_id, session_key, c
     WHERE superseded_at IS NULL AND episode_id IS NULL;
 CREATE INDEX memories_entry ON memories (entry_id, version);
 CREATE INDEX memories_newest ON memories (repo_id, created_at DESC, entry_id DESC);
+-- What of an agent is alive: summed after each write, to see whether it is time to compact.
+CREATE INDEX memories_living ON memories (repo_id, agent_id) INCLUDE (tokens)
+    WHERE superseded_at IS NULL;
 CREATE INDEX item_episode ON item (episode_id) WHERE episode_id IS NOT NULL;
 
 ALTER TABLE episode ADD COLUMN valid_from timestamptz;     -- when the run began, as far as is known
@@ -197,6 +200,7 @@ CREATE TABLE compaction (
     counts     jsonb NOT NULL
 );
 CREATE INDEX compaction_repo ON compaction (repo_id, at);
+CREATE UNIQUE INDEX compaction_once ON compaction (repo_id, request_id) WHERE request_id <> '';
 CREATE TABLE compaction_step (
     compaction_id uuid NOT NULL REFERENCES compaction ON DELETE CASCADE,
     repo_id       integer NOT NULL,
@@ -205,8 +209,12 @@ CREATE TABLE compaction_step (
     entry_id      uuid NOT NULL,                -- closed, or pinned
     into_id       uuid,                         -- the summary, or the duplicate that stays
     reason        text NOT NULL,
+    tokens        integer NOT NULL,             -- of the entry
+    version       integer NOT NULL,             -- of the entry, as it was closed
     PRIMARY KEY (compaction_id, ordinal)
 );
+CREATE INDEX compaction_step_entry ON compaction_step (entry_id);
+CREATE INDEX compaction_step_into ON compaction_step (into_id) WHERE into_id IS NOT NULL;
 
 -- What was forgotten: never the text, only that it is gone. `proof`: counts by place.
 CREATE TABLE forgotten (

@@ -1,0 +1,151 @@
+"""Compaction as a service: plan a scope, ask the summarizer, carry it out. For servers and commands."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from uuid import UUID
+
+from plait.domain.errors import StoreContended
+from plait.domain.retention import Compaction, CompactionPlan
+from plait.domain.scope import Scope
+from plait.memory import retention
+from plait.memory.summarize import Summarizer
+from plait.ports import RetentionStore
+from plait.settings import MemorySettings
+
+logger = logging.getLogger(__name__)
+
+# Plans that were overtaken by a writer are made again this often.
+MAX_PLANS = 4
+# A scope that stayed too large is looked at again when it has grown by this share of its budget.
+AGAIN = 0.05
+NOTHING = UUID(int=0)  # the id of a compaction that was not carried out
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def compact(
+    store: RetentionStore,
+    summarizer: Summarizer,
+    scope: Scope,
+    settings: MemorySettings,
+    *,
+    dry_run: bool = False,
+    forced: bool = True,
+    undo_s: float | None = None,
+    request_id: str = "",
+    clock: Callable[[], datetime] = utc_now,
+) -> Compaction:
+    """Compact the memories of `scope` (tenant, repository, agent; "" is the agent that is not named).
+
+    The answer's id is `NOTHING` for a dry run, and where there was nothing to do. `forced` False: only
+    when `compact_at` of the budget is passed. A `request_id` that was carried out gets the same answer
+    again. Raises: StoreContended, when writers were faster than `MAX_PLANS` plans.
+    """
+    if request_id and (known := await store.compacted(scope.tenant, scope.repository, request_id)):
+        return known
+    for left in reversed(range(MAX_PLANS)):
+        now = clock()
+        plan = await make_plan(store, summarizer, scope, settings, now=now, forced=forced)
+        if dry_run or not plan.closed:
+            return Compaction(NOTHING, plan, now, now)
+        try:
+            window = settings.undo_s if undo_s is None else undo_s
+            done = await store.compact(scope.tenant, plan, window, request_id)
+        except StoreContended:
+            if not left:
+                raise
+            continue
+        logger.info("compacted", extra=_told(done))
+        return done
+    raise AssertionError("the last try returns or raises")
+
+
+async def make_plan(
+    store: RetentionStore,
+    summarizer: Summarizer,
+    scope: Scope,
+    settings: MemorySettings,
+    *,
+    now: datetime,
+    forced: bool = True,
+) -> CompactionPlan:
+    """What `compact` would do now. Asks the summarizer, stores nothing."""
+    entries = await store.living(scope)
+    planning = retention.planning(
+        entries, settings, now, repo=scope.repository, agent_id=scope.agent_id, forced=forced
+    )
+    try:
+        group = next(planning)
+        while True:
+            summary = await summarizer.summarize(group.entries, settings.summary_tokens)
+            group = planning.send(summary)
+    except StopIteration as end:
+        plan: CompactionPlan = end.value
+        return plan
+
+
+async def over_budget(store: RetentionStore, scope: Scope, settings: MemorySettings) -> bool:
+    """Whether the scope has `compact_at` of its budget or more. One small read."""
+    return await used(store, scope) >= retention.trigger_tokens(settings)
+
+
+async def used(store: RetentionStore, scope: Scope) -> int:
+    """Tokens of the scope's living memories."""
+    found = await store.usage(scope.tenant, scope.repository, scope.agent_id)
+    return found.get((scope.repository, scope.agent_id), 0)
+
+
+@dataclass(slots=True)
+class Automatic:
+    """Compacts scopes behind writes. One a server; `after_write` may be called at once for one scope:
+    the second call finds the first at work and leaves it alone."""
+
+    store: RetentionStore
+    summarizer: Summarizer
+    settings: MemorySettings
+    _working: set[Scope] = field(default_factory=set)
+    _stuck: dict[Scope, int] = field(default_factory=dict)  # tokens that could not be made fewer
+
+    async def after_write(self, scope: Scope) -> Compaction | None:
+        """Compact `scope` if it is due: at `compact_at` of its budget, and when nothing could be done
+        the last time, once it has grown by `AGAIN` of it."""
+        scope = Scope(scope.tenant, scope.repo, scope.agent_id)
+        if not self.settings.automatic or scope in self._working:
+            return None
+        self._working.add(scope)
+        try:
+            tokens = await used(self.store, scope)
+            if tokens < max(retention.trigger_tokens(self.settings), self._again(scope)):
+                return None
+            done = await compact(self.store, self.summarizer, scope, self.settings, forced=False)
+            if done.plan.tokens_after >= retention.trigger_tokens(self.settings):
+                self._stuck[scope] = done.plan.tokens_after
+            else:
+                self._stuck.pop(scope, None)
+            return done
+        finally:
+            self._working.discard(scope)
+
+    def _again(self, scope: Scope) -> float:
+        if scope not in self._stuck:
+            return 0.0
+        return self._stuck[scope] + AGAIN * self.settings.budget_tokens
+
+
+def _told(done: Compaction) -> dict[str, object]:
+    plan = done.plan
+    return {
+        "compaction": str(done.id),
+        "repo": plan.repo,
+        "closed": len(plan.closed),
+        "summaries": len(plan.summaries),
+        "tokens_before": plan.tokens_before,
+        "tokens_after": plan.tokens_after,
+        "degraded": len(plan.notes),
+    }
