@@ -2,12 +2,14 @@
 
 The graph holds one revision a repository and is changed in batches, which a reader could see part of.
 So a reader takes the epoch, asks, and takes the epoch again: equal and steady means that all it saw
-was of one state. Else it waits and asks again, for as long as its deadline allows.
+was of one state. Else it waits and asks again, for as long as its deadline allows. Episodes and
+memories come all the time: who asks for code alone takes no notice of them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -19,10 +21,12 @@ T = TypeVar("T")
 # Waits between tries: short at first, as most projections after an edit take well under a second.
 FIRST_WAIT_S = 0.02
 LONGEST_WAIT_S = 0.5
+# Under a stream of episodes the graph rests for some 30 ms between two deltas: don't sleep past it.
+LONGEST_WAIT_MEMORY_S = 0.03
 
 
 class Epochs(Protocol):
-    async def epoch(self, repos: Sequence[str]) -> tuple[int, bool]: ...
+    async def epoch(self, repos: Sequence[str], *, memory: bool = True) -> tuple[int, bool]: ...
 
 
 async def read_steady(
@@ -30,8 +34,11 @@ async def read_steady(
     repos: Sequence[str],
     read: Callable[[], Awaitable[T]],
     deadline: Deadline,
+    *,
+    memory: bool = True,
 ) -> T:
-    """What `read` returns over one state of the graph of `repos` (of all repositories when empty).
+    """What `read` returns over one state of the graph of `repos` (of all repositories when empty);
+    with `memory` False over one state of its code.
 
     `read` must be safe to repeat. It runs at least once if the graph is steady, however often the
     graph changed before.
@@ -41,10 +48,10 @@ async def read_steady(
     """
     wait_s = FIRST_WAIT_S
     while True:
-        before, changing = await epochs.epoch(repos)
+        before, changing = await epochs.epoch(repos, memory=memory)
         if not changing:
             answer = await read()
-            if await epochs.epoch(repos) == (before, False):
+            if await epochs.epoch(repos, memory=memory) == (before, False):
                 return answer
         # Half of what is left stays for the read itself.
         if deadline.left_s <= 2 * wait_s:
@@ -56,4 +63,5 @@ async def read_steady(
                 limit_s=deadline.limit_s,
             )
         await asyncio.sleep(wait_s)
-        wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+        longest_s = LONGEST_WAIT_MEMORY_S if memory else LONGEST_WAIT_S
+        wait_s = min(2 * wait_s, longest_s) * random.uniform(0.5, 1.0)  # noqa: S311

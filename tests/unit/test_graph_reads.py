@@ -20,9 +20,11 @@ class Scripted:
     def __init__(self, *epochs: tuple[int, bool]) -> None:
         self._epochs = list(epochs)
         self.asked: list[Sequence[str]] = []
+        self.of_memory: list[bool] = []
 
-    async def epoch(self, repos: Sequence[str]) -> tuple[int, bool]:
+    async def epoch(self, repos: Sequence[str], *, memory: bool = True) -> tuple[int, bool]:
         self.asked.append(repos)
+        self.of_memory.append(memory)
         return self._epochs.pop(0) if len(self._epochs) > 1 else self._epochs[0]
 
 
@@ -39,12 +41,20 @@ class Reads:
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_query, "FIRST_WAIT_S", 0.0001)
     monkeypatch.setattr(graph_query, "LONGEST_WAIT_S", 0.0001)
+    monkeypatch.setattr(graph_query, "LONGEST_WAIT_MEMORY_S", 0.0001)
 
 
 async def test_a_steady_graph_is_read_once() -> None:
     epochs, read = Scripted((7, False)), Reads()
     assert await read_steady(epochs, ("a",), read, Deadline.after(5)) == 1
     assert epochs.asked == [("a",), ("a",)]
+    assert epochs.of_memory == [True, True]
+
+
+async def test_who_reads_code_takes_no_notice_of_episodes() -> None:
+    epochs = Scripted((7, False))
+    assert await read_steady(epochs, ("a",), Reads(), Deadline.after(5), memory=False) == 1
+    assert epochs.of_memory == [False, False]
 
 
 async def test_a_change_during_the_read_reads_again() -> None:
@@ -77,8 +87,8 @@ async def test_an_answer_was_always_read_between_two_equal_steady_epochs(
     seen: list[tuple[int, bool]] = []
     real = epochs.epoch
 
-    async def watched(repos: Sequence[str]) -> tuple[int, bool]:
-        seen.append(await real(repos))
+    async def watched(repos: Sequence[str], *, memory: bool = True) -> tuple[int, bool]:
+        seen.append(await real(repos, memory=memory))
         return seen[-1]
 
     epochs.epoch = watched  # type: ignore[method-assign]
