@@ -12,6 +12,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "search": ("server.commands.search", "find code and memories"),
     "graph": ("server.commands.graph", "ask the call graph: callers, callees, impact …"),
     "ingest": ("server.commands.ingest", "store what an agent did: episodes as JSON"),
+    "memory": ("server.commands.memory", "keep and find what agents and people know"),
+    "compact": ("server.commands.compact", "thin out an agent's memories, or undo it"),
+    "forget": ("server.commands.forget", "remove memories and episodes for good"),
+    "verify": ("server.commands.verify", "compare the graph with the truth"),
+    "rebuild": ("server.commands.rebuild", "make the graph again from the truth"),
     "repos": ("server.commands.repos", "list what is indexed, or delete it"),
     "serve": ("server.commands.serve", "serve gRPC until stopped"),
     "doctor": ("server.commands.doctor", "show what runs where, and what is wrong"),
@@ -29,6 +34,7 @@ examples:
   plait index .
   plait search "where are retries configured"
   plait graph callers mypkg.module.function
+  plait memory store "Retries live in app/http.py" --agent fixer
 
 `plait COMMAND --help` says more. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing found,
 130 interrupted. Errors go to standard error with their reason; docs/errors.md has every fix.

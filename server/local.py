@@ -14,6 +14,7 @@ from plait.client import discovery
 from plait.client.aio import AsyncPlaitClient
 from plait.client.errors import PlaitRpcError
 from plait.domain.errors import ServerNotAnswering
+from plait.domain.scope import DEFAULT_TENANT
 from plait.settings import Settings
 from server.address import is_claimed
 
@@ -25,12 +26,21 @@ async def connected(settings: Settings) -> AsyncIterator[AsyncPlaitClient]:
     """Raises: ServerNotAnswering; and as `server.app.open_app`, when it starts a server of its own."""
     address = discovery.read(settings.home)
     if address is not None and is_claimed(settings.home):
-        async with AsyncPlaitClient(address.target) as client:
+        async with AsyncPlaitClient(address.target, tenant=_tenant(settings)) as client:
             await _check(client, address)
             yield client
         return
-    async with _own_server(settings) as target, AsyncPlaitClient(target) as client:
+    async with (
+        _own_server(settings) as target,
+        AsyncPlaitClient(target, tenant=_tenant(settings)) as client,
+    ):
         yield client
+
+
+def _tenant(settings: Settings) -> str:
+    """What calls say of their tenant: nothing where this command was told nothing, so that the server's
+    own setting holds."""
+    return "" if settings.scope.tenant == DEFAULT_TENANT else settings.scope.tenant
 
 
 async def _check(client: AsyncPlaitClient, address: discovery.ServerAddress) -> None:

@@ -95,7 +95,7 @@ class IndexServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteRepository(self, request, context):
-        """Remove a repository's index. Its episodes stay.
+        """Remove a repository: its index, its episodes and its memories.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -42,7 +42,7 @@ class IndexServiceStub:
     ListRepositories: _grpc.UnaryUnaryMultiCallable[_index_service_pb2.ListRepositoriesRequest, _index_service_pb2.ListRepositoriesResponse]
     """The indexed repositories, by name."""
     DeleteRepository: _grpc.UnaryUnaryMultiCallable[_index_service_pb2.DeleteRepositoryRequest, _index_service_pb2.DeleteRepositoryResponse]
-    """Remove a repository's index. Its episodes stay."""
+    """Remove a repository: its index, its episodes and its memories."""
 
 @_typing.type_check_only
 class IndexServiceAsyncStub(IndexServiceStub):
@@ -58,7 +58,7 @@ class IndexServiceAsyncStub(IndexServiceStub):
     ListRepositories: _aio.UnaryUnaryMultiCallable[_index_service_pb2.ListRepositoriesRequest, _index_service_pb2.ListRepositoriesResponse]  # type: ignore[assignment]
     """The indexed repositories, by name."""
     DeleteRepository: _aio.UnaryUnaryMultiCallable[_index_service_pb2.DeleteRepositoryRequest, _index_service_pb2.DeleteRepositoryResponse]  # type: ignore[assignment]
-    """Remove a repository's index. Its episodes stay."""
+    """Remove a repository: its index, its episodes and its memories."""
 
 class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
     """Index repositories that lie on the server's machine, and list what is indexed."""
@@ -101,6 +101,6 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_service_pb2.DeleteRepositoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_index_service_pb2.DeleteRepositoryResponse, _abc.Awaitable[_index_service_pb2.DeleteRepositoryResponse]]:
-        """Remove a repository's index. Its episodes stay."""
+        """Remove a repository: its index, its episodes and its memories."""
 
 def add_IndexServiceServicer_to_server(servicer: IndexServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -8,14 +8,18 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plait.domain.errors import PlaitError
+from plait.domain.errors import PlaitError, ScopeMissing
 
 if TYPE_CHECKING:
     from plait.client.aio import AsyncPlaitClient
+    from plait.client.values import Repository
+    from plait.settings import Settings
 
 OK = 0
 FAILED = 1
@@ -24,10 +28,13 @@ NOTHING_FOUND = 3
 INTERRUPTED = 130
 
 
-def parser(prog: str, about: str, examples: str) -> argparse.ArgumentParser:
+def parser(
+    prog: str, about: str, examples: str, *, add_help: bool = True
+) -> argparse.ArgumentParser:
     """A parser with the options that every command has."""
     out = argparse.ArgumentParser(
         prog=prog,
+        add_help=add_help,
         description=about,
         epilog=f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -86,30 +93,124 @@ def _as_json(exc: PlaitError) -> dict[str, Any]:
     return {"error": error}
 
 
+@dataclass(frozen=True, slots=True)
+class Repos:
+    """What a command reads: repositories by name, or all of the tenant's."""
+
+    names: tuple[str, ...] = ()
+    everywhere: bool = False
+
+
+def add_tenant(out: argparse.ArgumentParser) -> None:
+    out.add_argument(
+        "--tenant", default="", metavar="NAME", help="whose data (default: scope.tenant)"
+    )
+
+
 def add_repo(out: argparse.ArgumentParser) -> None:
-    """`--repo` and `--all`, for commands that read."""
+    """`--repo`, `--all-repos` and `--tenant`, for commands that read."""
     group = out.add_mutually_exclusive_group()
     group.add_argument(
         "--repo",
         action="append",
         default=[],
         metavar="NAME",
-        help="a repository (repeatable; default: the one you are in, else all)",
+        help="a repository (repeatable; default: the one you are in, else the only one indexed)",
     )
-    group.add_argument("--all", action="store_true", help="all repositories, wherever you are")
+    group.add_argument(
+        "--all-repos", action="store_true", help="all repositories, wherever you are"
+    )
+    add_tenant(out)
 
 
-async def repositories(args: argparse.Namespace, client: AsyncPlaitClient) -> tuple[str, ...]:
-    """What `--repo` and `--all` say; else the repository around the current folder; else all (empty)."""
-    if args.repo or args.all:
-        return tuple(args.repo)
+def add_one_repo(out: argparse.ArgumentParser) -> None:
+    """`--repo` and `--tenant`, for commands about one repository."""
+    out.add_argument(
+        "--repo",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="the repository (default: the one you are in, else the only one indexed)",
+    )
+    add_tenant(out)
+
+
+def add_as_of(out: argparse.ArgumentParser) -> None:
+    """`--as-of` and `--recorded-as-of`."""
+    out.add_argument(
+        "--as-of",
+        metavar="TIME",
+        help="what was true then: 'last Tuesday', 'two weeks ago', '2026-03-01', ISO 8601",
+    )
+    out.add_argument("--recorded-as-of", metavar="TIME", help="what was known here then")
+
+
+def load(args: argparse.Namespace) -> Settings:
+    """The settings, with what `--tenant` says."""
+    from plait import settings
+
+    tenant = getattr(args, "tenant", "")
+    return settings.load(args.config, **({"scope": {"tenant": tenant}} if tenant else {}))
+
+
+def time(text: str) -> datetime:
+    """An ISO 8601 time as an argument; without an offset it is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time; write it as 2026-11-22T09:30Z or 2026-11-22"
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+async def repositories(args: argparse.Namespace, client: AsyncPlaitClient) -> Repos:
+    """What `--repo` and `--all-repos` say; else the repository around the current folder; else the only
+    one indexed. Where nothing is indexed, all of it is meant.
+
+    Raises: ScopeMissing, when there are several and none is around.
+    """
+    if args.repo or getattr(args, "all_repos", False):
+        return Repos(tuple(args.repo), not args.repo)
+    indexed = await client.list_repositories()
+    if not indexed:
+        return Repos(everywhere=True)
+    if around := _around(indexed):
+        return Repos((around,))
+    if len(indexed) == 1:
+        return Repos((indexed[0].name,))
+    names = ", ".join(repository.name for repository in indexed)
+    raise ScopeMissing(
+        f"several repositories are indexed and you are in none of them: {names}; say --repo NAME, or "
+        "--all-repos",
+        field="repo",
+    )
+
+
+async def one_repository(args: argparse.Namespace, client: AsyncPlaitClient) -> str:
+    """As `repositories`, for what has one place. Raises: ScopeMissing."""
+    repos = await repositories(args, client)
+    if len(repos.names) != 1:
+        raise ScopeMissing(
+            "say whose it is with one --repo NAME; the repository need not be indexed", field="repo"
+        )
+    return repos.names[0]
+
+
+def _around(indexed: Sequence[Repository]) -> str:
     try:
         here = Path.cwd().resolve()
     except OSError:  # the folder was deleted under us
-        return ()
-    around = [
-        (len(r.root), r.name)
-        for r in await client.list_repositories()
-        if r.root and here.is_relative_to(r.root)
-    ]
-    return (max(around)[1],) if around else ()
+        return ""
+    around = [(len(r.root), r.name) for r in indexed if r.root and here.is_relative_to(r.root)]
+    return max(around)[1] if around else ""
+
+
+def agreed(question: str, *, yes: bool) -> bool:
+    """Whether the user wants it: `--yes`, or an answer on a terminal."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        print("error: nobody to ask; say --yes to go on [USAGE]", file=sys.stderr)
+        return False
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

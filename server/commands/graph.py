@@ -22,6 +22,7 @@ EXAMPLES = """\
   plait graph impact Session.request --param depth=2
   plait graph path cli.main db.connect
   plait graph outline src/app.py --json
+  plait graph history Session.request --as-of "last Tuesday"
   plait graph --cypher 'MATCH (c:Class {{repo: $repo}}) RETURN c.name LIMIT 5' --param repo=django
 
 templates:
@@ -56,6 +57,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         help="a parameter by name; the value is JSON, or text where it is none (repeatable)",
     )
     frame.add_repo(out)
+    frame.add_as_of(out)
     out.add_argument("--rows", type=int, default=0, metavar="N", help="most rows (default 1000)")
     out.add_argument("--timeout", type=float, metavar="S", help="seconds to wait (default 30)")
     return out
@@ -68,14 +70,13 @@ def _line(template: Template) -> str:
 
 
 async def _graph(args: argparse.Namespace) -> int:
-    from plait import settings
     from server.local import connected
 
     given = _named(args.param)
     template = find(args.template) if args.template else None  # a wrong name starts no server
     if template is not None:
         given = _in_order(template, args.arguments) | given
-    async with connected(settings.load(args.config)) as client:
+    async with connected(frame.load(args)) as client:
         answer = await _ask(args, client, template, given)
     if args.json:
         print(json.dumps(_as_json(answer), ensure_ascii=False))
@@ -91,19 +92,17 @@ async def _ask(
     given: Mapping[str, Any],
 ) -> GraphAnswer:
     repos = await frame.repositories(args, client)
+    where: dict[str, Any] = {
+        "repositories": repos.names,
+        "all_repositories": repos.everywhere,
+        "max_rows": args.rows,
+        "timeout_s": args.timeout,
+        "valid_as_of": args.as_of,
+        "recorded_as_of": args.recorded_as_of,
+    }
     if template is None:
-        return await client.graph_query(
-            args.cypher, given, repositories=repos, max_rows=args.rows, timeout_s=args.timeout
-        )
-    # One repository: names are looked up in its code alone.
-    scope = {"repo": repos[0]} if len(repos) == 1 else {}
-    return await client.template(
-        template.name,
-        {**scope, **given},
-        repositories=repos,
-        max_rows=args.rows,
-        timeout_s=args.timeout,
-    )
+        return await client.graph_query(args.cypher, given, **where)
+    return await client.template(template.name, given, **where)
 
 
 def _named(pairs: Sequence[str]) -> dict[str, Any]:
@@ -145,6 +144,8 @@ def _show(answer: GraphAnswer) -> None:
         print("nothing found", file=sys.stderr)
     if answer.truncated:
         print(f"note: more than {len(answer.rows):,} rows; --rows raises the cap", file=sys.stderr)
+    for note in show.as_of_notes(answer.as_of):
+        print(f"note: {note}", file=sys.stderr)
     for r in answer.revisions:
         if r.graph_revision != r.revision:
             print(
@@ -157,6 +158,7 @@ def _show(answer: GraphAnswer) -> None:
 def _as_json(answer: GraphAnswer) -> dict[str, Any]:
     from dataclasses import asdict
 
+    from server.commands import show
     from server.commands.show import plain
 
     return {
@@ -167,5 +169,6 @@ def _as_json(answer: GraphAnswer) -> dict[str, Any]:
         "truncated": answer.truncated,
         "revisions": [asdict(r) for r in answer.revisions],
         "degraded": [asdict(d) for d in answer.degraded],
+        "as_of": show.as_of(answer.as_of),
         "took_ms": answer.took_ms,
     }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   plait repos                       what is indexed, and how far its vectors and graph are
   plait repos --json
-  plait repos delete django --yes   remove an index; its episodes stay
+  plait repos delete django --yes   remove an index, episodes and memories too
 
 Exit code 3: nothing is indexed.
 """
@@ -29,6 +29,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait repos") -> int:
     out = frame.parser(prog, "List what is indexed, or delete it.", EXAMPLES)
     out.add_argument("action", nargs="?", choices=("list", "delete"), default="list")
     out.add_argument("name", nargs="?", metavar="NAME", help="the repository to delete")
+    frame.add_tenant(out)
     out.add_argument("--yes", "-y", action="store_true", help="delete without asking")
     args = out.parse_args(argv)
     if (args.action == "delete") != (args.name is not None):
@@ -37,12 +38,12 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait repos") -> int:
 
 
 async def _repos(args: argparse.Namespace) -> int:
-    from plait import settings
     from server.local import connected
 
-    if args.action == "delete" and not _agreed(args):
+    question = f"Delete the index, the episodes and the memories of {args.name}?"
+    if args.action == "delete" and not frame.agreed(question, yes=args.yes):
         return FAILED
-    async with connected(settings.load(args.config)) as client:
+    async with connected(frame.load(args)) as client:
         if args.action == "delete":
             return await _delete(args, client)
         found = await client.list_repositories()
@@ -55,21 +56,12 @@ async def _repos(args: argparse.Namespace) -> int:
     return OK if found else NOTHING_FOUND
 
 
-def _agreed(args: argparse.Namespace) -> bool:
-    if args.yes:
-        return True
-    if not sys.stdin.isatty():
-        print("error: nobody to ask; say --yes to delete [USAGE]", file=sys.stderr)
-        return False
-    return input(f"Delete the index of {args.name}? [y/N] ").strip().lower() in ("y", "yes")
-
-
 async def _delete(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
     await client.delete_repository(args.name)
     if args.json:
         print(json.dumps({"deleted": args.name}))
     else:
-        print(f"Deleted the index of {args.name}; its episodes stay", file=sys.stderr)
+        print(f"Deleted {args.name}: its index, episodes and memories", file=sys.stderr)
     return OK
 
 

@@ -20,6 +20,7 @@ EXAMPLES = """\
   plait search Session.request --repo requests --kind method
   plait search "parse the header" --path 'src/**' --language python -k 20
   plait search "flaky test" --in reflections --in tests --json
+  plait search "where is the port set" --all-repos --recorded-as-of "last Tuesday"
 
 Exit code 3: nothing found.
 """
@@ -35,6 +36,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     out = frame.parser(prog, "Find code and memories.", EXAMPLES)
     out.add_argument("query", nargs="+", metavar="QUERY", help="plain language or identifiers")
     frame.add_repo(out)
+    frame.add_as_of(out)
     out.add_argument(
         "-k", type=int, default=0, metavar="N", help="most hits (default 10, up to 200)"
     )
@@ -53,8 +55,10 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "--path", default="", metavar="GLOB", help="paths: * stays in a folder, ** does not"
     )
     out.add_argument("--tag", action="append", default=[], help="one of these tags (repeatable)")
-    out.add_argument("--since", type=_time, metavar="TIME", help="not before, as 2026-11-22T09:30Z")
-    out.add_argument("--until", type=_time, metavar="TIME", help="before")
+    out.add_argument(
+        "--since", type=frame.time, metavar="TIME", help="not before, as 2026-11-22T09:30Z"
+    )
+    out.add_argument("--until", type=frame.time, metavar="TIME", help="before")
     out.add_argument(
         "--min-score", type=float, default=0.0, metavar="S", help="0 to 1, after fusion"
     )
@@ -65,24 +69,11 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     return out
 
 
-def _time(text: str) -> Any:
-    from datetime import UTC, datetime
-
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time; write it as 2026-11-22T09:30Z or 2026-11-22"
-        ) from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
 async def _search(args: argparse.Namespace) -> int:
-    from plait import settings
     from server.local import connected
 
     query = " ".join(args.query)
-    async with connected(settings.load(args.config)) as client:
+    async with connected(frame.load(args)) as client:
         where = _filter(args, await frame.repositories(args, client))
         answer = await client.search(
             query,
@@ -93,6 +84,8 @@ async def _search(args: argparse.Namespace) -> int:
             fusion=args.fusion,
             explain=args.explain,
             timeout_s=args.timeout,
+            valid_as_of=args.as_of,
+            recorded_as_of=args.recorded_as_of,
         )
     if args.json:
         print(json.dumps(_as_json(query, answer), ensure_ascii=False))
@@ -101,11 +94,12 @@ async def _search(args: argparse.Namespace) -> int:
     return OK if answer.hits else NOTHING_FOUND
 
 
-def _filter(args: argparse.Namespace, repos: tuple[str, ...]) -> Filter:
+def _filter(args: argparse.Namespace, repos: frame.Repos) -> Filter:
     from plait.domain.values import Collection, Filter
 
     return Filter(
-        repos=repos,
+        repos=repos.names,
+        all_repos=repos.everywhere,
         collections=tuple(Collection(name) for name in args.collections or ("files",)),
         kinds=tuple(args.kind),
         languages=tuple(args.language),
@@ -138,8 +132,10 @@ def _nothing(answer: SearchResult) -> str:
 
 
 def _notes(answer: SearchResult) -> list[str]:
-    """What keeps the answer from being whole."""
-    notes = []
+    """What the answer is of, and what keeps it from being whole."""
+    from server.commands import show
+
+    notes = show.as_of_notes(answer.as_of)
     for part in answer.degraded:
         if part.cause == "message_size":
             notes.append("the last hits were too large to send; ask for fewer with -k")
@@ -159,8 +155,11 @@ def _notes(answer: SearchResult) -> list[str]:
 def _as_json(query: str, answer: SearchResult) -> dict[str, Any]:
     from dataclasses import asdict
 
+    from server.commands import show
+
     return {
         "query": query,
+        "as_of": show.as_of(answer.as_of),
         "hits": [_hit(hit) for hit in answer.hits],
         "revisions": [asdict(r) for r in answer.revisions],
         "degraded": [asdict(d) for d in answer.degraded],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plait.domain.answers import GraphEdge, GraphNode, GraphPath
+from plait.domain.memory import AsOf, MemoryEntry, MemoryMatch
 from plait.domain.values import Hit
 
 SNIPPET_LINES = 4
@@ -185,3 +187,106 @@ def plain(value: Any) -> Any:
         case float() if value != value or value in (float("inf"), float("-inf")):
             return str(value)  # JSON has no such number
     return value
+
+
+# -- times and memories ---------------------------------------------------------------------------------
+
+
+def as_of(value: AsOf) -> dict[str, str | None]:
+    """The instants of an answer as JSON."""
+    return {
+        "valid": value.valid.isoformat() if value.valid else None,
+        "recorded": value.recorded.isoformat() if value.recorded else None,
+    }
+
+
+def as_of_notes(value: AsOf) -> list[str]:
+    """What times in words were taken for, in this machine's zone."""
+    named = (("what was true", value.valid), ("what was known", value.recorded))
+    return [f"{what} at {local(time)}" for what, time in named if time]
+
+
+def local(time: datetime) -> str:
+    """A time in this machine's zone, with its offset."""
+    return time.astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def memories(entries: Sequence[MemoryEntry], out: Console, *, whole: bool = False) -> None:
+    """Each memory: a headline, then its first lines, or all of them."""
+    repos = {entry.repo for entry in entries}
+    for number, entry in enumerate(entries):
+        if number:
+            out.print()
+        out.print(_memory_headline(entry, with_repo=len(repos) > 1))
+        _text(entry.content, out, whole=whole)
+
+
+def matches(found: Sequence[MemoryMatch], out: Console) -> None:
+    """As `memories`, best first with scores."""
+    for number, match in enumerate(found, 1):
+        if number > 1:
+            out.print()
+        head = Text(f"{number:>2}. ")
+        head.append(_memory_headline(match.entry, with_repo=True))
+        head.append(f"  {match.score:.2f}", style="green")
+        out.print(head)
+        _text(match.entry.content, out)
+
+
+def _memory_headline(entry: MemoryEntry, *, with_repo: bool) -> Text:
+    text = Text(str(entry.id), style="bold cyan")
+    where = [entry.repo] if with_repo else []
+    where += [part for part in (entry.agent_id, entry.metadata.session_key) if part]
+    if where:
+        text.append(f"  {clean(' / '.join(where))}", style="magenta")
+    text.append(f"  {entry.type} {clean(entry.kind)}", style="dim")
+    if entry.path or entry.symbol:
+        text.append(f"  {clean(entry.symbol or entry.path)}", style="bold")
+    if entry.metadata.tags:
+        text.append(f"  #{clean(' #'.join(entry.metadata.tags))}", style="yellow")
+    if entry.created_at:
+        text.append(f"  {local(entry.created_at)}", style="dim")
+    if entry.superseded_at:
+        text.append(f"  closed {local(entry.superseded_at)}", style="red")
+    return text
+
+
+def _text(content: str, out: Console, *, whole: bool = False) -> None:
+    if whole:
+        out.print(Text("\n".join(clean(line) for line in content.splitlines())))
+        return
+    lines = [line for line in content.splitlines() if line.strip()]
+    for line in lines[:SNIPPET_LINES]:
+        out.print(Text(f"    {clean(line)[:400]}"))
+    if len(lines) > SNIPPET_LINES:
+        out.print(Text(f"    … {len(lines) - SNIPPET_LINES} more lines", style="dim"))
+
+
+def entry_json(entry: MemoryEntry) -> dict[str, Any]:
+    """A memory as JSON."""
+    meta = entry.metadata
+    times = ("valid_from", "valid_to", "created_at", "updated_at", "superseded_at")
+    return {
+        "id": str(entry.id),
+        "repo": entry.repo,
+        "agent_id": entry.agent_id,
+        "content": entry.content,
+        "type": str(entry.type),
+        "kind": entry.kind,
+        "source": str(meta.source),
+        "session_key": meta.session_key,
+        "tags": list(meta.tags),
+        "importance": meta.importance,
+        "custom": dict(meta.custom),
+        "path": entry.path,
+        "symbol": entry.symbol,
+        "pinned": entry.pinned,
+        "tokens": entry.tokens,
+        "version": entry.version,
+        "superseded_by": str(entry.superseded_by) if entry.superseded_by else None,
+        **{name: _iso(getattr(entry, name)) for name in times},
+    }
+
+
+def _iso(time: datetime | None) -> str | None:
+    return time.isoformat() if time else None

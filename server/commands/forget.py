@@ -1,0 +1,119 @@
+"""`plait forget`: remove memories and episodes for good, and prove it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from plait.domain.errors import InvalidInput
+from server.commands import frame
+from server.commands.frame import FAILED, NOTHING_FOUND, OK
+
+if TYPE_CHECKING:
+    from plait.client.memory_values import Forgotten
+    from plait.domain.retention import Selector
+
+EXAMPLES = """\
+  plait forget 0198c5f2-… --repo app
+  plait forget --agent fixer --repo app --dry-run
+  plait forget --source user --since 2026-03-01 --until 2026-04-01 --repo app --yes
+
+What is named goes from rows, history, text index, vectors, evidence, request records and the graph,
+and cannot be brought back. Several options narrow each other. The answer counts what was removed and
+what a search for it still finds (nothing). `plait memory delete` closes and keeps.
+Exit codes: 1 something is left, 3 nothing matched.
+"""
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "plait forget") -> int:
+    out = frame.parser(prog, "Remove memories and episodes for good.", EXAMPLES)
+    out.add_argument("id", nargs="*", metavar="ID", help="a memory or an episode")
+    frame.add_one_repo(out)
+    out.add_argument("--source", choices=("agent", "user", "system"), help="all of this source")
+    out.add_argument("--agent", default="", metavar="ID", help="all of this agent")
+    out.add_argument("--since", type=frame.time, metavar="TIME", help="recorded not before")
+    out.add_argument("--until", type=frame.time, metavar="TIME", help="recorded before")
+    out.add_argument("--dry-run", action="store_true", help="say what would go")
+    out.add_argument("--yes", "-y", action="store_true", help="do it without asking")
+    args = out.parse_args(argv)
+    if not (args.id or args.source or args.agent or args.since or args.until):
+        out.error("say what to forget: an ID, --source, --agent, --since or --until")
+    return frame.run_async(args, lambda: _forget(args))
+
+
+async def _forget(args: argparse.Namespace) -> int:
+    from server.local import connected
+
+    selector = _selector(args)
+    async with connected(frame.load(args)) as client:
+        repo = await frame.one_repository(args, client)
+        if not args.dry_run and not args.yes:
+            would = await client.forget(repo, selector, dry_run=True)
+            what = f"{would.memories:,} memories and {would.episodes:,} episodes of {repo}"
+            if not (would.memories or would.episodes):
+                return _tell(args, would)
+            if not frame.agreed(f"Forget {what} for good?", yes=False):
+                return FAILED
+        return _tell(args, await client.forget(repo, selector, dry_run=args.dry_run))
+
+
+def _selector(args: argparse.Namespace) -> Selector:
+    from plait.domain.retention import Selector
+
+    try:
+        ids = tuple(UUID(text) for text in args.id)
+    except ValueError:
+        raise InvalidInput(
+            "an ID is no UUID; `plait memory list` and `plait ingest` show them", field="id"
+        ) from None
+    return Selector(
+        ids=ids,
+        source=args.source or "",
+        agent_id=args.agent,
+        recorded_from=args.since,
+        recorded_to=args.until,
+    )
+
+
+def _tell(args: argparse.Namespace, done: Forgotten) -> int:
+    if args.json:
+        print(json.dumps(_as_json(done)))
+    else:
+        _show(done)
+    if any(done.left.values()):
+        return FAILED
+    return OK if done.memories or done.episodes else NOTHING_FOUND
+
+
+def _show(done: Forgotten) -> None:
+    if not (done.memories or done.episodes):
+        print("nothing matches", file=sys.stderr)
+        return
+    verb = "Would forget" if done.dry_run else "Forgot"
+    print(f"{verb} {done.memories:,} memories and {done.episodes:,} episodes")
+    for place, count in sorted(done.removed.items()):
+        print(f"  {place}: {count:,}")
+    if done.dry_run:
+        return
+    left = sum(done.left.values())
+    print(f"Left: {left:,}" if left else "Nothing of it is left in PostgreSQL", file=sys.stderr)
+    graph = "has followed" if done.graph_done else "follows; `plait verify` says when it has"
+    print(f"The graph {graph}", file=sys.stderr)
+
+
+def _as_json(done: Forgotten) -> dict[str, Any]:
+    return {
+        "id": done.id,
+        "dry_run": done.dry_run,
+        "memories": done.memories,
+        "episodes": done.episodes,
+        "memory_ids": [str(id_) for id_ in done.memory_ids],
+        "episode_ids": [str(id_) for id_ in done.episode_ids],
+        "removed": dict(done.removed),
+        "left": dict(done.left),
+        "graph_done": done.graph_done,
+    }
