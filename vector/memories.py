@@ -46,6 +46,7 @@ from vector.memories_read import (
     to_entry,
 )
 from vector.memories_requests import Request
+from vector.memories_similar import Similar
 from vector.pool import Database, Scoped
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ SELECT n.sketch[1] FROM repository r
 """
 
 
-class Memories(MemoryQuery, Episodes):
+class Memories(MemoryQuery, Similar, Episodes):
     _db: Database
     _app: Scoped
 

@@ -1,0 +1,636 @@
+"""MemoryStore's promises on every PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import numpy as np
+import psycopg
+import pytest
+
+from plait.domain.errors import (
+    EmbeddingModelMismatch,
+    InvalidInput,
+    MemoryNotFound,
+    PageTokenInvalid,
+    RequestIdReused,
+    ScopeMissing,
+)
+from plait.domain.memory import (
+    AsOf,
+    MemoryEntry,
+    MemoryFilter,
+    MemoryId,
+    MemoryMetadata,
+    MemoryQueryOptions,
+    MemoryReceipt,
+    MemorySource,
+    MemoryType,
+    MemoryWrite,
+)
+from plait.domain.scope import Scope
+from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
+from plait.memory.entry import NOBODY, check
+from tests.contract.conftest import IndexFiles
+from vector.store import Store
+
+T = "default"
+HERE = MemoryFilter(repos=("r",))
+NORTH, EAST = (1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0)
+
+
+def write(
+    content: str,
+    request_id: str = "",
+    *,
+    repo: str = "r",
+    agent: str = "a",
+    session: str = "s",
+    tags: tuple[str, ...] = (),
+    supersedes: MemoryId | None = None,
+    metadata: MemoryMetadata | None = None,
+    **fields: Any,
+) -> MemoryWrite:
+    said = metadata or MemoryMetadata(session_key=session, tags=tags)
+    entry = MemoryEntry(NOBODY, repo, agent, content, said, **fields)
+    return check(entry, request_id or str(uuid4()), supersedes)
+
+
+async def keep(store: Store, *writes: MemoryWrite, tenant: str = T) -> list[MemoryReceipt]:
+    """The receipts of writes none of which may be refused."""
+    out = await store.store(tenant, writes)
+    receipts = [one for one in out if isinstance(one, MemoryReceipt)]
+    assert len(receipts) == len(writes)
+    return receipts
+
+
+async def contents(store: Store, where: MemoryFilter = HERE, **options: Any) -> list[str]:
+    page = await store.list(where, limit=1000, **options)
+    return [entry.content for entry in page.entries]
+
+
+def sql(dsn: str, query: str, *params: object) -> list[tuple[Any, ...]]:
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=plait,public") as conn:
+        return conn.execute(query.encode(), params).fetchall()
+
+
+# -- storing ----------------------------------------------------------------------------------------
+
+
+async def test_what_is_stored_comes_back_whole(store: Store) -> None:
+    start, end = datetime(2020, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+    meta = MemoryMetadata(MemorySource.USER, "s", ("x", "y"), 0.7, {"n": 1, "deep": [{"a": None}]})
+    (receipt,) = await keep(
+        store,
+        write("tabs, not spaces", metadata=meta, type=MemoryType.PROCEDURAL, path="src/a.py",
+              symbol="src.a.f", pinned=True, valid_from=start, valid_to=end),
+    )  # fmt: skip
+    entry = receipt.entry
+    assert await store.get(T, "r", entry.id) == entry
+    assert (entry.metadata, entry.type, entry.path, entry.symbol, entry.pinned) == (
+        replace(meta, importance=float(np.float32(0.7))), MemoryType.PROCEDURAL, "src/a.py",
+        "src.a.f", True,
+    )  # fmt: skip
+    assert (entry.valid_from, entry.valid_to, entry.version) == (start, end, 1)
+    assert entry.tokens > 0
+    assert entry.created_at == entry.updated_at
+
+
+async def test_a_batch_is_one_transaction(store: Store, truth_dsn: str) -> None:
+    receipts = await keep(store, *(write(f"memory number {i} of many") for i in range(500)))
+    assert len({r.entry.id for r in receipts}) == 500
+    assert len({r.entry.created_at for r in receipts}) == 1
+    assert sql(truth_dsn, "SELECT kind, cardinality(entries) FROM outbox") == [("memory", 500)]
+    assert sql(truth_dsn, "SELECT count(*) FROM memory_request") == [(500,)]
+    with pytest.raises(InvalidInput):
+        await store.store(T, [write(f"n {i}") for i in range(501)])
+
+
+async def test_all_of_it_or_nothing(store: Store, truth_dsn: str) -> None:
+    nobody = MemoryId(uuid4())
+    with pytest.raises(MemoryNotFound):
+        await store.store(T, [write("first"), write("second", supersedes=nobody)])
+    for table in ("item", "segment", "posting", "outbox", "memory_request", "memory_edge"):
+        assert sql(truth_dsn, f"SELECT count(*) FROM {table}") == [(0,)], table
+
+
+async def test_a_repeat_gets_the_first_answer(store: Store, truth_dsn: str) -> None:
+    one = write("the build needs java 21", "q", tags=("a",))
+    (first,) = await keep(store, one)
+    await keep(store, write("the build needs java 21", tags=("b",)))  # a second version
+    (again,) = await keep(store, one)
+    assert again == replace(first, repeated=True)
+    await store.delete(T, "r", first.entry.id)
+    (again,) = await keep(store, one)
+    assert again == replace(first, repeated=True)
+    assert sql(truth_dsn, "SELECT count(*) FROM memories") == [(2,)]
+
+
+async def test_a_request_id_with_another_body_is_refused_alone(store: Store) -> None:
+    await keep(store, write("one", "q1"))
+    a, b, c = await store.store(T, [write("two", "q1"), write("three", "q2"), write("four", "q2")])
+    assert isinstance(a, RequestIdReused)
+    assert isinstance(b, MemoryReceipt)
+    assert isinstance(c, RequestIdReused)
+    assert sorted(await contents(store)) == ["one", "three"]
+
+
+async def test_one_request_twice_in_a_batch(store: Store) -> None:
+    one = write("only once", "q")
+    a, b = await keep(store, one, one)
+    assert (a.repeated, b.repeated) == (False, True)
+    assert a.entry == b.entry
+
+
+async def test_an_id_made_from_the_body_stores_again_what_was_deleted(store: Store) -> None:
+    entry = MemoryEntry(NOBODY, "r", "a", "ports are 8000 and up")
+    (first,) = await keep(store, check(entry))
+    (again,) = await keep(store, check(entry))
+    assert again.repeated
+    assert again.entry.id == first.entry.id
+    await store.delete(T, "r", first.entry.id)
+    (anew,) = await keep(store, check(entry))
+    assert not anew.repeated
+    assert anew.entry.id != first.entry.id
+    assert await contents(store) == ["ports are 8000 and up"]
+
+
+async def test_equal_texts_are_one_entry(store: Store, truth_dsn: str) -> None:
+    (first,) = await keep(store, write("use uv", tags=("a", "b")))
+    (second,) = await keep(
+        store,
+        write("use uv", metadata=MemoryMetadata(session_key="s", tags=("b", "c"), importance=0.9)),
+    )
+    assert second.duplicate
+    assert second.entry.id == first.entry.id
+    assert second.entry.metadata.tags == ("a", "b", "c")
+    assert second.entry.metadata.importance == pytest.approx(0.9)
+    assert (second.entry.version, second.entry.created_at) == (2, first.entry.created_at)
+    (third,) = await keep(store, write("use uv", tags=("a",)))
+    assert third.duplicate
+    assert third.entry == second.entry  # nothing new: no new version
+    assert await contents(store) == ["use uv"]
+    (old,) = (await store.list(HERE, limit=9, as_of=AsOf(recorded=first.entry.updated_at))).entries
+    assert old.metadata.tags == ("a", "b")
+    assert sql(truth_dsn, "SELECT count(*) FROM outbox") == [(2,)]
+
+
+async def test_equal_texts_of_one_batch_are_one_entry(store: Store) -> None:
+    a, b, c = await keep(store, write("x y", tags=("1",)), write("x y", tags=("2",)), write("z"))
+    assert (a.duplicate, b.duplicate, c.duplicate) == (False, True, False)
+    assert a.entry == b.entry
+    assert a.entry.metadata.tags == ("1", "2")
+    assert a.entry.version == 1
+
+
+async def test_scopes_keep_equal_texts_apart(store: Store) -> None:
+    receipts = await keep(
+        store, write("same"), write("same", agent="b"), write("same", session="t"),
+        write("same", repo="r2"), write("same", path="a.py"),
+    )  # fmt: skip
+    assert len({r.entry.id for r in receipts}) == 5
+    assert not any(r.duplicate for r in receipts)
+
+
+async def test_a_duplicate_widens_the_valid_interval(store: Store) -> None:
+    at = [datetime(2020, 1, day, tzinfo=UTC) for day in range(1, 9)]
+    await keep(store, write("ci is red", valid_from=at[2], valid_to=at[4]))
+    (second,) = await keep(store, write("ci is red", valid_from=at[0], valid_to=at[3]))
+    assert (second.entry.valid_from, second.entry.valid_to) == (at[0], at[4])
+    (third,) = await keep(store, write("ci is red"))
+    assert (third.entry.valid_from, third.entry.valid_to) == (None, None)
+
+
+async def test_the_same_text_from_many_sides_at_once(store: Store, other: Store) -> None:
+    sides = [(store, other)[i % 2] for i in range(10)]
+    receipts = await asyncio.gather(
+        *(keep(s, write("race", tags=(f"t{i}",)), write(f"own {i}")) for i, s in enumerate(sides))
+    )
+    assert len({both[0].entry.id for both in receipts}) == 1
+    (entry,) = (await store.list(replace(HERE, tags_any=("t0",)), limit=9)).entries
+    assert entry.metadata.tags == tuple(sorted(f"t{i}" for i in range(10)))
+    assert len(await contents(store)) == 11
+
+
+async def test_the_same_request_from_many_sides_at_once(
+    store: Store, other: Store, truth_dsn: str
+) -> None:
+    one = write("once and for all", "q")
+    sides = [(store, other)[i % 2] for i in range(8)]
+    receipts = [r for rs in await asyncio.gather(*(keep(s, one) for s in sides)) for r in rs]
+    assert [r.repeated for r in receipts].count(False) == 1
+    assert len({r.entry.id for r in receipts}) == 1
+    assert sql(truth_dsn, "SELECT count(*) FROM memories") == [(1,)]
+
+
+async def test_superseding_closes_and_links(store: Store, truth_dsn: str) -> None:
+    (old,) = await keep(store, write("deploy on fridays"))
+    (new,) = await keep(store, write("never deploy on fridays", supersedes=old.entry.id))
+    assert await contents(store) == ["never deploy on fridays"]
+    with pytest.raises(MemoryNotFound):
+        await store.get(T, "r", old.entry.id)
+    before = AsOf(recorded=old.entry.created_at)
+    then = await store.get(T, "r", old.entry.id, before)
+    assert then.superseded_by == new.entry.id
+    assert then.superseded_at == new.entry.created_at
+    assert await contents(store, as_of=before) == ["deploy on fridays"]
+    edges = sql(
+        truth_dsn,
+        "SELECT source, target, recorded_to FROM memory_edge WHERE relation = 'SUPERSEDES'",
+    )
+    assert edges == [(f"memory/{new.entry.id}", f"memory/{old.entry.id}", None)]
+    # Once more, by somebody who did not know: nothing else is closed.
+    (third,) = await keep(store, write("deploy on mondays", supersedes=old.entry.id))
+    assert (await store.get(T, "r", new.entry.id)).content == "never deploy on fridays"
+    assert (await store.get(T, "r", old.entry.id, before)).superseded_by == new.entry.id
+    assert third.entry.version == 1
+
+
+async def test_an_entry_that_supersedes_itself_is_corrected(store: Store) -> None:
+    (old,) = await keep(store, write("it is so", tags=("wrong",)))
+    (new,) = await keep(store, write("it is so", tags=("right",), supersedes=old.entry.id))
+    assert new.entry.id == old.entry.id
+    assert new.entry.metadata.tags == ("right",)
+    assert (new.entry.version, new.duplicate) == (2, False)
+
+
+async def test_delete_closes_and_twice_is_no_error(store: Store, truth_dsn: str) -> None:
+    (one,) = await keep(store, write("gone soon"))
+    await store.delete(T, "r", one.entry.id)
+    await store.delete(T, "r", one.entry.id)
+    assert await contents(store) == []
+    assert await contents(store, as_of=AsOf(recorded=one.entry.created_at)) == ["gone soon"]
+    assert await contents(store, include_superseded=True) == ["gone soon"]
+    assert sql(truth_dsn, "SELECT count(*) FROM outbox") == [(2,)]
+    for repo, id_ in (("r", uuid4()), ("r2", one.entry.id)):
+        with pytest.raises(MemoryNotFound):
+            await store.delete(T, repo, MemoryId(id_))
+
+
+async def test_an_entry_is_found_by_the_id_of_any_version(store: Store, truth_dsn: str) -> None:
+    (one,) = await keep(store, write("found", tags=("a",)))
+    await keep(store, write("found", tags=("b",)))
+    ids = [row[0] for row in sql(truth_dsn, "SELECT id FROM memories ORDER BY version")]
+    assert ids[0] == one.entry.id
+    entries = [await store.get(T, "r", MemoryId(id_)) for id_ in ids]
+    assert entries[0] == entries[1]
+    assert entries[0].version == 2
+
+
+async def test_what_postgresql_cannot_hold_says_so(store: Store) -> None:
+    with pytest.raises(InvalidInput):
+        await store.list(MemoryFilter(repos=("r\0",)), limit=1)
+
+
+# -- links --------------------------------------------------------------------------------------------
+
+
+async def test_near_duplicates_are_linked_never_merged(store: Store, truth_dsn: str) -> None:
+    text = "run the integration tests with make check before every push to main please"
+    (one,) = await keep(store, write(text))
+    (near, far, elsewhere) = await keep(
+        store,
+        write(text.replace("please", "always")),
+        write("the moon is far away from the integration tests"),
+        write(text + "!", agent="b"),
+    )
+    assert near.similar == (one.entry.id,)
+    assert (far.similar, elsewhere.similar) == ((), ())
+    assert len(await contents(store)) == 4
+    rows = sql(truth_dsn, "SELECT source, target FROM memory_edge WHERE relation = 'SIMILAR_TO'")
+    assert rows == [(f"memory/{near.entry.id}", f"memory/{one.entry.id}")]
+
+
+async def test_near_duplicates_inside_a_batch(store: Store) -> None:
+    text = "run the integration tests with make check before every push to main"
+    a, b = await keep(store, write(text + " now"), write(text + " again"))
+    assert a.similar == ()
+    assert b.similar == (a.entry.id,)
+
+
+async def test_near_duplicates_by_vectors_once_they_are_there(store: Store, truth_dsn: str) -> None:
+    await store.ensure_space("m", 4)
+    a, b, c = await keep(store, write("start the server"), write("boot the daemon"), write("other"))
+    pending = await store.pending("r", 10)
+    vectors = {"start the server": NORTH, "boot the daemon": (1.0, 0.02, 0.0, 0.0), "other": EAST}
+    hashes = [p.content_hash for p in pending]
+    found = [next(v for k, v in vectors.items() if k in p.text) for p in pending]
+    assert await store.link_similar("r", hashes) == 0
+    await store.store_vectors(hashes, np.array(found, np.float32))
+    assert await store.link_similar("r", hashes) == 1
+    assert await store.link_similar("r", hashes) == 0
+    rows = sql(truth_dsn, "SELECT source, target, resolver FROM memory_edge")
+    assert rows == [(f"memory/{b.entry.id}", f"memory/{a.entry.id}", "vectors")]
+    assert c.similar == ()
+    # A link ends with either of its ends.
+    await store.delete(T, "r", a.entry.id)
+    assert sql(truth_dsn, "SELECT count(*) FROM memory_edge WHERE recorded_to IS NULL") == [(0,)]
+
+
+async def test_code_that_a_memory_names_is_linked(
+    store: Store, index: IndexFiles, truth_dsn: str
+) -> None:
+    files = {"src/app.toy": ["parse_url:", "send_all: parse_url"], "src/b.toy": ["send_all:"]}
+    await index(store, "r", files)
+    (one,) = await keep(
+        store,
+        write("In src/app.toy parse_url() fails; send_all is in two files, nothing.toy in none",
+              path="src/b.toy"),
+    )  # fmt: skip
+    rows = sql(
+        truth_dsn,
+        "SELECT target, resolver, path FROM memory_edge WHERE relation = 'MENTIONS' AND source = %s"
+        " ORDER BY target",
+        f"memory/{one.entry.id}",
+    )
+    assert rows == [
+        ("/src/app.toy", "text", "src/app.toy"),
+        ("/src/b.toy", "anchor", "src/b.toy"),
+        ("src.app.parse_url", "text", "src/app.toy"),
+    ]
+
+
+# -- lists ----------------------------------------------------------------------------------------------
+
+
+async def test_pages_hold_every_entry_once_newest_first(store: Store) -> None:
+    for i in range(7):
+        await keep(store, *(write(f"entry {i} {j}") for j in range(3)))
+    whole = (await store.list(HERE, limit=1000)).entries
+    assert len(whole) == 21
+    keys = [(e.created_at, e.id) for e in whole if e.created_at is not None]
+    assert keys == sorted(keys, reverse=True)
+    token, pages = "", []
+    while True:
+        page = await store.list(HERE, limit=4, after=token)
+        pages.append(page.entries)
+        token = page.next
+        if not token:
+            break
+        # What is written meanwhile, or changed, moves nothing.
+        await keep(
+            store, write(f"late {len(pages)}", repo="r"), write("entry 3 1", tags=(token[:9],))
+        )
+    assert [e.id for p in pages for e in p] == [e.id for e in whole]
+
+
+async def test_a_token_of_another_question_is_refused(store: Store) -> None:
+    await keep(store, *(write(f"entry {i}") for i in range(3)))
+    token = (await store.list(HERE, limit=1)).next
+    for where, bad in (
+        (replace(HERE, agent_id="a"), token),
+        (HERE, token[:-3]),
+        (HERE, "ä"),
+        (HERE, "!"),
+    ):
+        with pytest.raises(PageTokenInvalid):
+            await store.list(where, limit=1, after=bad)
+
+
+async def test_no_repository_is_never_all_of_them(store: Store) -> None:
+    await keep(store, write("here"), write("there", repo="r2"))
+    with pytest.raises(ScopeMissing):
+        await store.list(MemoryFilter(), limit=1)
+    with pytest.raises(ScopeMissing):
+        await store.query("here", None, MemoryQueryOptions(MemoryFilter()))
+    assert sorted(await contents(store, MemoryFilter(all_repos=True))) == ["here", "there"]
+    assert await contents(store, MemoryFilter(repos=("r2", "none"))) == ["there"]
+
+
+@pytest.mark.parametrize(
+    ("narrow", "expected"),
+    [
+        ({"agent_id": "a"}, {"1", "2"}),
+        ({"session_key": "t"}, {"2", "3"}),
+        ({"tags_any": ("x", "z")}, {"1", "2"}),
+        ({"tags_all": ("x", "y")}, {"2"}),
+        ({"sources": (MemorySource.USER, MemorySource.SYSTEM)}, {"1", "3"}),
+        ({"types": (MemoryType.EPISODIC,)}, {"2"}),
+        ({"kinds": ("turn",)}, {"3"}),
+        ({"importance_min": 0.7}, {"2", "3"}),
+        ({"agent_id": "a", "tags_any": ("y",)}, {"2"}),
+    ],
+)
+async def test_filters(store: Store, narrow: dict[str, Any], expected: set[str]) -> None:
+    user, agent, system = MemorySource.USER, MemorySource.AGENT, MemorySource.SYSTEM
+    await keep(
+        store,
+        write("1", metadata=MemoryMetadata(user, "s", ("x",), 0.2)),
+        write("2", metadata=MemoryMetadata(agent, "t", ("x", "y"), 0.7), type=MemoryType.EPISODIC),
+        write("3", metadata=MemoryMetadata(system, "t", ("w",), 1.0), agent="b", kind="turn"),
+    )
+    assert set(await contents(store, replace(HERE, **narrow))) == expected
+
+
+async def test_created_after_is_inclusive_and_before_exclusive(store: Store) -> None:
+    (a,), (b,) = [await keep(store, write("a")), await keep(store, write("b"))]
+    at = b.entry.created_at
+    assert await contents(store, replace(HERE, created_after=at)) == ["b"]
+    assert await contents(store, replace(HERE, created_before=at)) == ["a"]
+    assert a.entry.created_at is not None
+    assert at is not None
+    assert a.entry.created_at < at
+
+
+async def test_what_does_not_hold_now_is_not_read_as_of_now(store: Store) -> None:
+    now = datetime.now(UTC)
+    hour = timedelta(hours=1)
+    await keep(
+        store,
+        write("over", valid_to=now - hour),
+        write("to come", valid_from=now + hour),
+        write("holds", valid_from=now - hour, valid_to=now + hour),
+    )
+    assert await contents(store) == ["holds"]
+    assert await contents(store, as_of=AsOf(valid=now - 2 * hour)) == ["over"]
+    assert set(await contents(store, as_of=AsOf(valid=now + 2 * hour))) == {"to come"}
+    assert len(await contents(store, include_superseded=True)) == 3
+
+
+async def test_notes_of_episodes_are_memories_too(store: Store) -> None:
+    note = Artifact(ArtifactKind.NOTE, "remember the milk")
+    await store.append(Episode("e1", "r", Outcome("success"), [note], agent_id="a", body_hash=b"h"))
+    (entry,) = (await store.list(replace(HERE, kinds=("note",)), limit=9)).entries
+    assert entry.content == "remember the milk"
+    await store.delete(T, "r", entry.id)
+    assert await contents(store) == []
+
+
+# -- queries ----------------------------------------------------------------------------------------------
+
+
+async def ask(store: Store, text: str, vector: Any = None, **options: Any) -> list[str]:
+    where = options.pop("where", HERE)
+    asked = None if vector is None else np.array(vector, np.float32)
+    found = await store.query(text, asked, MemoryQueryOptions(where, **options))
+    assert all(0.0 <= match.score <= 1.0 for match in found)
+    assert [m.score for m in found] == sorted((m.score for m in found), reverse=True)
+    return [match.entry.content for match in found]
+
+
+async def test_words_alone_find(store: Store) -> None:
+    await keep(store, write("the zebra sleeps"), write("a cat eats"), write("a dog eats"))
+    assert await ask(store, "zebra") == ["the zebra sleeps"]
+    assert set(await ask(store, "what eats the zebra")) == {
+        "the zebra sleeps", "a cat eats", "a dog eats",
+    }  # fmt: skip
+    assert await ask(store, "nothing like it") == []
+
+
+async def test_a_hit_by_words_alone_enters_beside_vectors(store: Store) -> None:
+    await store.ensure_space("m", 4)
+    await keep(
+        store,
+        write("start the daemon", embedding=NORTH),
+        write("the zebra has no vector"),
+        write("far away", embedding=EAST),
+    )
+    found = await ask(store, "zebra", NORTH, top_k=2)
+    assert set(found) == {"the zebra has no vector", "start the daemon"}
+    assert await ask(store, "", NORTH, top_k=1) == ["start the daemon"]
+
+
+async def test_filters_work_inside_a_query(store: Store) -> None:
+    await keep(
+        store,
+        *(write(f"zebra {i}", agent="b") for i in range(300)),
+        *(write(f"some zebra in a much longer text about other things {i}") for i in range(5)),
+    )
+    assert len(await ask(store, "zebra", where=replace(HERE, agent_id="a"), top_k=10)) == 5
+    assert len(await ask(store, "zebra", top_k=200)) == 200
+
+
+async def test_min_score_cuts_after_the_arms_are_united(store: Store) -> None:
+    await keep(store, write("zebra zebra zebra"), write("one zebra among very many other words"))
+    assert len(await ask(store, "zebra")) == 2
+    assert await ask(store, "zebra", min_score=0.99) == ["zebra zebra zebra"]
+
+
+async def test_queries_as_of_a_time(store: Store) -> None:
+    (old,) = await keep(store, write("the zebra is white"))
+    (new,) = await keep(store, write("the zebra is striped", supersedes=old.entry.id))
+    await store.delete(T, "r", new.entry.id)
+    assert await ask(store, "zebra") == []
+    assert await ask(store, "zebra", as_of=AsOf(recorded=old.entry.created_at)) == [
+        "the zebra is white"
+    ]
+    assert await ask(store, "zebra", as_of=AsOf(recorded=new.entry.created_at)) == [
+        "the zebra is striped"
+    ]
+
+
+async def test_each_entry_is_one_match_whatever_its_versions(store: Store) -> None:
+    for i in range(5):
+        await keep(store, write("the zebra", tags=(f"t{i}",)))
+    assert await ask(store, "zebra") == ["the zebra"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"), [(" ", {}), ("x", {"top_k": 0}), ("x", {"min_score": 1.5})]
+)
+async def test_queries_that_make_no_sense(store: Store, text: str, options: Any) -> None:
+    with pytest.raises(InvalidInput):
+        await ask(store, text, **options)
+
+
+# -- vectors --------------------------------------------------------------------------------------------------
+
+
+async def test_vectors_of_another_model_are_refused(store: Store) -> None:
+    with pytest.raises(InvalidInput):
+        await keep(store, write("x", embedding=NORTH))
+    await store.ensure_space("m", 4)
+    with pytest.raises(EmbeddingModelMismatch):
+        await keep(store, write("x", embedding=(1.0, 0.0)))
+    (one,) = await keep(store, write("x", embedding=(2.0, 0.0, 0.0, 0.0)))
+    assert (await store.get(T, "r", one.entry.id)).embedding == NORTH
+    with pytest.raises(EmbeddingModelMismatch):
+        await ask(store, "x", (1.0, 0.0))
+    with pytest.raises(EmbeddingModelMismatch):
+        await store.ensure_space("other", 4)
+
+
+async def test_a_new_version_has_its_vector_at_once(store: Store) -> None:
+    await store.ensure_space("m", 4)
+    (one,) = await keep(store, write("x", tags=("a",), embedding=NORTH))
+    await keep(store, write("x", tags=("b",)))
+    entry = await store.get(T, "r", one.entry.id)
+    assert (entry.version, entry.embedding) == (2, NORTH)
+    assert await store.pending("r", 10) == []
+
+
+# -- what comes back ------------------------------------------------------------------------------------------
+
+
+async def test_recalled(store: Store) -> None:
+    one, _ = await keep(store, write("Always run `make check`, then push."), write("Über uns 東京"))
+    said = ["always run make check then push", "Run make check", "", "...", "über UNS: 東京"]
+    scope = Scope(T, "r", "a")
+    assert list(await store.recalled(scope, said)) == [True, False, False, False, True]
+    assert not any(await store.recalled(Scope(T, "r", "b"), said))
+    assert not any(await store.recalled(Scope(T, "r2"), said))
+    assert not any(await store.recalled(Scope("acme", "r", "a"), said))
+    await store.delete(T, "r", one.entry.id)
+    assert list(await store.recalled(scope, said[:1])) == [False]
+
+
+async def test_a_turn_is_stored_once_with_all_it_led_to(store: Store, truth_dsn: str) -> None:
+    entries = [write("from a turn").entry, write("and more").entry]
+    first = await store.store_turn(T, "r", "q", b"h", entries)
+    again = await store.store_turn(T, "r", "q", b"h", entries[:1])
+    assert not first.repeated
+    assert again == replace(first, repeated=True)
+    assert await store.turn(T, "q", b"h") == again
+    assert await store.turn(T, "none", b"h") is None
+    with pytest.raises(RequestIdReused):
+        await store.turn(T, "q", b"other")
+    with pytest.raises(RequestIdReused):
+        await store.store_turn(T, "r", "q", b"other", entries)
+    assert sql(truth_dsn, "SELECT count(*) FROM memory_request") == [(1,)]
+
+
+async def test_a_turn_that_led_to_nothing_is_remembered_as_such(store: Store) -> None:
+    first = await store.store_turn(T, "r", "q", b"h", [], "trivial")
+    assert (first.receipts, first.note) == ((), "trivial")
+    assert await store.turn(T, "q", b"h") == replace(first, repeated=True)
+
+
+# -- tenants --------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_crosses_between_tenants(store: Store) -> None:
+    (mine,) = await keep(store, write("the secret zebra", "q"))
+    (theirs,) = await keep(store, write("the secret zebra", "q", repo="acme@r"), tenant="acme")
+    assert not theirs.repeated
+    assert theirs.entry.id != mine.entry.id
+    acme = MemoryFilter(tenant="acme", all_repos=True)
+    assert [e.id for e in (await store.list(acme, limit=9)).entries] == [theirs.entry.id]
+    assert await contents(store, MemoryFilter(tenant="acme", repos=("r",))) == []
+    assert [m.entry.id for m in await store.query("zebra", None, MemoryQueryOptions(acme))] == [
+        theirs.entry.id
+    ]
+    with pytest.raises(MemoryNotFound):
+        await store.get("acme", "r", mine.entry.id)
+    with pytest.raises(MemoryNotFound):
+        await store.delete("acme", "acme@r", mine.entry.id)
+    with pytest.raises(MemoryNotFound):
+        await store.store("acme", [write("x", repo="acme@r", supersedes=mine.entry.id)])
+    assert (await store.get(T, "r", mine.entry.id)).content == "the secret zebra"
+
+
+async def test_segments_stay_few(store: Store, truth_dsn: str) -> None:
+    for i in range(40):
+        await keep(store, write(f"zebra {i}"))
+    assert len(await ask(store, "zebra", top_k=100)) == 40
+    ((segments,),) = sql(truth_dsn, "SELECT count(*) FROM segment WHERE replaced_at IS NULL")
+    assert segments <= 24
+
+
+async def test_ids_are_of_the_memory_and_nobody_elses(store: Store) -> None:
+    (one,) = await keep(store, write("x"))
+    assert one.entry.id != NOBODY
+    assert isinstance(one.entry.id, UUID)
