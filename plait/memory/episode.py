@@ -7,6 +7,8 @@ request id made from that hash where the caller gave none.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import json
 import math
@@ -17,7 +19,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 from plait.domain.errors import EpisodeInvalid
-from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Outcome
+from plait.domain.values import (
+    Artifact,
+    ArtifactKind,
+    Collection,
+    Episode,
+    Evidence,
+    Outcome,
+)
 
 # Limits: part of the contract (proto/plait/v1/episode.proto and docs/episodes.md state them too).
 MAX_ARTIFACTS = 500
@@ -31,6 +40,10 @@ MAX_NAME_BYTES = 256  # agent, session, branch
 MAX_PATH_BYTES = 4096
 MAX_META_BYTES = 65_536
 MAX_META_DEPTH = 16
+MAX_EVIDENCE = 20
+MAX_EVIDENCE_BYTES = 16 * 2**20  # of one
+MAX_EPISODE_BYTES = 24 * 2**20  # contents and evidence together
+MAX_MEDIA_TYPE_BYTES = 128
 MAX_EXACT_INTEGER = 2**53  # JSON numbers travel as doubles
 CLOCK_SKEW = timedelta(days=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,11 +55,14 @@ COLLECTION_OF: Mapping[ArtifactKind, Collection] = {
     ArtifactKind.REFLECTION: Collection.REFLECTIONS,
     ArtifactKind.TEST_RESULT: Collection.TESTS,
     ArtifactKind.NOTE: Collection.MEMORIES,
+    ArtifactKind.TURN: Collection.MEMORIES,
 }
+DEFAULT_MEDIA_TYPE = "application/octet-stream"
 
 _REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9][\w.+!#$&^-]*/[\w.+!#$&^-]+(?:;[\x20-\x7e]*)?", re.ASCII)
 
 
 def fail(pointer: str, problem: str, fix: str) -> NoReturn:
@@ -65,7 +81,7 @@ def parse(document: object) -> Episode:
     top = _object(document, "")
     known = {
         *("request_id", "repo", "outcome", "artifacts"),
-        *("agent_id", "session_key", "tags", "started_at"),
+        *("agent_id", "session_key", "tags", "started_at", "evidence"),
     }
     _no_others(top, known, "")
     _require(top, "repo", "")
@@ -73,6 +89,9 @@ def parse(document: object) -> Episode:
     items = _list(top.get("artifacts", []), "/artifacts")
     if len(items) > MAX_ARTIFACTS:
         _too_many_artifacts(len(items))
+    evidence = _list(top.get("evidence", []), "/evidence")
+    if len(evidence) > MAX_EVIDENCE:
+        _too_much_evidence(len(evidence))
     return check(
         Episode(
             request_id=_text(top, "request_id", ""),
@@ -83,6 +102,7 @@ def parse(document: object) -> Episode:
             session_key=_text(top, "session_key", ""),
             tags=tuple(_texts(top.get("tags", []), "/tags")),
             started_at=_time(top.get("started_at"), "/started_at"),
+            evidence=tuple(_evidence(e, f"/evidence/{i}") for i, e in enumerate(evidence)),
         )
     )
 
@@ -117,6 +137,29 @@ def _artifact(value: object, at: str) -> Artifact:
         )
     meta = _object(data.get("meta", {}), f"{at}/meta")
     return Artifact(ArtifactKind(kind), _text(data, "content", at), _text(data, "path", at), meta)
+
+
+def _evidence(value: object, at: str) -> Evidence:
+    """`content` is text, `base64` anything; one of them."""
+    data = _object(value, at)
+    _no_others(data, {"name", "media_type", "content", "base64"}, at)
+    _require(data, "name", at)
+    if ("content" in data) == ("base64" in data):
+        fail(at, "needs `content` or `base64`, and not both", "write text as content")
+    name, media_type = _text(data, "name", at), _text(data, "media_type", at)
+    if "content" in data:
+        text = _text(data, "content", at)
+        try:
+            return Evidence(name, media_type, text.encode())
+        except UnicodeEncodeError:
+            fail(f"{at}/content", "holds half of a surrogate pair", "write it as base64")
+    try:
+        body = base64.b64decode(_text(data, "base64", at), validate=True)
+    except (binascii.Error, ValueError):
+        fail(
+            f"{at}/base64", "is not base64", "encode the bytes as RFC 4648 says, without line ends"
+        )
+    return Evidence(name, media_type, body)
 
 
 def _object(value: object, at: str) -> Mapping[str, Any]:
@@ -219,12 +262,14 @@ def check(episode: Episode, now: datetime | None = None) -> Episode:
             f"hold {total:,} bytes of content, more than {MAX_TOTAL_BYTES:,}",
             "split the episode, with the same session_key",
         )
+    evidence = _check_evidence(episode.evidence, total)
     _short(episode.agent_id, "/agent_id", MAX_NAME_BYTES)
     _short(episode.session_key, "/session_key", MAX_NAME_BYTES)
     checked = replace(
         episode,
         outcome=_check_outcome(episode.outcome),
         artifacts=artifacts,
+        evidence=evidence,
         tags=_check_tags(episode.tags),
         started_at=_check_time(episode.started_at, now or datetime.now(UTC)),
     )
@@ -250,6 +295,45 @@ def _too_many_artifacts(n: int) -> NoReturn:
         "/artifacts",
         f"has {n:,} artifacts, more than {MAX_ARTIFACTS}",
         "split the episode, with the same session_key",
+    )
+
+
+def _too_much_evidence(n: int) -> NoReturn:
+    fail(
+        "/evidence",
+        f"has {n:,} entries, more than {MAX_EVIDENCE}",
+        "join them, or split the episode",
+    )
+
+
+def _check_evidence(evidence: Sequence[Evidence], contents: int) -> tuple[Evidence, ...]:
+    """`contents`: bytes of the artifacts, which count against the same sum."""
+    if len(evidence) > MAX_EVIDENCE:
+        _too_much_evidence(len(evidence))
+    for i, one in enumerate(evidence):
+        at = f"/evidence/{i}"
+        if not one.name.strip():
+            fail(f"{at}/name", "is empty", "name it, as a file")
+        _short(one.name, f"{at}/name", MAX_NAME_BYTES)
+        _short(one.media_type, f"{at}/media_type", MAX_MEDIA_TYPE_BYTES)
+        if one.media_type and not _MEDIA_TYPE.fullmatch(one.media_type):
+            fail(
+                f"{at}/media_type", "is no media type", "write one as application/json, or nothing"
+            )
+        if not one.body:
+            fail(f"{at}/content", "is empty", "leave out what holds nothing")
+        if len(one.body) > MAX_EVIDENCE_BYTES:
+            size = f"{len(one.body):,} bytes, more than {MAX_EVIDENCE_BYTES:,}"
+            fail(f"{at}/content", f"is {size}", "split the episode, with the same session_key")
+    total = contents + sum(len(one.body) for one in evidence)
+    if total > MAX_EPISODE_BYTES:
+        fail(
+            "/evidence",
+            f"and the artifacts hold {total:,} bytes, more than {MAX_EPISODE_BYTES:,}",
+            "split the episode, with the same session_key",
+        )
+    return tuple(
+        one if one.media_type else replace(one, media_type=DEFAULT_MEDIA_TYPE) for one in evidence
     )
 
 
@@ -374,7 +458,7 @@ def _plain(text: str, at: str) -> None:
 
 def hash_body(episode: Episode) -> bytes:
     """32 bytes of BLAKE2b over the canonical JSON of all but the request id: equal bodies, equal hash."""
-    body = {
+    body: dict[str, Any] = {
         "repo": episode.repo,
         "outcome": {
             "status": episode.outcome.status,
@@ -392,6 +476,15 @@ def hash_body(episode: Episode) -> bytes:
         "tags": list(episode.tags),
         "started_at": episode.started_at.isoformat() if episode.started_at else "",
     }
+    if episode.evidence:  # bodies without it hash as they did before there was any
+        body["evidence"] = [
+            {
+                "name": e.name,
+                "media_type": e.media_type,
+                "hash": hashlib.blake2b(e.body).hexdigest(),
+            }
+            for e in episode.evidence
+        ]
     return hashlib.blake2b(_canonical(body), digest_size=32).digest()
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from plait.client import wire
 from plait.domain.errors import EpisodeInvalid
-from plait.domain.values import ArtifactKind, Collection, Episode
+from plait.domain.values import ArtifactKind, Collection, Episode, Evidence
 from plait.memory import episode as episodes
 from plait.memory.episode import check, parse
 from plait.memory.episode_json import load, read
@@ -36,6 +36,10 @@ def artifact(**changes: Any) -> dict[str, Any]:
 
 def outcome(**changes: Any) -> dict[str, Any]:
     return with_(outcome={"status": "success", **changes})
+
+
+def evidence(**changes: Any) -> dict[str, Any]:
+    return with_(evidence=[{"name": "run.log", "content": "x", **changes}])
 
 
 def documented_example() -> dict[str, Any]:
@@ -61,7 +65,7 @@ def test_the_documented_example_fits_the_schema() -> None:
 
 def test_every_kind_of_artifact_has_a_collection() -> None:
     assert set(episodes.COLLECTION_OF) == set(ArtifactKind)
-    assert len(set(episodes.COLLECTION_OF.values())) == len(ArtifactKind)
+    assert len(set(episodes.COLLECTION_OF.values())) == len(Collection) - 1
     assert Collection.FILES not in episodes.COLLECTION_OF.values()
 
 
@@ -109,6 +113,22 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("meta too large", artifact(meta={"a": "x" * 65_536}), "/artifacts/0/meta"),
     ("integer too large", artifact(meta={"a": {"b": 2**60}}), "/artifacts/0/meta/a/b"),
     ("NUL in meta", artifact(meta={"a": ["\0"]}), "/artifacts/0/meta/a/0"),
+    ("evidence is text", with_(evidence="a"), "/evidence"),
+    ("evidence without a name", evidence(name=""), "/evidence/0/name"),
+    ("evidence without bytes", with_(evidence=[{"name": "a"}]), "/evidence/0"),
+    ("evidence twice", evidence(base64="YQ=="), "/evidence/0"),
+    ("empty evidence", evidence(content=""), "/evidence/0/content"),
+    ("evidence in no base64", with_(evidence=[{"name": "a", "base64": "%"}]), "/evidence/0/base64"),
+    ("half a character in evidence", evidence(content="\ud800"), "/evidence/0/content"),
+    ("no media type", evidence(media_type="json"), "/evidence/0/media_type"),
+    ("media type with a line", evidence(media_type="a/b\nc"), "/evidence/0/media_type"),
+    ("large evidence", evidence(content="x" * (2**24 + 1)), "/evidence/0/content"),
+    ("much evidence", with_(evidence=[{}] * 21), "/evidence"),
+    (
+        "evidence too large together",
+        with_(evidence=[{"name": "a", "content": "x" * 2**23}] * 4),
+        "/evidence",
+    ),
     ("tags is text", with_(tags="a"), "/tags"),
     ("tag of a number", with_(tags=[1]), "/tags/0"),
     ("empty tag", with_(tags=["a", ""]), "/tags/1"),
@@ -143,6 +163,28 @@ def test_contents_together_have_a_limit() -> None:
     many = [{"kind": "note", "content": "x" * 2**20}] * 17
     with pytest.raises(EpisodeInvalid, match=r"^/artifacts: hold"):
         parse(with_(artifacts=many))
+
+
+def test_evidence_is_read_as_text_or_base64() -> None:
+    read_ = parse(
+        with_(
+            evidence=[
+                {"name": "a.txt", "media_type": "text/plain; charset=utf-8", "content": "é"},
+                {"name": "b", "base64": "AP8="},
+            ]
+        )
+    )
+    assert read_.evidence == (
+        Evidence("a.txt", "text/plain; charset=utf-8", "é".encode()),
+        Evidence("b", "application/octet-stream", b"\0\xff"),
+    )
+
+
+def test_evidence_is_part_of_the_body() -> None:
+    bare, one, other = parse(SMALL), parse(evidence()), parse(evidence(content="y"))
+    assert len({bare.body_hash, one.body_hash, other.body_hash}) == 3
+    # As it was before there was evidence: episodes stored then are still known.
+    assert bare.body_hash.hex().startswith("6d2067db6388a0e2")
 
 
 # -- the same, or not -----------------------------------------------------------------------------------
