@@ -1,0 +1,325 @@
+"""Links, their times and the memory layer's templates, on the embedded server and on real Neo4j."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import graph
+from graph import plan
+from graph.store import CypherStore
+from plait.domain.deadline import Deadline
+from plait.domain.errors import GraphConflict, InvalidInput, UnknownSymbol
+from plait.domain.graph import Edge, Label, Link, Node, stored_edge, stored_link, stored_node
+from plait.domain.memory import NOW, AsOf
+from plait.ports import GraphDelta, GraphResult
+from tests.contract.graph_servers import SERVERS, GraphServer, delta, node, running
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def graph_server(request: pytest.FixtureRequest, plait_home: Path) -> Iterator[GraphServer]:
+    with running(request.param, plait_home / "contract-graph-memory") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def store(graph_server: GraphServer) -> AsyncIterator[CypherStore]:
+    opened = await graph.open(graph_server.settings)
+    yield opened
+    await opened.close()
+
+
+def layer(repo: str, **given: Any) -> GraphDelta:
+    """A delta of episodes and memories."""
+    return delta(repo, number=0, fresh=False, **given)
+
+
+def of_layer(repo: str, name: str, label: Label) -> Node:
+    return Node(f"{repo}:{name}", label, name, name, "", 0, 0, "", label.lower())
+
+
+def at(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+async def digests(store: CypherStore, repo: str) -> dict[tuple[str, str, str, int], bytes]:
+    return dict((await store.contents(repo)).edges)
+
+
+def key(link: Link) -> tuple[str, str, str, int]:
+    return link.relation, link.source, link.target, link.id
+
+
+async def test_links_are_written_once_and_brought_up_to_date(store: CypherStore) -> None:
+    repo = "upsert"
+    episode, issue = (
+        of_layer(repo, "episode/1", Label.EPISODE),
+        of_layer(repo, "issue/7", Label.ISSUE),
+    )
+    said = Link(1, "FIXES", episode.id, issue.id, "text", 0.8, 5, None, 10, None)
+    again = msgspec.structs.replace(said, id=2, recorded_from=20)
+    await store.apply(layer(repo, nodes=[episode, issue], links=[said]))
+    await store.apply(layer(repo, nodes=[issue], links=[said, again]))
+    assert await digests(store, repo) == {key(one): stored_link(one) for one in (said, again)}
+    closed = msgspec.structs.replace(said, recorded_to=30, valid_to=25)
+    await store.apply(layer(repo, links=[closed]))
+    assert await digests(store, repo) == {key(one): stored_link(one) for one in (closed, again)}
+    # An older state, delivered late, doesn't open it again.
+    await store.apply(layer(repo, links=[said]))
+    assert await digests(store, repo) == {key(one): stored_link(one) for one in (closed, again)}
+    await store.apply(layer(repo, drop_links=[again]))
+    assert await digests(store, repo) == {key(closed): stored_link(closed)}
+
+
+async def test_a_link_waits_for_its_ends_and_comes_back_with_them(store: CypherStore) -> None:
+    repo = "ends"
+    function, episode = node(repo, "m.f"), of_layer(repo, "episode/1", Label.EPISODE)
+    said = Link(1, "TOUCHES", episode.id, function.id, "hunk", 1.0, None, None, 10, None)
+    await store.apply(layer(repo, nodes=[episode], links=[said]))
+    assert await digests(store, repo) == {}
+    await store.apply(delta(repo, nodes=[function], links=[said]))
+    assert await digests(store, repo) == {key(said): stored_link(said)}
+    await store.apply(delta(repo, number=2, fresh=False, drop_nodes=[function.id]))
+    assert await digests(store, repo) == {}
+    await store.apply(delta(repo, number=3, fresh=False, nodes=[function], links=[said]))
+    assert await digests(store, repo) == {key(said): stored_link(said)}
+    # A fresh projection replaces the code and brings the link again.
+    await store.apply(delta(repo, number=4, nodes=[function], links=[said]))
+    assert await digests(store, repo) == {key(said): stored_link(said)}
+
+
+async def test_an_edge_of_code_and_a_link_between_the_same_nodes_are_two(
+    store: CypherStore,
+) -> None:
+    repo = "two"
+    function, test = node(repo, "m.f"), node(repo, "m.test_f", "Test")
+    static = Edge("VALIDATED_BY", function.id, test.id, (3,), "calls", 0.9)
+    run = Link(9, "VALIDATED_BY", function.id, test.id, "test-run", 1.0, None, None, 10, None)
+    await store.apply(delta(repo, nodes=[function, test], edges=[static], links=[run]))
+    code = ("VALIDATED_BY", function.id, test.id, 0)
+    assert await digests(store, repo) == {code: stored_edge(static), key(run): stored_link(run)}
+    await store.apply(delta(repo, number=2, fresh=False, drop_edges=[static]))
+    assert await digests(store, repo) == {key(run): stored_link(run)}
+    await store.apply(delta(repo, number=3, fresh=False, edges=[static]))
+    await store.apply(layer(repo, drop_links=[run]))
+    assert await digests(store, repo) == {code: stored_edge(static)}
+
+
+async def test_many_links_go_in_transactions_of_500(store: CypherStore) -> None:
+    repo = "many"
+    runs = [of_layer(repo, f"episode/{i}", Label.EPISODE) for i in range(400)]
+    issue = of_layer(repo, "issue/1", Label.ISSUE)
+    links = [
+        Link(i, "MENTIONS", run.id, issue.id, "text", 1.0, None, None, 10, None)
+        for i, run in enumerate(runs, 1)
+    ]
+    event = layer(repo, nodes=[*runs, issue], links=links)
+    cut = plan.transactions(plan.batches(event))
+    assert [sum(len(batch.items) for batch in one) <= 500 for one in cut] == [True] * len(cut)
+    assert len(cut) > 1
+    for _ in range(2):
+        await store.apply(event)
+        held = await store.contents(repo)
+        assert held.edges == {key(one): stored_link(one) for one in links}
+        assert held.nodes == {one.id: stored_node(one, repo, {}) for one in (*runs, issue)}
+
+
+async def test_a_second_try_with_newer_rows_loses_nothing(store: CypherStore) -> None:
+    """A delta of the memory layer is computed anew for each try."""
+    repo = "newer"
+    first, second = (of_layer(repo, f"memory/{i}", Label.MEMORY) for i in (1, 2))
+    link = Link(4, "SUPERSEDES", second.id, first.id, "", 1.0, None, None, 10, None)
+    event = layer(repo, nodes=[first])
+    await store.apply(event)
+    grown = replace(event, nodes=[first, second], links=[link])
+    await store.apply(grown)
+    assert (await store.contents(repo)).nodes.keys() == {first.id, second.id}
+    assert await digests(store, repo) == {key(link): stored_link(link)}
+
+
+async def test_an_older_state_of_a_memory_is_not_taken(store: CypherStore) -> None:
+    repo = "state"
+    memory = of_layer(repo, "memory/1", Label.MEMORY)
+
+    def version(n: int) -> GraphDelta:
+        return layer(repo, nodes=[memory], properties={memory.id: {"version": n, "state": n * 10}})
+
+    for n in (1, 3, 2):
+        await store.apply(version(n))
+    found = await store._bolt.read("MATCH (m:Memory {id: $id}) RETURN m.version", id=memory.id)
+    assert found == [[3]]
+
+
+async def test_a_fence_keeps_an_older_claim_out(store: CypherStore) -> None:
+    repo = "fenced"
+    one, two = (of_layer(repo, f"memory/{i}", Label.MEMORY) for i in (1, 2))
+    old = replace(layer(repo, nodes=[one]), fence=100)
+    await store.apply(replace(layer(repo, nodes=[two]), fence=200))
+    with pytest.raises(GraphConflict):
+        await store.apply(old)
+    assert (await store.contents(repo)).nodes.keys() == {two.id}
+    # The fence stands when the repository is gone.
+    await store.apply(replace(layer(repo, remove_repo=True), fence=300))
+    await store.apply(replace(layer(repo, nodes=[two]), fence=400))
+    await store.apply(replace(layer(repo, remove_repo=True), fence=500))
+    with pytest.raises(GraphConflict):
+        await store.apply(old)
+    assert not (await store.contents(repo)).nodes
+
+
+# -- templates ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+async def story(store: CypherStore) -> str:
+    """Issue 7 was caused by a commit, fixed by a diff of episode 1 that touches m.f, shown by a test;
+    until 200 a diff of episode 0 was said to fix it; a memory names m.f, true from 1,000 to 2,000."""
+    repo = "story"
+    function, test = node(repo, "m.f"), node(repo, "m.test_f", "Test")
+    file = node(repo, "/pkg/m.py", "File", path="pkg/m.py", name="m.py")
+    root = node(repo, "", "Repo")
+    static = Edge("VALIDATED_BY", function.id, test.id, (3,), "calls", 0.9)
+    await store.apply(delta(repo, nodes=[root, file, function, test], edges=[static]))
+    names = {
+        "issue/7": Label.ISSUE,
+        "commit/0123456789abcdef0123456789abcdef01234567": Label.COMMIT,
+        "episode/0": Label.EPISODE,
+        "episode/1": Label.EPISODE,
+        "diff/0/pkg/m.py": Label.DIFF,
+        "diff/1/pkg/m.py": Label.DIFF,
+        "memory/1": Label.MEMORY,
+    }
+    ids = {name: f"{repo}:{name}" for name in names}
+    commit = next(id_ for id_ in ids.values() if ":commit/" in id_)
+    links = [
+        Link(1, "CAUSES", commit, ids["issue/7"], "text", 0.7, None, None, 50, None),
+        Link(2, "FIXES", ids["diff/0/pkg/m.py"], ids["issue/7"], "text", 0.8, None, None, 100, 200),
+        Link(
+            3, "CONTAINS", ids["episode/1"], ids["diff/1/pkg/m.py"], "", 1.0, None, None, 150, None
+        ),
+        Link(
+            4, "FIXES", ids["diff/1/pkg/m.py"], ids["issue/7"], "text", 0.8, None, None, 150, None
+        ),
+        Link(5, "TOUCHES", ids["diff/1/pkg/m.py"], function.id, "hunk", 1.0, None, None, 150, None),
+        Link(6, "VALIDATED_BY", function.id, test.id, "test-run", 1.0, None, None, 150, None),
+        Link(7, "MENTIONS", ids["memory/1"], function.id, "anchor", 1.0, 1000, 2000, 300, None),
+        Link(
+            8,
+            "CAUSES",
+            ids["diff/0/pkg/m.py"],
+            ids["issue/7"],
+            "test-run",
+            0.9,
+            None,
+            None,
+            120,
+            None,
+        ),
+    ]
+    nodes = [of_layer(repo, name, label) for name, label in names.items()]
+    await store.apply(layer(repo, nodes=nodes, links=links))
+    return repo
+
+
+async def ask(
+    store: CypherStore, template: str, as_of: AsOf = NOW, /, **parameters: Any
+) -> GraphResult:
+    return await store.template(
+        template,
+        {"repo": "story", **parameters},
+        max_rows=100,
+        deadline=Deadline.after(20),
+        as_of=as_of,
+    )
+
+
+def ids(result: GraphResult, column: str) -> list[str]:
+    index = result.columns.index(column)
+    return [row[index].id.partition(":")[2] if row[index] else "" for row in result.rows]
+
+
+async def test_history_is_what_touched_or_named_a_symbol_newest_first(
+    store: CypherStore, story: str
+) -> None:
+    valid = AsOf(valid=at(1500))
+    found = await ask(store, "history", valid, thing="m.f")
+    assert ids(found, "what") == ["memory/1", "diff/1/pkg/m.py"]
+    assert ids(await ask(store, "history", thing="m.f"), "what") == ["diff/1/pkg/m.py"]
+    assert ids(await ask(store, "history", AsOf(at(999)), thing="m.f"), "what") == [
+        "diff/1/pkg/m.py"
+    ]
+    assert ids(await ask(store, "history", AsOf(at(2000)), thing="m.f"), "what") == [
+        "diff/1/pkg/m.py"
+    ]
+    assert ids(await ask(store, "history", AsOf(at(1500), at(299)), thing="m.f"), "what") == [
+        "diff/1/pkg/m.py"
+    ]
+    assert not (await ask(store, "history", AsOf(recorded=at(149)), thing="m.f")).rows
+
+
+@pytest.mark.parametrize("issue", ["issue/7", "#7", "7", "story:issue/7"])
+async def test_chain_goes_from_issue_to_diff_to_function_to_test(
+    store: CypherStore, story: str, issue: str
+) -> None:
+    found = await ask(store, "chain", issue=issue)
+    assert ids(found, "fix") == ["diff/1/pkg/m.py"]
+    assert ids(found, "code") == ["m.f"]
+    assert ids(found, "test") == ["m.test_f"]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "fixes"),
+    [
+        (99, []),
+        (100, ["diff/0/pkg/m.py"]),
+        (199, ["diff/0/pkg/m.py", "diff/1/pkg/m.py"]),
+        (200, ["diff/1/pkg/m.py"]),
+    ],
+)
+async def test_chain_answers_as_of_what_was_known(
+    store: CypherStore, story: str, recorded: int, fixes: list[str]
+) -> None:
+    found = await ask(store, "chain", AsOf(recorded=at(recorded)), issue="issue/7")
+    assert ids(found, "fix") == fixes
+
+
+async def test_causes_are_named_the_surest_first(store: CypherStore, story: str) -> None:
+    found = await ask(store, "causes", issue="issue/7")
+    assert [one.partition("/")[0] for one in ids(found, "cause")] == ["diff", "commit"]
+    found = await ask(store, "causes", AsOf(recorded=at(60)), issue="issue/7")
+    assert [one.partition("/")[0] for one in ids(found, "cause")] == ["commit"]
+
+
+async def test_a_commit_is_found_by_its_first_digits(store: CypherStore, story: str) -> None:
+    assert not (await ask(store, "history", thing="0123456")).rows
+    with pytest.raises(UnknownSymbol):
+        await ask(store, "history", thing="fedcba9")
+
+
+async def test_templates_of_code_take_no_time(store: CypherStore, story: str) -> None:
+    with pytest.raises(InvalidInput, match="as_of"):
+        await ask(store, "callers", AsOf(recorded=at(60)), symbol="m.f")
+
+
+async def test_cypher_gets_the_times_it_names(store: CypherStore, story: str) -> None:
+    text = (
+        "MATCH (i:Issue {id: 'story:issue/7'})<-[r:FIXES]-(d) WHERE r.recorded_from <= $recorded_as_of "
+        "AND (r.recorded_to IS NULL OR r.recorded_to > $recorded_as_of) RETURN d.id AS id ORDER BY id"
+    )
+    more: dict[str, Any] = {"max_rows": 10, "deadline": Deadline.after(20)}
+    found = await store.query(text, {}, as_of=AsOf(recorded=at(120)), **more)
+    assert found.rows == [["story:diff/0/pkg/m.py"]]
+    found = await store.query(text, {}, **more)
+    assert found.rows == [["story:diff/1/pkg/m.py"]]
+    found = await store.query(text, {"recorded_as_of": 120}, **more)
+    assert found.rows == [["story:diff/0/pkg/m.py"]]
+    with pytest.raises(InvalidInput, match="recorded_as_of"):
+        await store.query(text, {"recorded_as_of": 1}, as_of=AsOf(recorded=at(120)), **more)
+    with pytest.raises(InvalidInput, match="valid_as_of"):
+        await store.query(text, {}, as_of=AsOf(valid=at(120)), **more)
