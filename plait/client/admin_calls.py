@@ -133,10 +133,12 @@ def undo_compaction(compaction_id: str, timeout_s: float | None) -> Call[int]:
 
 
 def forget(
-    repo: str, selector: Selector, dry_run: bool, timeout_s: float | None
+    repo: str, selector: Selector, dry_run: bool, reclaim: bool, timeout_s: float | None
 ) -> Call[Forgotten]:
     """Retried: what is gone stays gone, though the second answer counts what the first one left."""
-    request = pb.ForgetRequest(repository=repo, selector=selector_of(selector), dry_run=dry_run)
+    request = pb.ForgetRequest(
+        repository=repo, selector=selector_of(selector), dry_run=dry_run, reclaim=reclaim
+    )
     timeout = timeout_s or UPKEEP_TIMEOUT_S
     return Call(_SERVICE, "Forget", request, pb.ForgetResponse, _forgotten, timeout)
 
@@ -165,6 +167,7 @@ def _forgotten(message: pb.ForgetResponse) -> Forgotten:
         removed=dict(message.removed),
         left=dict(message.left),
         graph_done=message.graph_done,
+        reclaimed=tuple(message.reclaimed),
     )
 
 

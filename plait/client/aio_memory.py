@@ -207,10 +207,12 @@ class AsyncMemoryMethods:
         selector: Selector,
         *,
         dry_run: bool = False,
+        reclaim: bool = False,
         timeout_s: float | None = None,
     ) -> Forgotten:
-        """Remove memories and episodes for good, or say what would go."""
-        return await self._run(admin_calls.forget(repo, selector, dry_run, timeout_s))
+        """Remove memories and episodes for good, or say what would go. `reclaim`: also from the files
+        under the tables, each of which is locked meanwhile."""
+        return await self._run(admin_calls.forget(repo, selector, dry_run, reclaim, timeout_s))
 
     async def dead_letters(
         self,

@@ -167,6 +167,7 @@ class Forgotten:
     removed: Mapping[str, int] = field(default_factory=dict)
     left: Mapping[str, int] = field(default_factory=dict)
     graph_done: bool = False
+    reclaimed: tuple[str, ...] = ()  # tables that were rewritten
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,10 +205,12 @@ class MemoryMethods:
         selector: Selector,
         *,
         dry_run: bool = False,
+        reclaim: bool = False,
         timeout_s: float | None = None,
     ) -> Forgotten:
-        """Remove memories and episodes for good, or say what would go."""
-        return self._run(admin_calls.forget(repo, selector, dry_run, timeout_s))
+        """Remove memories and episodes for good, or say what would go. `reclaim`: also from the files
+        under the tables, each of which is locked meanwhile."""
+        return self._run(admin_calls.forget(repo, selector, dry_run, reclaim, timeout_s))
 
     def dead_letters(
         self,

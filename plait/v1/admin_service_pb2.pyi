@@ -334,10 +334,15 @@ class ForgetRequest(_message.Message):
     REPOSITORY_FIELD_NUMBER: _builtins.int
     SELECTOR_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
+    RECLAIM_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
     """Required. The repository."""
     dry_run: _builtins.bool
     """Only say what would go."""
+    reclaim: _builtins.bool
+    """Rewrite the tables afterwards, so that their files hold nothing of it either. Locks each of them
+    meanwhile, for every caller.
+    """
     @_builtins.property
     def selector(self) -> Global___ForgetSelector:
         """Required. What to forget."""
@@ -348,10 +353,11 @@ class ForgetRequest(_message.Message):
         repository: _builtins.str = ...,
         selector: Global___ForgetSelector | None = ...,
         dry_run: _builtins.bool = ...,
+        reclaim: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["selector", b"selector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "repository", b"repository", "selector", b"selector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "reclaim", b"reclaim", "repository", b"repository", "selector", b"selector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -411,6 +417,7 @@ class ForgetResponse(_message.Message):
     REMOVED_FIELD_NUMBER: _builtins.int
     LEFT_FIELD_NUMBER: _builtins.int
     GRAPH_DONE_FIELD_NUMBER: _builtins.int
+    RECLAIMED_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     forget_id: _builtins.str
     """Names this act; the store keeps it without the texts. Empty for a dry run, or nothing found."""
@@ -438,6 +445,10 @@ class ForgetResponse(_message.Message):
     def left(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """What a search for the ids and texts still finds in each place after it; all zero."""
 
+    @_builtins.property
+    def reclaimed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """With `reclaim`: the tables that were rewritten."""
+
     def __init__(
         self,
         *,
@@ -449,11 +460,12 @@ class ForgetResponse(_message.Message):
         removed: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         left: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         graph_done: _builtins.bool = ...,
+        reclaimed: _abc.Iterable[_builtins.str] | None = ...,
         dry_run: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "episode_ids", b"episode_ids", "episodes", b"episodes", "forget_id", b"forget_id", "graph_done", b"graph_done", "left", b"left", "memories", b"memories", "memory_ids", b"memory_ids", "removed", b"removed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "episode_ids", b"episode_ids", "episodes", b"episodes", "forget_id", b"forget_id", "graph_done", b"graph_done", "left", b"left", "memories", b"memories", "memory_ids", b"memory_ids", "reclaimed", b"reclaimed", "removed", b"removed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -38,6 +38,9 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait forget") -> int:
     out.add_argument("--since", type=frame.time, metavar="TIME", help="recorded not before")
     out.add_argument("--until", type=frame.time, metavar="TIME", help="recorded before")
     out.add_argument("--dry-run", action="store_true", help="say what would go")
+    out.add_argument(
+        "--reclaim", action="store_true", help="rewrite the tables too, so their files hold nothing"
+    )
     out.add_argument("--yes", "-y", action="store_true", help="do it without asking")
     args = out.parse_args(argv)
     if not (args.id or args.source or args.agent or args.since or args.until):
@@ -58,7 +61,8 @@ async def _forget(args: argparse.Namespace) -> int:
                 return _tell(args, would)
             if not frame.agreed(f"Forget {what} for good?", yes=False):
                 return FAILED
-        return _tell(args, await client.forget(repo, selector, dry_run=args.dry_run))
+        done = await client.forget(repo, selector, dry_run=args.dry_run, reclaim=args.reclaim)
+        return _tell(args, done)
 
 
 def _selector(args: argparse.Namespace) -> Selector:
@@ -103,6 +107,8 @@ def _show(done: Forgotten) -> None:
     print(f"Left: {left:,}" if left else "Nothing of it is left in PostgreSQL", file=sys.stderr)
     graph = "has followed" if done.graph_done else "follows; `plait verify` says when it has"
     print(f"The graph {graph}", file=sys.stderr)
+    if done.reclaimed:
+        print(f"Rewritten: {', '.join(done.reclaimed)}", file=sys.stderr)
 
 
 def _as_json(done: Forgotten) -> dict[str, Any]:
@@ -116,4 +122,5 @@ def _as_json(done: Forgotten) -> dict[str, Any]:
         "removed": dict(done.removed),
         "left": dict(done.left),
         "graph_done": done.graph_done,
+        "reclaimed": list(done.reclaimed),
     }

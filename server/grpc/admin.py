@@ -10,9 +10,10 @@ import plait
 from etl.verify import Differences, Verification, Verifier
 from plait.client import admin_calls, wire
 from plait.domain.errors import PlaitError
-from plait.domain.retention import Compaction, CompactionPlan, ForgetReceipt
+from plait.domain.retention import Compaction, ForgetReceipt
 from plait.domain.scope import Scope
 from plait.domain.values import Collection, Filter, Revision
+from plait.memory.compact import NOTHING
 from plait.ports import DeadLetter, View
 from plait.v1 import admin_service_pb2 as pb
 from plait.v1 import admin_service_pb2_grpc, types_pb2
@@ -118,12 +119,11 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
             raise parse.bad("agent_id", "is empty; say whose memories to compact")
         where = Scope(tenant, request.repository, agent)
         undo_s = parse_memory.undo_window(request, self._app.settings.memory.undo_s)
-        if request.dry_run:
-            plan = await self._app.retention.plan(where, forced=True)
-            return _compacted(tenant, plan, None, dry_run=True)
-        work = self._app.retention.compact(where, undo_s, forced=True)
-        plan, done = await self._app.commit(work)
-        return _compacted(tenant, plan, done)
+        work = self._app.retention.compact(
+            where, dry_run=request.dry_run, undo_s=undo_s, request_id=request.request_id
+        )
+        done = await self._app.commit(work)
+        return _compacted(tenant, done, dry_run=request.dry_run)
 
     async def UndoCompaction(
         self, request: pb.UndoCompactionRequest, context: Any
@@ -150,7 +150,10 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
             return done
 
         receipt = await self._app.commit(forget())
-        return _forgotten(receipt, not receipt.dry_run and await self._followed(repo))
+        response = _forgotten(receipt, not receipt.dry_run and await self._followed(repo))
+        if request.reclaim and not request.dry_run:
+            response.reclaimed.extend(await self._app.commit(self._app.truth.reclaim()))
+        return response
 
     async def _followed(self, repo: str) -> bool:
         """Whether the graph shows what the truth holds of `repo`, within a few seconds."""
@@ -240,13 +243,12 @@ def _letter(tenant: str, letter: DeadLetter) -> pb.DeadLetter:
     )
 
 
-def _compacted(
-    tenant: str, plan: CompactionPlan, done: Compaction | None, *, dry_run: bool = False
-) -> pb.CompactResponse:
+def _compacted(tenant: str, done: Compaction, *, dry_run: bool) -> pb.CompactResponse:
+    plan, carried_out = done.plan, done.id != NOTHING
     return pb.CompactResponse(
-        compaction_id=str(done.id) if done else "",
+        compaction_id=str(done.id) if carried_out else "",
         examined=plan.examined,
-        closed=sum(step.into is not None for step in plan.steps),
+        closed=len(plan.closed),
         written=len(plan.summaries),
         tokens_before=plan.tokens_before,
         tokens_after=plan.tokens_after,
@@ -265,7 +267,7 @@ def _compacted(
         summaries=[convert.memory(tenant, entry) for entry in plan.summaries],
         notes=plan.notes,
         dry_run=dry_run,
-        undo_until=wire.timestamp(done.undo_until) if done else None,
+        undo_until=wire.timestamp(done.undo_until) if carried_out else None,
     )
 
 

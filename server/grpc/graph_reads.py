@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from graph import templates
 from plait.domain.answers import GraphResult
 from plait.domain.deadline import Deadline
 from plait.domain.errors import AmbiguousSymbol, CypherRefused, InvalidInput, UnknownSymbol
@@ -90,7 +91,8 @@ class GraphReader:
             return await asyncio.gather(answer, self._view(asked))
 
         # With nothing of its own a tenant's epoch would be the whole server's.
-        result, seen = await read_steady(truth, names, read, self._deadline)
+        memory = not asked.template or templates.find(asked.template).memory
+        result, seen = await read_steady(truth, names, read, self._deadline, memory=memory)
         return result, [r for r in seen.revisions if not asked.repos or r.repo in asked.repos]
 
     async def _view(self, asked: GraphQuestion) -> View:

@@ -1,0 +1,299 @@
+"""MemoryService over a real server: what is stored is read back, now and as of other times."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import grpc
+import pytest
+
+from plait.client import AsyncPlaitClient, PlaitRpcError, new_memory
+from plait.client.memory_values import StoredMemory
+from plait.domain.memory import (
+    MemoryEntry,
+    MemoryFilter,
+    MemoryId,
+    MemorySource,
+    MemoryType,
+)
+from plait.v1 import memory_service_pb2 as pb
+from plait.v1 import memory_service_pb2_grpc
+from server.grpc.server import Server
+
+
+@pytest.fixture
+def repo() -> str:
+    """A repository of this test alone; nothing is indexed under it."""
+    return f"memories-{uuid4().hex[:12]}"
+
+
+@pytest.fixture
+async def acme(server: Server) -> AsyncIterator[AsyncPlaitClient]:
+    async with AsyncPlaitClient(f"127.0.0.1:{server.port}", tenant="acme") as made:
+        yield made
+
+
+def note(text: str, repo: str, **more: object) -> MemoryEntry:
+    return new_memory(text, repo=repo, agent_id="fixer", **more)  # type: ignore[arg-type]
+
+
+async def test_a_memory_comes_back_as_it_was_stored(client: AsyncPlaitClient, repo: str) -> None:
+    sent = note(
+        "Retries back off exponentially.",
+        repo,
+        type=MemoryType.PROCEDURAL,
+        source=MemorySource.USER,
+        session_key="s1",
+        tags=("net", "http"),
+        importance=0.75,
+        custom={"pull": 12, "deep": {"a": [1, None, "x"]}},
+        path="pkg/retries.py",
+        symbol="pkg.retries.backoff",
+        pinned=True,
+        valid_from=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    stored = await client.store(sent)
+    got = await client.get(stored.entry.id, repo)
+    assert got == stored.entry
+    assert (got.content, got.type, got.path, got.symbol, got.pinned) == (
+        sent.content,
+        sent.type,
+        sent.path,
+        sent.symbol,
+        True,
+    )
+    assert got.metadata == sent.metadata
+    assert (got.repo, got.agent_id, got.version, got.valid_from) == (
+        repo,
+        "fixer",
+        1,
+        sent.valid_from,
+    )
+    assert got.tokens > 0
+    assert got.created_at is not None
+
+
+async def test_the_same_request_is_done_once_and_another_body_refused(
+    client: AsyncPlaitClient, repo: str
+) -> None:
+    id_ = uuid4().hex
+    first = await client.store(note("one", repo), request_id=id_)
+    again = await client.store(note("one", repo), request_id=id_)
+    assert (first.repeated, again.repeated) == (False, True)
+    assert again.entry.id == first.entry.id
+    with pytest.raises(PlaitRpcError) as caught:
+        await client.store(note("two", repo), request_id=id_)
+    assert caught.value.reason == "REQUEST_ID_REUSED"
+
+
+async def test_without_a_request_id_one_is_made_of_the_body(
+    client: AsyncPlaitClient, repo: str
+) -> None:
+    first = await client.store(note("same body", repo))
+    again = await client.store(note("same body", repo))
+    assert first.request_id == again.request_id != ""
+    assert again.entry.id == first.entry.id
+
+
+async def test_an_exact_duplicate_stays_one_entry_with_tags_united(
+    client: AsyncPlaitClient, repo: str
+) -> None:
+    first = await client.store(note("the same text", repo, tags=("a",)))
+    second = await client.store(note("the same text", repo, tags=("b",)))
+    assert second.duplicate
+    assert second.entry.id == first.entry.id
+    assert second.entry.metadata.tags == ("a", "b")
+    assert len((await client.list(MemoryFilter(repos=(repo,)))).entries) == 1
+
+
+async def test_a_batch_answers_each_in_its_place(client: AsyncPlaitClient, repo: str) -> None:
+    entries = [note(f"memory {i}", repo) for i in range(300)]
+    entries[7] = note("", repo)
+    answers = await client.batch_store(entries)
+    assert len(answers) == 300
+    error = answers[7]
+    assert isinstance(error, PlaitRpcError)
+    assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MEMORY_INVALID")
+    assert error.fields == {"requests[7].memory.content": error.message}
+    for i, answer in enumerate(answers):
+        if i != 7:
+            assert isinstance(answer, StoredMemory)
+            assert answer.entry.content == f"memory {i}"
+
+
+async def test_pages_hold_every_memory_once_newest_first(
+    client: AsyncPlaitClient, repo: str
+) -> None:
+    await client.batch_store([note(f"page {i}", repo) for i in range(25)])
+    found: list[MemoryEntry] = []
+    after = ""
+    while True:
+        page = await client.list(MemoryFilter(repos=(repo,)), limit=10, after=after)
+        found += page.entries
+        after = page.next
+        if not after:
+            break
+    assert {e.content for e in found} == {f"page {i}" for i in range(25)}
+    assert len(found) == 25
+    times = [e.created_at for e in found if e.created_at]
+    assert times == sorted(times, reverse=True)
+
+
+async def test_filters_narrow(client: AsyncPlaitClient, repo: str) -> None:
+    await client.store(note("a", repo, tags=("x", "y"), importance=0.9, session_key="s"))
+    await client.store(note("b", repo, tags=("x",), type=MemoryType.EPISODIC))
+    await client.store(note("c", repo, source=MemorySource.USER))
+
+    async def found(**narrow: object) -> set[str]:
+        where = MemoryFilter(repos=(repo,), **narrow)  # type: ignore[arg-type]
+        return {e.content for e in (await client.list(where)).entries}
+
+    assert await found() == {"a", "b", "c"}
+    assert await found(tags_any=("x",)) == {"a", "b"}
+    assert await found(tags_all=("x", "y")) == {"a"}
+    assert await found(types=(MemoryType.EPISODIC,)) == {"b"}
+    assert await found(sources=(MemorySource.USER,)) == {"c"}
+    assert await found(importance_min=0.8) == {"a"}
+    assert await found(session_key="s") == {"a"}
+    assert await found(agent_id="nobody") == set()
+    assert await found(created_after=datetime.now(UTC) + timedelta(days=1)) == set()
+
+
+async def test_superseding_closes_and_history_stays(client: AsyncPlaitClient, repo: str) -> None:
+    old = (await client.store(note("Port is 80.", repo))).entry
+    await asyncio.sleep(0.02)
+    new = (await client.store(note("Port is 443.", repo), supersedes=old.id)).entry
+    listed = await client.list(MemoryFilter(repos=(repo,)))
+    assert [e.id for e in listed.entries] == [new.id]
+    before = await client.get(old.id, repo, recorded_as_of=old.updated_at)
+    assert before.content == "Port is 80."
+    then = await client.list(MemoryFilter(repos=(repo,)), recorded_as_of=old.updated_at)
+    assert [e.id for e in then.entries] == [old.id]
+    assert then.as_of.recorded == old.updated_at
+    history = await client.list(MemoryFilter(repos=(repo,)), include_superseded=True)
+    closed = {e.id: e for e in history.entries}[old.id]
+    assert closed.superseded_by == new.id
+    assert closed.superseded_at is not None
+
+
+async def test_deleting_closes_and_twice_is_no_error(client: AsyncPlaitClient, repo: str) -> None:
+    entry = (await client.store(note("to go", repo))).entry
+    await client.delete(entry.id, repo)
+    await client.delete(entry.id, repo)
+    assert (await client.list(MemoryFilter(repos=(repo,)))).entries == ()
+    kept = await client.get(entry.id, repo, recorded_as_of=entry.updated_at)
+    assert kept.content == "to go"
+
+
+async def test_a_time_in_words_is_read_against_the_callers_clock(
+    client: AsyncPlaitClient, repo: str
+) -> None:
+    past = datetime(2020, 1, 1, tzinfo=UTC)
+    until = datetime(2021, 1, 1, tzinfo=UTC)
+    await client.store(note("true in 2020", repo, valid_from=past, valid_to=until))
+    await client.store(note("true from 2021 on", repo, valid_from=until))
+    where = MemoryFilter(repos=(repo,))
+    in_2020 = await client.list(where, valid_as_of="end of 2020")
+    assert [e.content for e in in_2020.entries] == ["true in 2020"]
+    assert in_2020.as_of.valid is not None
+    in_2021 = await client.list(where, valid_as_of="2021-06")
+    assert [e.content for e in in_2021.entries] == ["true from 2021 on"]
+    with pytest.raises(PlaitRpcError) as caught:
+        await client.list(where, valid_as_of="banana")
+    assert caught.value.reason == "TIME_NOT_UNDERSTOOD"
+    assert "last Tuesday" in caught.value.message
+
+
+async def test_words_are_read_in_the_zone_that_the_request_names(
+    channel: grpc.aio.Channel, repo: str
+) -> None:
+    stub = memory_service_pb2_grpc.MemoryServiceStub(channel)
+    request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(repositories=[repo]))
+    request.as_of.recorded.words = "yesterday"
+    request.as_of.caller_time.FromDatetime(datetime(2026, 3, 18, 0, 30))
+    request.as_of.time_zone = "America/Los_Angeles"
+    response = await stub.ListMemories(request)
+    # There it is still the evening of the 17th.
+    assert response.as_of.recorded.ToDatetime() == datetime(2026, 3, 17, 6, 59, 59, 999999)
+
+
+async def test_a_query_finds_by_words_and_soon_by_meaning(
+    client: AsyncPlaitClient, repo: str
+) -> None:
+    await client.store(note("The scheduler drops jobs when the clock jumps.", repo))
+    await client.store(note("Bananas are yellow.", repo))
+    where = MemoryFilter(repos=(repo,))
+    found = await client.query("scheduler clock", where)
+    assert found.matches[0].entry.content.startswith("The scheduler")
+    assert 0 < found.matches[0].score <= 1
+    deadline = asyncio.get_running_loop().time() + 30
+    while True:  # the vectors are made behind the writes
+        answer = await client.query("which fruit has what colour", where, top_k=1)
+        if answer.matches and "Bananas" in answer.matches[0].entry.content:
+            break
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.1)
+    assert answer.degraded == ()
+
+
+async def test_no_tenant_sees_another_ones_memories(
+    client: AsyncPlaitClient, acme: AsyncPlaitClient, repo: str
+) -> None:
+    mine = (await client.store(note("a secret of default", repo))).entry
+    theirs = (await acme.store(note("a secret of acme", repo))).entry
+    assert theirs.repo == repo
+    everywhere = MemoryFilter(all_repos=True)
+    for reader, own, other in ((client, mine, theirs), (acme, theirs, mine)):
+        listed = (await reader.list(everywhere, limit=1000)).entries
+        assert own.id in {e.id for e in listed}
+        assert other.id not in {e.id for e in listed}
+        matches = (await reader.query("a secret", everywhere, top_k=200)).matches
+        assert other.id not in {m.entry.id for m in matches}
+        for work in (reader.get(other.id, repo), reader.delete(other.id, repo)):
+            with pytest.raises(PlaitRpcError) as caught:
+                await work
+            assert caught.value.reason == "MEMORY_NOT_FOUND"
+            assert "@" not in caught.value.message
+    # A name that spells the other tenant's repository out is refused, or nobody's.
+    with pytest.raises(PlaitRpcError):
+        await client.get(theirs.id, f"acme@{repo}")
+    with pytest.raises(PlaitRpcError):
+        await acme.list(MemoryFilter(repos=(f"default@{repo}",)))
+
+
+@pytest.mark.parametrize("name", ["Acme", "a" * 65, "-a", "a b", "../a", "default@x"])
+async def test_what_is_no_tenants_name_is_refused(server: Server, name: str, repo: str) -> None:
+    async with AsyncPlaitClient(f"127.0.0.1:{server.port}", tenant=name) as made:
+        with pytest.raises(PlaitRpcError) as caught:
+            await made.list(MemoryFilter(repos=(repo,)))
+    assert caught.value.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "plait-tenant" in caught.value.fields
+
+
+async def test_an_unknown_memory_is_not_found(client: AsyncPlaitClient, repo: str) -> None:
+    with pytest.raises(PlaitRpcError) as caught:
+        await client.get(MemoryId(uuid4()), repo)
+    assert (caught.value.code, caught.value.reason) == (
+        grpc.StatusCode.NOT_FOUND,
+        "MEMORY_NOT_FOUND",
+    )
+
+
+async def test_in_a_batch_only_what_supersedes_nothing_known_fails(
+    channel: grpc.aio.Channel, repo: str
+) -> None:
+    stub = memory_service_pb2_grpc.MemoryServiceStub(channel)
+    lost = str(uuid4())
+
+    def one(text: str, supersedes: str = "") -> pb.StoreMemoryRequest:
+        memory = pb.Memory(content=text, repository=repo, agent_id="fixer")
+        return pb.StoreMemoryRequest(memory=memory, supersedes=supersedes)
+
+    request = pb.BatchStoreMemoriesRequest(requests=[one("a"), one("b", lost), one("c")])
+    response = await stub.BatchStoreMemories(request)
+    kinds = [result.WhichOneof("result") for result in response.results]
+    assert kinds == ["response", "error", "response"]
+    assert response.results[1].error.reason == "MEMORY_NOT_FOUND"
