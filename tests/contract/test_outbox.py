@@ -7,13 +7,15 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
 
-from plait.domain.errors import PlaitError, RepositoryNotIndexed
+from plait.domain.errors import InvalidInput, PlaitError, RepositoryNotIndexed
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.ports import GraphDelta
+from vector.outbox import queue_forget, queue_memories
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -380,3 +382,174 @@ async def test_an_event_from_a_time_when_the_clock_was_ahead_is_not_waited_for(
     assert await store.claim() is None
     sql(truth_dsn, "UPDATE outbox SET not_before = now() + interval '1 hour'")
     assert len(await drain(store)) == 1
+
+
+# -- episodes, memories and removals: one delta for many events ---------------------------------------
+
+
+async def queued(store: Store, repo: str, *events: dict[str, Any]) -> None:
+    """Events as their writers queue them."""
+    async with store._db.transaction() as conn:
+        cursor = await conn.execute("SELECT id FROM repository WHERE name = %s", (repo,))
+        row = await cursor.fetchone()
+        assert row is not None
+        for event in events:
+            if "nodes" in event:
+                await queue_forget(conn, row[0], event["nodes"])
+            else:
+                await queue_memories(conn, row[0], event["entries"])
+
+
+async def test_events_at_the_head_become_one_delta_up_to_a_revision(
+    store: Store, index: IndexFiles, truth_dsn: str
+) -> None:
+    for n in range(3):
+        await store.append(note("r", n))
+    await queued(store, "r", {"entries": [uuid4()]}, {"nodes": ["memory/x"]})
+    await index(store, "r", CODE)
+    await store.append(note("r", 4))
+    first, revision, last = await drain(store)
+    assert sum(n.label == "Episode" for n in first.nodes) == 3
+    assert "r:memory/x" in first.drop_nodes
+    assert revision.number == 1
+    assert sum(n.label == "Episode" for n in last.nodes) == 1
+    assert await store.waiting() == 0
+    assert sql(truth_dsn, "SELECT count(*) FROM episode WHERE NOT projected") == [(0,)]
+
+
+async def test_a_delta_is_of_about_500_items(store: Store) -> None:
+    await store.append(note("r"))
+    await drain(store)
+    for _ in range(4):
+        await queued(store, "r", {"entries": [uuid4() for _ in range(200)]})
+    await queued(store, "r", {"entries": [uuid4() for _ in range(500)]})
+    sizes = [len(delta.drop_nodes) for delta in await drain(store)]
+    assert sizes == [400, 400, 500]
+
+
+async def test_what_a_batch_covers_stays_when_more_comes(store: Store, other: Store) -> None:
+    await store.append(note("r", 1))
+    await store.append(note("r", 2))
+    first = await claimed(store)
+    await store._close_claims()  # as dying does
+    await store.append(note("r", 3))
+    again = await claimed(other)
+    assert same(again) == same(first)
+    assert again.fence > first.fence
+    assert again.attempt == 2
+    await other.done(again.event_id)
+    (rest,) = await drain(other)
+    assert sum(n.label == "Episode" for n in rest.nodes) == 1
+
+
+async def test_only_the_event_to_blame_is_buried(
+    store: Store, index: IndexFiles, truth_dsn: str
+) -> None:
+    await index(store, "r", CODE)
+    await drain(store)
+    receipts = [await store.append(note("r", n)) for n in range(7)]
+    poison = f"r:episode/{receipts[4].episode_id}"
+    shown: list[str] = []
+    while (delta := await store.claim()) is not None:
+        ids = [n.id for n in delta.nodes if n.label == "Episode"]
+        if poison in ids:
+            split = await store.failed(delta.event_id, "the graph refuses it", permanent=True)
+            assert split == (len(ids) > 1)
+        else:
+            shown += ids
+            await store.done(delta.event_id)
+    assert shown == [f"r:episode/{r.episode_id}" for n, r in enumerate(receipts) if n != 4]
+    (letter,) = await store.dead(["r"])
+    assert (letter.kind, letter.cause, letter.repo) == ("episode", "the graph refuses it", "r")
+    assert await store.dead(["other"]) == []
+    assert not (await store.epoch(["r"]))[1]
+    # The code is as it was: an episode that is refused doesn't make the graph anew.
+    assert (await store.revision("r")).graph_number == 1
+    assert await store.revive(["other"]) == 0
+    assert await store.revive(["r"]) == 1
+    assert await store.dead([]) == []
+    (delta,) = await drain(store)
+    assert poison in {n.id for n in delta.nodes}
+
+
+async def test_a_revived_revision_projects_everything_anew(store: Store, index: IndexFiles) -> None:
+    await index(store, "r", CODE)
+    delta = await claimed(store)
+    await store.failed(delta.event_id, "nonsense", permanent=True)
+    assert await store.revive([]) == 1
+    removal, everything = await drain(store)
+    assert removal.remove_repo
+    assert everything.fresh
+    assert await store.dead([]) == []
+
+
+async def test_readers_of_code_take_no_notice_of_episodes(
+    store: Store, other: Store, index: IndexFiles
+) -> None:
+    await index(store, "r", CODE)
+    await drain(store)
+    await store.append(note("r"))
+    code, memory = await other.epoch(["r"], memory=False), await other.epoch(["r"])
+    delta = await claimed(store)
+    assert await other.epoch(["r"], memory=False) == code
+    number, changing = await other.epoch(["r"])
+    assert changing
+    assert number > memory[0]
+    await store.done(delta.event_id)
+    assert await other.epoch(["r"]) == (number, False)
+    assert not (await other.epoch([]))[1]
+
+
+async def test_what_is_gone_from_the_rows_leaves_the_graph(store: Store) -> None:
+    receipt = await store.append(note("r"))
+    await drain(store)
+    await queued(store, "r", {"nodes": [f"episode/{receipt.episode_id}"]}, {"entries": [uuid4()]})
+    (delta,) = await drain(store)
+    # The episode is still a row: removed and there again, it is made anew.
+    assert f"r:episode/{receipt.episode_id}" in delta.drop_nodes
+    assert len(delta.drop_nodes) == 2
+
+
+async def test_a_forget_event_that_names_no_link_is_buried_alone(store: Store) -> None:
+    await store.append(note("r"))
+    await queued(store, "r", {"nodes": ["link/x/FIXES/episode/1"]}, {"entries": [uuid4()]})
+    causes = []
+    for _ in range(10):
+        try:
+            if not await drain(store):
+                break
+        except InvalidInput as exc:
+            causes.append(str(exc))
+    assert causes
+    assert await store.waiting() == 0
+    assert [letter.kind for letter in await store.dead(["r"])] == ["forget"]
+
+
+async def test_two_tasks_of_one_process_never_claim_one_repository(
+    store: Store, index: IndexFiles
+) -> None:
+    await index(store, "r", CODE)
+    await index(store, "s", CODE)
+    found = [delta for delta in await asyncio.gather(*(store.claim() for _ in range(6))) if delta]
+    assert sorted(delta.repo for delta in found) == ["r", "s"]
+    for delta in found:
+        await store.done(delta.event_id)
+
+
+async def test_an_event_that_another_ended_is_not_ended_again(
+    store: Store, other: Store, index: IndexFiles
+) -> None:
+    """A projector that lost its lease wakes up behind the one that went on."""
+    await index(store, "r", CODE)
+    slept = await claimed(store)
+    claims = dict(store._claims)
+    await store._close_claims()
+    await drain(other)
+    await index(other, "r", {"a.toy": ["alpha:"]})
+    working = await claimed(other)
+    store._claims.update(claims)
+    await store.done(slept.event_id)
+    assert (await other.epoch(["r"]))[1]
+    assert (await other.revision("r")).graph_number == 1
+    await other.done(working.event_id)
+    assert (await other.revision("r")).graph_number == 2

@@ -258,7 +258,7 @@ async def test_what_waits_is_no_difference_and_no_agreement(
 ) -> None:
     await store.append(run_of(random.Random(1), 99))
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=plait") as conn:
-        conn.execute("UPDATE outbox SET not_before = now() + interval '1 hour'")
+        conn.execute("UPDATE outbox SET not_before = now() + interval '20 seconds'")
     found = await filled.verify(REPO, timeout_s=0.2)
     assert found.waiting == 1
     assert not found.consistent
