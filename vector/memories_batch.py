@@ -9,6 +9,7 @@ from datetime import datetime
 
 from psycopg import errors as pg
 
+from plait.domain import failpoint
 from plait.domain.errors import StoreContended
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryId, MemoryReceipt, TurnReceipt
@@ -46,6 +47,8 @@ async def attempt(app: Scoped, tenant: str, asked: Sequence[Request], model: str
             # In the order of their ids: two batches never wait for each other's clocks.
             for repo_id in sorted(ids):
                 await _write(conn, tenant, repo_id, by_repo[ids[repo_id]], model, done)
+            failpoint.hit("memory.before_commit")
+        failpoint.hit("memory.after_commit")
     except pg.UniqueViolation as exc:
         raise StoreContended(
             "two writers stored the same text at once; run the same again"

@@ -93,6 +93,7 @@ class Soak:
         self._say = say
         self._chance = random.Random(seed)
         self._clients: list[AsyncPlaitClient] = []
+        self._used: set[str] = set()  # failpoints that a restart of this cycle was armed with
 
     async def run(self, cycles: int) -> Report:
         begun = time.monotonic()
@@ -132,14 +133,16 @@ class Soak:
 
     async def _cycle(self, number: int, fault: str, armed: str, following: str) -> None:
         begun = time.monotonic()
+        self._used = set()
         epoch = number // CYCLES_A_REPO
         repos = [f"soak-{epoch}-{n}" for n in range(REPOS)]
         stage = Stage(self.ledger, repos, eager=fault == "duplicates")
-        if armed and (self.service.armed != armed or not self.service.alive):
-            await self.service.kill()
-            await self.service.start(armed)
         if number % CYCLES_A_REPO == 0:
             await self._index(repos[0])
+        if armed and (self.service.armed != armed or not self.service.alive):
+            # Else the server was started with it in the cycle before, and did not die of it yet.
+            await self.service.kill()
+            await self.service.start(armed)
         tasks = [asyncio.create_task(sender.run()) for sender in self._senders(stage)]
         try:
             await asyncio.sleep(self._chance.uniform(0.05, 0.3))
@@ -173,7 +176,10 @@ class Soak:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
         client = self._clients[0]
-        begun = await client.start_index(str(root), repository=repo, embed=False, timeout_s=30)
+        if self.service.armed or not self.service.alive:
+            await self.service.kill()
+            await self.service.start()
+        begun = await client.start_index(str(root), repository=repo, timeout_s=30)
         *_, job = [state async for state in client.watch_index_job(begun.id)]
         if job.state != "succeeded":
             raise SoakFailed(f"{repo} can't be indexed: {job.error_reason} {job.error_message}")
@@ -193,20 +199,24 @@ class Soak:
         stage.acks.clear()
         end = time.monotonic() + BACK_S
         while len(stage.acks) < self._writers:
-            if not self.service.alive:
-                await self.service.start(following)
+            await self._up(following)
             if time.monotonic() > end:
                 what = f"no answers within {BACK_S:g} s of the fault"
                 stage.findings.append(Violation(Claim.SERVICE, what))
                 return
             await asyncio.sleep(0.01)
 
+    async def _up(self, following: str) -> None:
+        """Have a server. A new one is armed for the next cycle, once: it may die of that here already."""
+        if not self.service.alive:
+            await self.service.start("" if following in self._used else following)
+            self._used.add(following)
+
     async def _settle(self, following: str) -> None:
         """Until nothing waits to be projected."""
         end = time.monotonic() + SETTLE_S
         while True:
-            if not self.service.alive:
-                await self.service.start(following)
+            await self._up(following)
             ((waiting,),) = await self.service.rows("SELECT count(*) FROM outbox")
             if waiting == 0:
                 return
