@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -18,9 +19,12 @@ from psycopg import errors as pg
 from psycopg import sql
 from psycopg.types.json import Json
 
+import vector
 from plait.domain.errors import PlaitError, SchemaMismatch
-from plait.settings import Settings
-from vector import roles
+from plait.settings import Settings, load
+from plait.supervisor.account import unprivileged
+from plait.supervisor.lease import wait_stopped
+from vector import embedded, pgdata, roles
 from vector.pool import APP_ROLE, Connection, Database, copy_checked
 from vector.store import Store
 
@@ -463,3 +467,23 @@ async def test_a_login_that_does_not_own_the_tables_is_refused(
             await roles.check(conn)
     finally:
         await conn.close()
+
+
+def test_a_data_folder_from_before_gets_the_role(fresh_home: Path) -> None:
+    settings = load(environ={"PLAIT_HOME": str(fresh_home)})
+    asyncio.run(open_and_close(settings))
+    folder = fresh_home / "postgres"
+    assert wait_stopped(folder, 60.0)
+    tools = pgdata.reachable(embedded.binaries(), folder, unprivileged(""))
+    pgdata.single(tools, folder / "data", "plait", f"REVOKE {APP_ROLE} FROM plait;")
+    with pytest.raises(SchemaMismatch, match=f"GRANT {APP_ROLE}"):
+        asyncio.run(open_and_close(settings))
+    assert wait_stopped(folder, 60.0)
+    (folder / "data" / "plait-roles").unlink()
+    asyncio.run(open_and_close(settings))
+
+
+async def open_and_close(settings: Settings) -> None:
+    store = await vector.open(settings)
+    await store._app.rows("SELECT 1", {}, tenant="default")
+    await store.close()

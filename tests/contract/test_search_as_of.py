@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
+import numpy as np
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,7 +19,9 @@ import vector
 from plait.domain.errors import HistoryGone, RepositoryNotIndexed
 from plait.domain.memory import AsOf
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
-from plait.settings import IndexSettings, Settings
+from plait.ports import Vectors
+from plait.retrieval.search import SearchQuery, SearchService
+from plait.settings import IndexSettings, SearchSettings, Settings
 from tests.contract.test_search_store import embed, unit
 from vector.store import Store
 
@@ -161,6 +164,39 @@ def age_revisions(dsn: str, ages: dict[int, str]) -> None:
                 " WHERE number = %s",
                 (age, number),
             )
+
+
+async def test_the_pipeline_answers_from_the_revision_of_that_time(
+    keeper: Store, index: IndexFiles
+) -> None:
+    service = SearchService(keeper, Words(), SearchSettings())
+    first = await index(keeper, "r", {"a.toy": ["open_socket: one"]})
+    await embed(keeper, "r")
+    before = await service.search(SearchQuery("open_socket", Filter(repos=("r",))))
+    await index(keeper, "r", {"a.toy": ["open_socket: two", "close_socket:"]})
+    at = Filter(repos=("r",), as_of=AsOf(recorded=first.published_at))
+    then = await service.search(SearchQuery("open_socket", at))
+    assert then.hits == before.hits
+    assert then.coverage == before.coverage == (1, 1)
+    assert [r.number for r in then.view.revisions] == [1]
+    assert then.degraded == ()
+    now = await service.search(SearchQuery("open_socket", Filter(repos=("r",))))
+    assert {hit.item.content for hit in now.hits} == {"open_socket: two", "close_socket:"}
+
+
+class Words:
+    """A provider for `toy-model`: every text is the same vector."""
+
+    model, dim = "toy-model", 4
+
+    async def embed_query(self, text: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+        return unit(1, 2, 3, 4)
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        return np.stack([unit(1, 2, 3, 4)] * len(texts))
+
+    async def close(self) -> None:
+        pass
 
 
 # -- agents' items -----------------------------------------------------------------------------------------
