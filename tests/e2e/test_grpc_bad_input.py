@@ -47,11 +47,12 @@ G = knowledge_service_pb2.GraphQueryRequest
 
 
 def search(**fields: Any) -> S:
-    return S(**fields)
+    where = {"all_repositories": True, **fields.pop("filter", {})}
+    return S(filter=where, **fields)
 
 
 def ask(**fields: Any) -> G:
-    return G(**fields)
+    return G(all_repositories=True, **fields)
 
 
 def cypher(text: str, **parameters: Any) -> G:
@@ -80,7 +81,7 @@ BAD_SEARCHES: list[tuple[str, S, str]] = [
     ),
     (
         "empty repository",
-        search(query="x", filter={"repositories": [""]}),
+        S(query="x", filter={"repositories": [""]}),
         "filter.repositories[0]",
     ),
     ("too many kinds", search(query="x", filter={"kinds": ["a"] * 51}), "filter.kinds"),

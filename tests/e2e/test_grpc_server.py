@@ -11,7 +11,6 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
-from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
@@ -22,13 +21,11 @@ from plait.domain.errors import PortTaken, StoreUnavailable
 from plait.domain.values import Collection, Filter
 from plait.memory.episode import parse
 from plait.settings import Settings
+from plait.v1 import index_service_pb2 as index_pb
 from plait.v1 import (
-    admin_service_pb2,
     knowledge_service_pb2,
     knowledge_service_pb2_grpc,
-    memory_service_pb2,
 )
-from plait.v1 import index_service_pb2 as index_pb
 from server.app import App
 from server.grpc import server as grpc_server
 from server.grpc.server import SERVICES, Server, running
@@ -62,6 +59,9 @@ async def status_of(call: Any) -> PlaitRpcError:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
     return from_rpc(caught.value)
+
+
+EVERYWHERE = Filter(all_repos=True)
 
 
 # -- search ------------------------------------------------------------------------------------------------
@@ -142,13 +142,15 @@ async def test_cypher_answers_typed(client: AsyncPlaitClient, indexed: str) -> N
 
 
 async def test_rows_are_capped_and_said_to_be(client: AsyncPlaitClient, indexed: str) -> None:
-    answer = await client.graph_query("MATCH (n) RETURN n.id", max_rows=1)
+    answer = await client.graph_query("MATCH (n) RETURN n.id", all_repositories=True, max_rows=1)
     assert len(answer.rows) == 1
     assert answer.truncated
 
 
 async def test_callers_by_template(client: AsyncPlaitClient, indexed: str) -> None:
-    answer = await client.template("callers", {"symbol": "pkg.retries.backoff", "repo": indexed})
+    answer = await client.template(
+        "callers", {"symbol": "pkg.retries.backoff"}, repositories=[indexed]
+    )
     assert any("fetch_with_retries" in str(row) for row in answer.rows)
 
 
@@ -161,12 +163,14 @@ async def test_callers_by_template(client: AsyncPlaitClient, indexed: str) -> No
     ],
 )
 async def test_cypher_that_is_not_a_read_is_refused(client: AsyncPlaitClient, text: str) -> None:
-    error = await refused(client.graph_query(text))
+    error = await refused(client.graph_query(text, all_repositories=True))
     assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "CYPHER_REFUSED")
 
 
 async def test_an_unknown_template_is_refused(client: AsyncPlaitClient) -> None:
-    assert (await refused(client.template("nonsense"))).reason == "UNKNOWN_TEMPLATE"
+    assert (
+        await refused(client.template("nonsense", all_repositories=True))
+    ).reason == "UNKNOWN_TEMPLATE"
 
 
 # -- episodes ----------------------------------------------------------------------------------------------------
@@ -212,7 +216,7 @@ async def test_an_episode_reaches_the_graph(
             break
         await asyncio.sleep(0.1)
     answer = await client.graph_query(
-        "MATCH (e:Episode)-[:TOUCHES]->(f) RETURN DISTINCT f.path AS path"
+        "MATCH (e:Episode)-[:TOUCHES]->(f) RETURN DISTINCT f.path AS path", repositories=[REPO]
     )
     assert ("pkg/retries.py",) in answer.rows
 
@@ -270,7 +274,7 @@ def slow(app: App, monkeypatch: pytest.MonkeyPatch) -> Slow:
 
 
 async def test_a_deadline_ends_the_work_too(client: AsyncPlaitClient, slow: Slow) -> None:
-    error = await refused(client.search("x", timeout_s=0.3))
+    error = await refused(client.search("x", where=EVERYWHERE, timeout_s=0.3))
     assert error.code is grpc.StatusCode.DEADLINE_EXCEEDED
     await asyncio.wait_for(slow.cancelled.wait(), 10)
 
@@ -286,7 +290,9 @@ async def test_a_call_without_a_deadline_gets_the_servers(
         async with running(app, host="127.0.0.1", port=0) as second:
             async with grpc.aio.insecure_channel(f"127.0.0.1:{second.port}") as channel:
                 stub: Any = knowledge_service_pb2_grpc.KnowledgeServiceStub(channel)
-                error = await status_of(stub.Search(S(query="x")))
+                error = await status_of(
+                    stub.Search(S(query="x", filter={"all_repositories": True}))
+                )
     finally:
         app.settings = settings
     assert (error.code, error.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED")
@@ -295,7 +301,7 @@ async def test_a_call_without_a_deadline_gets_the_servers(
 async def test_a_cancelled_call_cancels_the_work(server: Server, slow: Slow) -> None:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
         stub: Any = knowledge_service_pb2_grpc.KnowledgeServiceStub(channel)
-        call = stub.Search(S(query="x"))
+        call = stub.Search(S(query="x", filter={"all_repositories": True}))
         await asyncio.wait_for(slow.begun.wait(), 10)
         call.cancel()
         await asyncio.wait_for(slow.cancelled.wait(), 10)
@@ -305,7 +311,7 @@ async def test_a_cancelled_call_cancels_the_work(server: Server, slow: Slow) -> 
 
 async def test_a_short_deadline_reaches_the_graph(client: AsyncPlaitClient, indexed: str) -> None:
     text = "MATCH (a), (b), (c), (d), (e), (f), (g), (h) RETURN count(DISTINCT a.id + h.id)"
-    error = await refused(client.graph_query(text, timeout_s=1.0))
+    error = await refused(client.graph_query(text, all_repositories=True, timeout_s=1.0))
     assert error.code is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
@@ -316,7 +322,7 @@ async def test_an_internal_fault_leaks_nothing(
         raise RuntimeError("password=hunter2")
 
     monkeypatch.setattr(app.search, "search", search)
-    error = await refused(client.search("x"))
+    error = await refused(client.search("x", where=EVERYWHERE))
     assert (error.code, error.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
     assert "hunter2" not in str(error)
     assert error.metadata["error_id"]
@@ -328,11 +334,6 @@ async def test_an_internal_fault_leaks_nothing(
 NOT_BUILT = [
     (knowledge_service_pb2, "KnowledgeService", "Recall"),
     (knowledge_service_pb2, "KnowledgeService", "ReportFeedback"),
-    (admin_service_pb2, "AdminService", "Compact"),
-    *(
-        (memory_service_pb2, "MemoryService", method.name)
-        for method in memory_service_pb2.DESCRIPTOR.services_by_name["MemoryService"].methods
-    ),
 ]
 
 
@@ -347,10 +348,16 @@ async def test_calls_not_built_say_so(
     assert "not built yet" in error.message
 
 
-async def test_as_of_is_refused_rather_than_ignored(channel: grpc.aio.Channel) -> None:
-    request = S(query="x", as_of=Timestamp(seconds=1))
-    call = raw(channel, "KnowledgeService/Search", request, knowledge_service_pb2.SearchResponse)
-    assert (await status_of(call(request))).reason == "NOT_BUILT"
+async def test_a_search_as_of_before_anything_was_recorded_says_so(
+    client: AsyncPlaitClient, indexed: str
+) -> None:
+    where = Filter(repos=(indexed,), collections=(Collection.REFLECTIONS, Collection.MEMORIES))
+    answer = await client.search("anything", where=where, recorded_as_of="2001-01-01")
+    assert answer.hits == ()
+    assert answer.as_of.recorded is not None
+    assert answer.as_of.recorded.year == 2001
+    now = await client.search("backoff", where=Filter(repos=(indexed,)), recorded_as_of="now")
+    assert now.hits[0].item.path == "pkg/retries.py"
 
 
 async def test_health_of_every_service(channel: grpc.aio.Channel) -> None:
@@ -390,9 +397,9 @@ async def test_too_many_calls_at_once_are_refused(
     monkeypatch.setattr(app, "settings", settings.model_copy(update={"server": one}))
     async with running(app, host="127.0.0.1", port=0) as narrow:
         async with AsyncPlaitClient(f"127.0.0.1:{narrow.port}") as client:
-            first = asyncio.create_task(client.search("x", timeout_s=20.0))
+            first = asyncio.create_task(client.search("x", where=EVERYWHERE, timeout_s=20.0))
             await asyncio.wait_for(slow.begun.wait(), 10)
-            error = await refused(client.search("x"))
+            error = await refused(client.search("x", where=EVERYWHERE))
             assert error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
             first.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -477,7 +484,9 @@ async def test_stats_and_rebuild(client: AsyncPlaitClient, app: App, indexed: st
     stats = await client.stats(include_graph=True)
     assert stats.graph_counts["Function"] >= 2
     assert stats.embedding_dimension == 384
-    answer = await client.graph_query("MATCH (n:Function {name: 'backoff'}) RETURN n.repo")
+    answer = await client.graph_query(
+        "MATCH (n:Function {name: 'backoff'}) RETURN n.repo", repositories=[indexed]
+    )
     assert answer.rows == ((indexed,),)
 
 
@@ -520,6 +529,6 @@ async def test_draining_lets_calls_end_and_takes_no_new_ones(app: App, indexed: 
 
 async def test_no_server_is_an_error_with_a_fix(tmp_path: Path) -> None:
     async with AsyncPlaitClient(f"unix:{tmp_path}/none.sock") as client:
-        error = await refused(client.search("x", timeout_s=1.0))
+        error = await refused(client.search("x", where=EVERYWHERE, timeout_s=1.0))
     assert error.code is grpc.StatusCode.UNAVAILABLE
     assert "plait serve" in error.message
