@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,12 @@ import graph
 import vector
 from etl.project import Projector
 from etl.verify import Verification, Verifier
+from graph import templates
+from plait.domain.deadline import Deadline
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory import episode as rules
 from plait.ports import GraphDelta, GraphStore
+from plait.retrieval.graph_query import read_steady
 from plait.settings import Settings, load
 from tests.contract.conftest import index_files
 from tests.contract.graph_servers import running
@@ -111,7 +115,27 @@ class Figures:
     lag: Sequence[float]
     deltas: Sequence[int]
     cpu_s: Mapping[str, float]
+    reads: Mapping[str, Sequence[float]]  # what readers waited meanwhile, by what they read
     verified: Verification
+
+
+@dataclass(slots=True)
+class Reads:
+    """A reader that asks one template ten times a second, as the server does: of one state."""
+
+    template: str
+    parameters: Mapping[str, Any]
+    took: list[float] = field(default_factory=list)
+
+    async def read(self, store: Store, held: GraphStore, stop: asyncio.Event) -> None:
+        memory = templates.find(self.template).memory
+        given = {"repo": REPO, **self.parameters}
+        while not stop.is_set():
+            begin, deadline = time.perf_counter(), Deadline.after(30.0)
+            ask = partial(held.template, self.template, given, max_rows=100, deadline=deadline)
+            await read_steady(store, (REPO,), ask, deadline, memory=memory)
+            self.took.append((time.perf_counter() - begin) * 1e3)
+            await asyncio.sleep(0.1)
 
 
 def percentile(ascending: Sequence[float], p: float) -> float:
@@ -142,6 +166,8 @@ async def load_run(
         took.append((end - begin) * 1e3)
         projector.wake()
 
+    readers = [Reads("callers", {"symbol": "pkg.m1.f1x1"}), Reads("history", {"thing": path(1)})]
+    reading = [asyncio.create_task(r.read(store, await open_graph(), stop)) for r in readers]
     before, started = cpu(pids), time.perf_counter()
     total = watch.expects = int(rate * seconds)
     async with asyncio.TaskGroup() as group:
@@ -151,12 +177,21 @@ async def load_run(
     await watch.complete.wait()
     ended, after = time.perf_counter(), cpu(pids)
     stop.set()
-    await loop
+    await asyncio.gather(loop, *reading)
     lag = sorted((watch.done_at[id_] - at) * 1e3 for id_, at in acknowledged.items())
     verified = await Verifier(store, open_graph).verify(REPO)
     spent = {name: after[name] - before[name] for name in after}
     return Figures(
-        "", rate, total, ended - started, sorted(took), lag, watch.deltas, spent, verified
+        "",
+        rate,
+        total,
+        ended - started,
+        sorted(took),
+        lag,
+        watch.deltas,
+        spent,
+        {r.template: sorted(r.took) for r in readers},
+        verified,
     )
 
 
@@ -210,6 +245,8 @@ def show(f: Figures) -> None:
     )
     print(line("acknowledged", f.acknowledged))
     print(line("acknowledged to projected (lag)", f.lag))
+    for template, took in f.reads.items():
+        print(line(f"read {template} meanwhile", took))
     print(f"{len(f.deltas)} deltas, {f.episodes / max(1, len(f.deltas)):.1f} episodes each")
     print("CPU s: " + ", ".join(f"{name} {s:.2f}" for name, s in f.cpu_s.items()))
     v = f.verified

@@ -134,7 +134,7 @@ class Outbox:
 
     async def _claim_locked(self, repo_id: int) -> GraphDelta | None:
         """The delta of the oldest event of `repo_id`, if one is due; the lock is ours."""
-        async with self._db.transaction() as conn:
+        async with self._db.transaction(durable=False) as conn:
             claim = await _head(conn, repo_id)
             while claim is not None and claim.kind == "index" and claim.target <= claim.base:
                 # An earlier delta reached this revision, or it was deleted again.
@@ -143,14 +143,14 @@ class Outbox:
             if claim is None:
                 return None
             claim = await _start(conn, claim)
-        # Committed first: readers see `changing` before the first batch can reach the graph.
         self._claims[claim.event_id] = claim
+        failpoint.hit("outbox.after_claim")
         try:
-            failpoint.hit("outbox.after_claim")
-            # What it writes, links to functions that hunks touch say, is there again in a second try,
-            # or made again: the event's own end is the durable commit.
-            async with self._db.transaction(durable=False) as conn:
+            if claim.kind == "memory":
+                return await self._memory_delta(claim)
+            async with self._db.connection() as conn:
                 made = await _delta(conn, claim)
+            return replace(made, fence=claim.fence, attempt=claim.attempts)
         except InvalidInput as exc:
             await self._fail(claim, f"{exc.reason}: {exc}", permanent=True)
             raise
@@ -164,7 +164,23 @@ class Outbox:
         except BaseException:
             self._claims.pop(claim.event_id, None)
             raise
-        return replace(made, fence=claim.fence, attempt=claim.attempts)
+
+    async def _memory_delta(self, claim: _Claim) -> GraphDelta:
+        """Settle what the events left open, then say how things are, and that the graph changes."""
+        # Made again by a second try if it is lost: the event's own end is the durable commit. A
+        # transaction of its own, since writers of this repository's memory wait for its clock.
+        async with self._db.transaction(durable=False) as conn:
+            await links.resolve(conn, claim.repo_id, claim.work.episodes)
+        async with self._db.transaction() as conn:
+            with translated():
+                made = await delta.of_layer(
+                    conn, claim.event_id, claim.repo_id, claim.repo, claim.work
+                )
+            # Last: readers of the memory layer wait for as short as can be.
+            cursor = await conn.execute(q.START_MEMORY, {"repo": claim.repo_id})
+            row = await cursor.fetchone()
+        assert row is not None  # the row of a repository stays for ever
+        return replace(made, fence=row[0], attempt=claim.attempts)
 
     async def done(self, event_id: int) -> None:
         claim = self._ending(event_id)
@@ -350,21 +366,21 @@ async def _batch(conn: Connection, repo_id: int) -> list[int]:
 
 
 async def _start(conn: Connection, claim: _Claim) -> _Claim:
-    """`claim` written down: its events are at work, its repository's graph changes."""
+    """`claim` written down: its events are at work. Of code also that the graph changes, durably and
+    before the first batch can reach it."""
     who = f"{socket.gethostname()}:{os.getpid()}"
-    given = {"repo": claim.repo_id, "target": claim.target, "kind": claim.kind, "who": who}
-    statement = q.START_MEMORY if claim.kind == "memory" else q.START
-    cursor = await conn.execute(statement, given)
-    row = await cursor.fetchone()
-    assert row is not None  # the row of a repository stays for ever
-    claim = replace(claim, fence=row[0])
+    given = {"repo": claim.repo_id, "target": claim.target, "kind": claim.kind}
     if claim.kind != "memory":
+        await conn.execute("SET LOCAL synchronous_commit = on")
+        cursor = await conn.execute(q.START, given)
+        row = await cursor.fetchone()
+        assert row is not None  # the row of a repository stays for ever
         await conn.execute(
             "UPDATE outbox SET attempts = attempts + 1, claimed_by = %s WHERE id = %s",
             (who, claim.event_id),
         )
-        return claim
-    cursor = await conn.execute(q.MEMBERS, {**given, "batch": claim.event_id})
+        return replace(claim, fence=row[0])
+    cursor = await conn.execute(q.MEMBERS, {**given, "batch": claim.event_id, "who": who})
     rows = sorted(await cursor.fetchall())
     work = Work(
         tuple(dict.fromkeys(row[1] for row in rows if row[1] is not None)),
@@ -380,9 +396,6 @@ async def _delta(conn: Connection, claim: _Claim) -> GraphDelta:
             return await delta.of_index(
                 conn, claim.event_id, claim.repo_id, claim.repo, claim.base, claim.target
             )
-        if claim.kind == "memory":
-            await links.resolve(conn, claim.repo_id, claim.work.episodes)
-            return await delta.of_layer(conn, claim.event_id, claim.repo_id, claim.repo, claim.work)
         return delta.of_removal(claim.event_id, claim.repo)
 
 
