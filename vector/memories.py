@@ -125,7 +125,7 @@ class Memories(MemoryQuery, Similar, Episodes):
             asked = Request(request_id, body_hash, "", [])
             known = await requests.answered(conn, tenant, [asked])
             if request_id in known.refused:
-                raise RequestIdReused(request_id)
+                raise known.refused[request_id]
             return known.answers.get(request_id)
 
     async def _store_requests(
@@ -141,14 +141,14 @@ class Memories(MemoryQuery, Similar, Episodes):
         done = await self._app.retry(
             lambda _: batch.attempt(self._app, tenant, list(first.values()), model)
         )
-        await self._merge_grown([(repo_id, Collection.MEMORIES.value) for repo_id in done.grown])
+        self._merge_grown([(repo_id, Collection.MEMORIES.value) for repo_id in done.grown])
         out: list[TurnReceipt | RequestIdReused] = []
         for request in asked:
             again = first[request.id] is not request
             if request.id in done.refused or (
                 again and request.body_hash != first[request.id].body_hash
             ):
-                out.append(RequestIdReused(request.id))
+                out.append(done.refused.get(request.id) or RequestIdReused(request.id))
             else:
                 answer = done.answers[request.id]
                 out.append(replace(answer, repeated=True) if again else answer)
@@ -210,6 +210,21 @@ class Memories(MemoryQuery, Similar, Episodes):
             raise MemoryNotFound(id_, repo)
         return replace(to_entry(found[0]), embedding=entry_vector(found[0][WIDTH]))
 
+    async def recalled(self, scope: Scope, texts: Sequence[str]) -> list[bool]:
+        said = [words(text) for text in texts]
+        numbers = [same_words(scope.repository, text) for text in said]
+        params = {
+            "name": scope.repository,
+            "tenant": scope.tenant,
+            "agent": scope.agent_id,
+            "session": scope.session_key,
+            "numbers": numbers,
+            "most": MAX_RECALLED,
+        }
+        found = await self._app.rows(RECALLED, params, tenant=scope.tenant) if numbers else []
+        known = {number for (number,) in found}
+        return [bool(text) and n in known for text, n in zip(said, numbers, strict=True)]
+
     async def list(
         self,
         where: MemoryFilter,
@@ -245,18 +260,3 @@ class Memories(MemoryQuery, Similar, Episodes):
         entries = tuple(to_entry(row) for row in found[:limit])
         more = len(found) > limit
         return MemoryPage(entries, page_token(question, entries[-1]) if more else "")
-
-    async def recalled(self, scope: Scope, texts: Sequence[str]) -> Sequence[bool]:
-        said = [words(text) for text in texts]
-        numbers = [same_words(scope.repository, text) for text in said]
-        params = {
-            "name": scope.repository,
-            "tenant": scope.tenant,
-            "agent": scope.agent_id,
-            "session": scope.session_key,
-            "numbers": numbers,
-            "most": MAX_RECALLED,
-        }
-        found = await self._app.rows(RECALLED, params, tenant=scope.tenant) if numbers else []
-        known = {number for (number,) in found}
-        return [bool(text) and n in known for text, n in zip(said, numbers, strict=True)]

@@ -59,7 +59,7 @@ def check(
     checked = replace(
         entry,
         content=_content(entry.content),
-        agent_id=_text(entry.agent_id, "agent_id", MAX_NAME_BYTES),
+        agent_id=check_text(entry.agent_id, "agent_id", MAX_NAME_BYTES),
         metadata=_metadata(entry.metadata),
         kind=_kind(entry.kind),
         path=_path(entry.path),
@@ -100,7 +100,7 @@ def is_made(request_id: str) -> bool:
 def _content(content: str) -> str:
     if not content.strip():
         fail("content", "is empty", "say what is to be remembered")
-    return _text(content, "content", MAX_CONTENT_BYTES)
+    return check_text(content, "content", MAX_CONTENT_BYTES)
 
 
 def _metadata(metadata: MemoryMetadata) -> MemoryMetadata:
@@ -113,7 +113,7 @@ def _metadata(metadata: MemoryMetadata) -> MemoryMetadata:
         fail("custom", f"is {size:,} bytes of JSON, more than {MAX_CUSTOM_BYTES:,}", "shorten it")
     return replace(
         metadata,
-        session_key=_text(metadata.session_key, "session_key", MAX_NAME_BYTES),
+        session_key=check_text(metadata.session_key, "session_key", MAX_NAME_BYTES),
         tags=_tags(metadata.tags),
         # As a `real` keeps it, so that what is read equals what was written.
         importance=float(np.float32(importance)),
@@ -127,7 +127,7 @@ def _tags(tags: Sequence[str]) -> tuple[str, ...]:
     for tag in tags:
         if not tag.strip():
             fail("tags", "has an empty tag", "leave it out")
-        _text(tag, "tags", MAX_TAG_BYTES)
+        check_text(tag, "tags", MAX_TAG_BYTES)
     return tuple(sorted(set(tags)))
 
 
@@ -138,7 +138,7 @@ def _kind(kind: str) -> str:
 
 
 def _path(path: str) -> str:
-    _text(path, "path", MAX_PATH_BYTES)
+    check_text(path, "path", MAX_PATH_BYTES)
     if path.startswith("/") or "\\" in path or ".." in path.split("/"):
         fail(
             "path",
@@ -149,7 +149,7 @@ def _path(path: str) -> str:
 
 
 def _symbol(symbol: str) -> str:
-    _text(symbol, "symbol", MAX_SYMBOL_BYTES)
+    check_text(symbol, "symbol", MAX_SYMBOL_BYTES)
     if symbol.startswith("/") or any(c.isspace() for c in symbol):
         fail(
             "symbol", f"{symbol[:80]!r} is no qualified name", "write it as `pkg.mod.Class.method`"
@@ -188,7 +188,8 @@ def _time(time: datetime | None, field: str) -> datetime | None:
     return utc
 
 
-def _text(text: str, field: str, limit: int) -> str:
+def check_text(text: str, field: str, limit: int) -> str:
+    """`text`, when a store can hold it and it is not too long. Raises: MemoryInvalid."""
     if "\0" in text:
         fail(field, "holds a NUL character", "take it out; text stores refuse it")
     try:
@@ -217,7 +218,7 @@ def check_json(value: Any, field: str, depth: int = 0) -> Any:
     if isinstance(value, list | tuple):
         return [check_json(v, field, depth + 1) for v in value]
     if isinstance(value, str):
-        return _text(value, field, MAX_CUSTOM_BYTES)
+        return check_text(value, field, MAX_CUSTOM_BYTES)
     if value is None or isinstance(value, bool):
         return value
     if not isinstance(value, int | float):
@@ -228,7 +229,7 @@ def check_json(value: Any, field: str, depth: int = 0) -> Any:
 def _key(key: Any, field: str) -> str:
     if not isinstance(key, str):
         fail(field, "has a key that is no string", "write JSON objects only")
-    return _text(key, field, MAX_CUSTOM_BYTES)
+    return check_text(key, field, MAX_CUSTOM_BYTES)
 
 
 def _number(value: int | float, field: str) -> int | float:
