@@ -8,7 +8,6 @@ holds to one tenant at a time: whatever a statement says, other tenants' rows ar
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -299,41 +298,3 @@ async def copy_rows(
         copy.set_types([kind for _, kind in columns])
         for row in rows:
             await copy.write_row(row)
-
-
-async def copy_checked(
-    conn: Connection,
-    table: str,
-    columns: Columns,
-    rows: list[tuple[Any, ...]],
-) -> None:
-    """As `copy_rows`, for a table with row security: PostgreSQL refuses COPY there, so the rows go
-    through a temporary table of this connection. Call it inside a transaction.
-
-    The order of `rows` is that of the inserts.
-    """
-    if not rows:
-        return
-    shape = ",".join(f"{name} {kind}" for name, kind in columns)
-    digest = hashlib.blake2b(shape.encode(), digest_size=4).hexdigest()
-    place = f"new_{table}_{digest}"
-    waiting = sql.Identifier(place)
-    names = sql.SQL(", ").join(sql.Identifier(name) for name, _ in columns)
-    await conn.execute(
-        sql.SQL("CREATE TEMP TABLE IF NOT EXISTS {} ({}) ON COMMIT DELETE ROWS").format(
-            waiting,
-            # Types are ours, from the code.
-            sql.SQL(", ").join(
-                sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
-                for name, kind in columns
-            ),
-        )
-    )
-    await copy_rows(conn, place, columns, rows)
-    # Emptied at once: the next call in this transaction starts with none.
-    await conn.execute(
-        sql.SQL(
-            "WITH moved AS (DELETE FROM {waiting} RETURNING {names})"
-            " INSERT INTO {table} ({names}) SELECT {names} FROM moved"
-        ).format(waiting=waiting, names=names, table=sql.Identifier("plait", table))
-    )

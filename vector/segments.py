@@ -7,7 +7,7 @@ frequencies. `ids` are 16 bytes a document, `lengths` int32.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from plait.domain.values import ItemId
 from plait.ports import Draft, Segment
-from vector.pool import Columns, Connection, copy_rows
+from vector.pool import Connection, copy_rows
 
 Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
@@ -26,7 +26,6 @@ Bools = npt.NDArray[np.bool_]
 POSTING_COLUMNS = (
     ("segment_id", "int8"), ("repo_id", "int4"), ("term", "text"), ("body", "bytea"),
 )  # fmt: skip
-Copy = Callable[[Connection, str, Columns, list[tuple[Any, ...]]], Awaitable[None]]
 
 # A run of more segments than this, each at most twice as large as all smaller ones together, becomes
 # one: a query probes the index once a (segment, term). Each document is rewritten O(log n) times.
@@ -51,10 +50,9 @@ async def insert(
     segment: Segment,
     *,
     rev_from: int,
-    copy: Copy = copy_rows,
 ) -> int:
-    """Write `segment`; return its id. Terms go in sorted, which the index is cheapest to grow by.
-    `copy`: `copy_checked` on a connection that row security holds."""
+    """Write `segment` as the owner; return its id. Terms go in sorted, which the index is cheapest to
+    grow by."""
     segment_id = await _insert_header(
         conn, repo_id, collection, rev_from,
         b"".join(id_.bytes for id_ in segment.ids), np.asarray(segment.lengths, dtype="<i4"),
@@ -62,7 +60,7 @@ async def insert(
     order = sorted(range(len(segment.terms)), key=segment.terms.__getitem__)
     terms, docs, tfs = segment.terms, segment.docs, segment.tfs
     rows = [(segment_id, repo_id, terms[i], docs[i] + tfs[i]) for i in order]
-    await copy(conn, "posting", POSTING_COLUMNS, rows)
+    await copy_rows(conn, "posting", POSTING_COLUMNS, rows)
     return segment_id
 
 

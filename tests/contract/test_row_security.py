@@ -25,7 +25,8 @@ from plait.settings import Settings, load
 from plait.supervisor.account import unprivileged
 from plait.supervisor.lease import wait_stopped
 from vector import embedded, pgdata, roles
-from vector.pool import APP_ROLE, Connection, Database, copy_checked
+from vector.bulk import insert_rows
+from vector.pool import APP_ROLE, Connection, Database
 from vector.store import Store
 
 # Of no tenant: the index's one model, and what the schema is made of (which is out of reach).
@@ -415,12 +416,12 @@ async def test_a_call_without_a_tenant_is_a_bug(store: Store) -> None:
 COLUMNS = (("repo_id", "int4"), ("name", "text"), ("label", "text"), ("recorded_at", "timestamptz"))
 
 
-async def copy_in_savepoint(conn: Connection, rows: list[tuple[Any, ...]]) -> None:
+async def insert_in_savepoint(conn: Connection, rows: list[tuple[Any, ...]]) -> None:
     async with conn.transaction():
-        await copy_checked(conn, "memory_node", COLUMNS, rows)
+        await insert_rows(conn, "memory_node", COLUMNS, rows)
 
 
-async def test_rows_are_copied_through_the_wall(owner: Conn, store: Store) -> None:
+async def test_rows_go_through_the_wall_in_batches(owner: Conn, store: Store) -> None:
     repos = fill(owner)
     (mine,), (theirs,) = repos["acme"], repos["zeta"]
     now = datetime.now(UTC)
@@ -429,13 +430,13 @@ async def test_rows_are_copied_through_the_wall(owner: Conn, store: Store) -> No
         return (repo, f"issue/{n:04}", "Issue", now)
 
     async with store._app.transaction("acme") as conn:
-        await copy_checked(conn, "memory_node", COLUMNS, [row(mine, n) for n in range(600)])
-        await copy_checked(conn, "memory_node", COLUMNS, [])
+        await insert_rows(conn, "memory_node", COLUMNS, [row(mine, n) for n in range(600)])
+        await insert_rows(conn, "memory_node", COLUMNS, [])
         mixed = [row(mine, 9998), row(theirs, 9999)]
         with pytest.raises(pg.InsufficientPrivilege, match="row-level security"):
-            await copy_in_savepoint(conn, mixed)
+            await insert_in_savepoint(conn, mixed)
         # What was refused is not left to the next call, nor is what went through.
-        await copy_checked(conn, "memory_node", COLUMNS, [row(mine, 1000)])
+        await insert_rows(conn, "memory_node", COLUMNS, [row(mine, 1000)])
     found = owner.execute("SELECT name FROM memory_node WHERE name LIKE 'issue/%' ORDER BY ctid")
     assert [name for (name,) in found] == [f"issue/{n:04}" for n in (*range(600), 1000)]
 

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from plait.domain.errors import (
+    CompactionUnknown,
     InvalidInput,
     MemoryNotFound,
     PlaitError,
@@ -34,6 +35,7 @@ from plait.domain.memory import (
     MemoryReceipt,
     MemoryWrite,
 )
+from plait.domain.retention import Action, CompactionPlan, Step
 from plait.domain.scope import Scope, qualify
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.memory.entry import check
@@ -329,6 +331,27 @@ async def test_memories_are_never_read_from_everywhere_in_silence(store: Store) 
         await store.list(MemoryFilter(), limit=5)
     with pytest.raises(ScopeMissing):
         await store.query("x", None, MemoryQueryOptions(MemoryFilter()))
+
+
+async def test_retention_stays_inside_its_tenant(store: Store) -> None:
+    (kept,) = await remember(store, "acme", a_memory("acme@web", "the cache is cold", "ann"))
+    for tenant in ("default", "zeta"):
+        assert await store.usage(tenant) == {}
+        for repo in ("web", "acme@web"):
+            if tenant == "zeta" and repo == "acme@web":
+                continue  # a scope qualifies the name itself
+            assert list(await store.living(Scope(tenant, repo, "ann"))) == []
+    assert [e.id for e in await store.living(Scope("acme", "web", "ann"))] == [kept.entry.id]
+    step = Step(Action.DEDUPLICATE, kept.entry.id, "equal", into=kept.entry.id)
+    plan = CompactionPlan("acme@web", "ann", (step,), (), 1, 5, 0, 100)
+    for tenant in ("default", "zeta"):
+        with pytest.raises(PlaitError):
+            await store.compact(tenant, plan, 60.0)
+    done = await store.compact("acme", plan, 60.0)
+    for tenant in ("default", "zeta"):
+        with pytest.raises(CompactionUnknown):
+            await store.undo(tenant, done.id)
+    assert await store.undo("acme", done.id) == 1
 
 
 # -- any scope, any question ---------------------------------------------------------------------------------
