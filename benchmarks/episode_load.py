@@ -34,6 +34,7 @@ from plait.memory import episode as rules
 from plait.ports import GraphDelta, GraphStore
 from plait.retrieval.graph_query import read_steady
 from plait.settings import Settings, load
+from plait.supervisor.lease import wait_stopped
 from tests.contract.conftest import index_files
 from tests.contract.graph_servers import running
 from vector import embedded
@@ -215,13 +216,17 @@ def stores(neo4j: str = "") -> Iterator[tuple[str, Settings, dict[str, int]]]:
     """`(graph's name, settings, pids)` of an embedded PostgreSQL and a graph server, both fresh."""
     home = Path(tempfile.mkdtemp(prefix="plait-bench-", dir="/tmp"))
     home.chmod(0o711)
-    with (
-        running(neo4j or "arcadedb", home / "home") as server,
-        embedded.ensure(load(environ=server.environment)) as lease,
-    ):
-        pids = {"client": psutil.Process().pid, "postgres": lease.pid, "graph": server.pid}
-        yield server.name, load(environ=server.environment), pids
-    shutil.rmtree(home, ignore_errors=True)
+    try:
+        with (
+            running(neo4j or "arcadedb", home / "home") as server,
+            embedded.ensure(load(environ=server.environment)) as lease,
+        ):
+            pids = {"client": psutil.Process().pid, "postgres": lease.pid, "graph": server.pid}
+            yield server.name, load(environ=server.environment), pids
+    finally:
+        for lock in home.rglob("keeper.lock"):
+            wait_stopped(lock.parent, 30.0)  # its keeper writes until it goes
+        shutil.rmtree(home, ignore_errors=True)
 
 
 @contextlib.asynccontextmanager
