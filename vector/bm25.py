@@ -128,9 +128,7 @@ def has_rare(space: Space, postings: Mapping[str, TermPostings]) -> bool:
     return any(len(p.docs) and idf(space.living, len(p.docs)) >= MIN_IDF for p in postings.values())
 
 
-def score(
-    space: Space, postings: Mapping[str, TermPostings], min_idf: float = MIN_IDF
-) -> Floats:
+def score(space: Space, postings: Mapping[str, TermPostings], min_idf: float = MIN_IDF) -> Floats:
     """A score a document, 0 where no term occurs. Terms with an idf below `min_idf` count only when
     no other term is there. Terms are added in sorted order: float sums depend on it."""
     present = {term: p for term, p in postings.items() if len(p.docs)}
@@ -199,3 +197,9 @@ class SpaceCache:
         while self._held > self._limit and len(self._spaces) > 1:
             _, dropped = self._spaces.popitem(last=False)
             self._held -= len(dropped.norm)
+
+    def drop(self, segments: Iterable[int]) -> None:
+        """Let go of what was joined from one of `segments`: they are no more."""
+        gone = set(segments)
+        for key in [k for k in self._spaces if any(id_ in gone for id_, _ in k)]:
+            self._held -= len(self._spaces.pop(key).norm)

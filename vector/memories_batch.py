@@ -10,7 +10,7 @@ from datetime import datetime
 from psycopg import errors as pg
 
 from plait.domain import failpoint
-from plait.domain.errors import StoreContended
+from plait.domain.errors import RequestIdReused, StoreContended
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryId, MemoryReceipt, TurnReceipt
 from vector import memories_links as links
@@ -28,7 +28,7 @@ class Done:
     """What a transaction did: an answer for each request, and the repositories it added text to."""
 
     answers: dict[str, TurnReceipt] = field(default_factory=dict)
-    refused: set[str] = field(default_factory=set)
+    refused: dict[str, RequestIdReused] = field(default_factory=dict)
     grown: list[int] = field(default_factory=list)
 
 

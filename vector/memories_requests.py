@@ -7,7 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from plait.domain.errors import MemoryNotFound, StoreContended
+from plait.domain.errors import (
+    MemoryNotFound,
+    RequestForgotten,
+    RequestIdReused,
+    StoreContended,
+)
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryReceipt, TurnReceipt
 from plait.memory.entry import is_made
@@ -60,10 +65,10 @@ class Request:
 
 @dataclass(slots=True)
 class Known:
-    """`refused`: ids that were used with another body."""
+    """`refused`: ids that were used with another body, or whose memories were forgotten."""
 
     answers: dict[str, TurnReceipt] = field(default_factory=dict)
-    refused: set[str] = field(default_factory=set)
+    refused: dict[str, RequestIdReused] = field(default_factory=dict)
 
 
 async def answered(conn: Connection, tenant: str, asked: Sequence[Request]) -> Known:
@@ -77,8 +82,11 @@ async def answered(conn: Connection, tenant: str, asked: Sequence[Request]) -> K
         return out
     versions, living = await _versions(conn, given)
     for id_, body_hash, entry_ids, duplicates, numbers, note in given:
+        if not body_hash:
+            out.refused[id_] = RequestForgotten(id_)
+            continue
         if bytes(body_hash) != hashes[id_]:
-            out.refused.add(id_)
+            out.refused[id_] = RequestIdReused(id_)
             continue
         if is_made(id_) and entry_ids and living.isdisjoint(entry_ids):
             continue

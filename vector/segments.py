@@ -175,6 +175,34 @@ async def tidy(conn: Connection, draft: Draft) -> None:
         )
 
 
+async def forget(conn: Connection, repo_id: int, ids: bytes) -> tuple[int, list[int]]:
+    """Write every segment of agents' items that holds one of `ids` (16 bytes each) anew without it, so
+    that not even its words are left; `(segments written anew or dropped, ids of the old ones)`. In a
+    transaction that holds the repository's merging lock.
+
+    A reader that began with one of them finds it empty, as with any that is collected.
+    """
+    cursor = await conn.execute(
+        "SELECT id, collection, ids, lengths, replaced_at IS NOT NULL,"
+        "       (SELECT string_agg(d.docs, ''::bytea) FROM segment_dead d WHERE d.segment_id = s.id)"
+        "  FROM segment s WHERE repo_id = %s AND collection <> 'files' ORDER BY id",
+        (repo_id,),
+    )
+    old: list[int] = []
+    for segment_id, collection, held, lengths, replaced, dead in await cursor.fetchall():
+        stored = _stored(segment_id, held, lengths, dead)
+        gone = _among(stored.ids, ids)
+        if not gone.any():
+            continue
+        old.append(segment_id)
+        if not replaced:
+            alive = stored.alive & ~gone
+            if alive.any():
+                part = _Stored(stored.id, stored.ids, stored.lengths, alive)
+                await merge(conn, repo_id, collection, [part], rev_from=0)
+    return len(old), old
+
+
 def _to_merge(stored: Sequence[_Stored]) -> list[_Stored]:
     """The segments whose merge pays: a long run of small ones, and the mostly dead."""
     chosen = {s.id for s in stored if 2 * int(s.alive.sum()) < len(s.alive)}

@@ -9,6 +9,7 @@ from vector.bm25 import SpaceCache
 from vector.drafts import Drafts
 from vector.episodes import Episodes
 from vector.errors import translated
+from vector.forget import Forgetting
 from vector.memories import Memories
 from vector.migrate import migrate
 from vector.nearest import Nearest
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
     from vector.embedded import PostgresLease
 
 
-class Store(Drafts, Repositories, Queue, Memories, Retention, Lexical, Nearest, Episodes, Outbox):
-    """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore and Outbox over one database.
+class Store(
+    Drafts, Repositories, Queue, Memories, Retention, Forgetting, Lexical, Nearest, Episodes, Outbox
+):
+    """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore and Outbox over
+    one database.
 
     `db` is the owner's pool: indexing, projection, retention. `app` is held to one tenant a call by
     row security: serving reads, and writes of episodes and memories.

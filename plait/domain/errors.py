@@ -323,6 +323,20 @@ class RequestIdReused(Conflict):
         )
 
 
+class RequestForgotten(RequestIdReused):
+    """What this request stored was forgotten: a repeat must not bring it back."""
+
+    reason = "REQUEST_FORGOTTEN"
+
+    def __init__(self, request_id: str) -> None:
+        Conflict.__init__(
+            self,
+            f"what request {request_id!r} stored was forgotten, and a repeat does not bring it back; "
+            "send it under a new request_id to store it again",
+            request_id=request_id,
+        )
+
+
 # -- the server and the wire ----------------------------------------------------------------------------
 
 

@@ -69,6 +69,10 @@ class CachedProvider:
         if not flight.cancelled():
             flight.exception()  # seen: nobody may be left to fetch it
 
+    def clear(self) -> None:
+        """Remember nothing: a text that was asked for may have to be forgotten."""
+        self._cache.clear()
+
     async def close(self) -> None:
         flights = list(self._flights.values())
         for flight in flights:

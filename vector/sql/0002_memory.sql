@@ -182,6 +182,11 @@ ALTER TABLE outbox ADD COLUMN names text[];
 ALTER TABLE outbox ADD COLUMN batch bigint;
 ALTER TABLE dead_letter ADD COLUMN entries uuid[];
 ALTER TABLE dead_letter ADD COLUMN names text[];
+-- Statistics keep values of columns: none of what names something that is being forgotten.
+ALTER TABLE outbox ALTER COLUMN names SET STATISTICS 0, ALTER COLUMN entries SET STATISTICS 0,
+      ALTER COLUMN cause SET STATISTICS 0, ALTER COLUMN episode_id SET STATISTICS 0;
+ALTER TABLE dead_letter ALTER COLUMN names SET STATISTICS 0, ALTER COLUMN entries SET STATISTICS 0,
+      ALTER COLUMN cause SET STATISTICS 0, ALTER COLUMN episode_id SET STATISTICS 0;
 -- Episodes and memories have an epoch of their own, so that readers of code never wait for them.
 -- `graph_fence` grows with every claim: the graph takes nothing older than it has seen.
 ALTER TABLE repository ADD COLUMN memory_epoch bigint NOT NULL DEFAULT 0;

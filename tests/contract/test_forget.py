@@ -1,0 +1,505 @@
+"""Forgetting on every PostgreSQL: nothing of it is left, in any table, in search, at any time."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+import graph
+from etl.project import Projector
+from plait.domain.deadline import Deadline
+from plait.domain.errors import (
+    InvalidInput,
+    MemoryNotFound,
+    RepositoryNotIndexed,
+    RequestForgotten,
+    RequestIdReused,
+)
+from plait.domain.memory import (
+    NOW,
+    AsOf,
+    MemoryEntry,
+    MemoryFilter,
+    MemoryMetadata,
+    MemoryQueryOptions,
+    MemoryReceipt,
+    MemorySource,
+)
+from plait.domain.retention import ForgetReceipt, Selector
+from plait.domain.scope import Scope
+from plait.domain.values import (
+    Artifact,
+    ArtifactKind,
+    Collection,
+    Episode,
+    Evidence,
+    Filter,
+    Outcome,
+)
+from plait.memory import compact as service
+from plait.memory.entry import NOBODY, check
+from plait.memory.summarize import Extractive
+from plait.ports import GraphStore
+from plait.settings import MemorySettings, Settings
+from vector.store import Store
+
+T = "default"
+MARK = "zanzibarquux"  # in nothing that is not forgotten
+SMALL = MemorySettings(budget_tokens=1000, summary_tokens=80, pin_recent=0)
+
+
+async def remember(
+    store: Store, text: str, *, repo: str = "r", agent: str = "a", tenant: str = T, **more: Any
+) -> MemoryEntry:
+    meta = MemoryMetadata(
+        source=more.pop("source", MemorySource.AGENT),
+        session_key=more.pop("session", ""),
+        tags=more.pop("tags", ()),
+        custom=more.pop("custom", {}),
+    )
+    supersedes = more.pop("supersedes", None)
+    request = more.pop("request", str(uuid4()))
+    entry = MemoryEntry(NOBODY, repo, agent, text, meta, **more)
+    (receipt,) = await store.store(tenant, [check(entry, request, supersedes)])
+    assert isinstance(receipt, MemoryReceipt), receipt
+    return receipt.entry
+
+
+def episode(
+    request_id: str, word: str, *, agent: str = "a", repo: str = "r", summary: str = ""
+) -> Episode:
+    """An episode that has `word` in everything that can hold a text."""
+    diff = (
+        f"fixes #77\n--- a/src/{word}.py\n+++ b/src/{word}.py\n@@ -1,2 +1,2 @@ def {word}():\n"
+        f"-    old_{word}()\n+    new_{word}()\n"
+    )
+    artifacts = [
+        Artifact(ArtifactKind.PLAN, f"plan about {word}", meta={"who": word}),
+        Artifact(ArtifactKind.DIFF, diff, path=f"src/{word}.py"),
+        Artifact(ArtifactKind.REFLECTION, f"{word} taught me, see #77 and #78"),
+        Artifact(
+            ArtifactKind.TEST_RESULT,
+            f"tests/test_{word}.py::test_{word} FAILED",
+            meta={"tests": [{"name": f"tests/test_{word}.py::test_{word}", "status": "failed"}]},
+        ),
+        Artifact(ArtifactKind.NOTE, f"a note on {word}"),
+        Artifact(ArtifactKind.TURN, f"the user said {word}", meta={"role": "user"}),
+    ]
+    return Episode(
+        request_id, repo, Outcome("success", summary or f"{word} done", {}, "ab12cd34", f"br-{word}"),
+        artifacts, agent, f"session-{word}", (f"tag-{word}",),
+        body_hash=b"h",
+        evidence=(Evidence(f"{word}.txt", "text/plain", f"raw {word}".encode()),),
+    )  # fmt: skip
+
+
+def dump(dsn: str) -> dict[str, str]:
+    """Every table of the schema as text, bytes unpacked: evidence too."""
+    out = {}
+    with psycopg.connect(dsn, options="-c search_path=plait") as conn:
+        tables = conn.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'plait'::regnamespace AND relkind = 'r'"
+        ).fetchall()
+        for (table,) in tables:
+            rows = conn.execute(
+                sql.SQL("SELECT * FROM {}").format(sql.Identifier(table))
+            ).fetchall()
+            out[table] = "\n".join(" ".join(map(_text, row)) for row in rows)
+        stats = conn.execute("SELECT * FROM pg_stats WHERE schemaname = 'plait'").fetchall()
+        out["pg_stats"] = str(stats)
+    return out
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return zlib.decompress(value).decode("utf-8", "replace")
+    except zlib.error:
+        return value.decode("latin-1") + value.hex()
+
+
+def holding(dsn: str, needles: Iterable[str], *, but: Iterable[str] = ("outbox",)) -> set[str]:
+    """Tables that hold one of `needles`. The outbox has to name what it removes from the graph."""
+    found = dump(dsn)
+    return {
+        table
+        for table, text in found.items()
+        if table not in but and any(n.lower() in text.lower() for n in needles)
+    }
+
+
+async def forget(
+    store: Store, *, repo: str = "r", dry_run: bool = False, **sel: Any
+) -> ForgetReceipt:
+    return await store.forget(T, repo, Selector(**sel), dry_run=dry_run)
+
+
+def proved(receipt: ForgetReceipt) -> None:
+    assert receipt.left
+    assert not any(receipt.left.values()), receipt.left
+
+
+async def test_a_memory_and_all_its_versions_are_gone_everywhere(
+    store: Store, truth_dsn: str
+) -> None:
+    await store.ensure_space("m", 2)
+    kept = await remember(store, "the other one stays", session="s")
+    entry = await remember(
+        store, f"the {MARK} is here", tags=(f"tag-{MARK}",), custom={"k": MARK}, path=f"src/{MARK}.py",
+        embedding=(1.0, 0.0),
+    )  # fmt: skip
+    await remember(store, f"the {MARK} is here", tags=("more",), path=f"src/{MARK}.py")
+    assert (await store.get(T, "r", entry.id)).version == 2
+    before = datetime.now(UTC)
+    with psycopg.connect(truth_dsn, autocommit=True) as conn:
+        conn.execute("ANALYZE")
+    assert {"memories", "posting", "memory_edge"} <= holding(truth_dsn, [MARK])
+    receipt = await forget(store, ids=(entry.id,))
+    proved(receipt)
+    assert receipt.entries == (entry.id,)
+    assert receipt.removed["memories"] == 2
+    assert receipt.event_id > 0
+    assert holding(truth_dsn, [MARK]) == set()
+    assert holding(truth_dsn, [str(entry.id)], but=("forgotten", "outbox")) == set()
+    for as_of in (NOW, AsOf(recorded=before), AsOf(recorded=entry.created_at)):
+        with pytest.raises(MemoryNotFound):
+            await store.get(T, "r", entry.id, as_of)
+        page = await store.list(
+            MemoryFilter(repos=("r",)), limit=10, as_of=as_of, include_superseded=True
+        )
+        assert {e.id for e in page.entries} <= {kept.id}
+    matches = await store.query(MARK, None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
+    assert all(m.entry.id == kept.id for m in matches)
+
+
+async def test_an_episode_is_gone_with_all_that_came_with_it(store: Store, truth_dsn: str) -> None:
+    await store.append(episode("other", "harmless"))
+    await store.append(replace(episode("mine", MARK)))
+    (mine,) = ids(truth_dsn, "SELECT episode_id FROM plait.request WHERE request_id = 'mine'")
+    assert {"episode", "hunk", "evidence", "memory_node", "diffs", "plans", "tests"} <= holding(
+        truth_dsn, [MARK]
+    )
+    receipt = await forget(store, ids=(mine,))
+    proved(receipt)
+    assert receipt.episodes == (mine,)
+    assert len(receipt.entries) == 2
+    assert holding(truth_dsn, [MARK]) == set()
+    assert holding(truth_dsn, [str(mine)], but=("forgotten", "outbox")) == set()
+    assert "harmless" in dump(truth_dsn)["posting"]
+    where = Filter(repos=("r",), collections=tuple(Collection))
+    view = await store.view(where)
+    assert await store.lexical(view, [MARK], where, 10) == []
+    assert len(await store.lexical(view, ["harmless"], where, 10)) == 6
+
+
+def ids(dsn: str, query: str) -> list[UUID]:
+    with psycopg.connect(dsn) as conn:
+        return [row[0] for row in conn.execute(query.encode()).fetchall()]
+
+
+async def test_a_dry_run_counts_what_a_run_removes_and_changes_nothing(
+    store: Store, truth_dsn: str
+) -> None:
+    await store.append(episode("e", MARK))
+    await remember(store, f"and {MARK}")
+    before = dump(truth_dsn)
+    dry = await forget(store, agent_id="a", dry_run=True)
+    assert dry.dry_run
+    assert dry.event_id == 0
+    after = dump(truth_dsn)
+    assert {t for t in before if before[t] != after[t]} <= {"pg_stats"}
+    done = await forget(store, agent_id="a")
+    assert (dry.entries, dry.episodes, dry.removed) == (done.entries, done.episodes, done.removed)
+
+
+async def test_forgetting_twice_finds_nothing(store: Store) -> None:
+    entry = await remember(store, MARK)
+    await forget(store, ids=(entry.id,))
+    again = await forget(store, ids=(entry.id,))
+    assert (again.entries, again.episodes, again.removed) == ((), (), {})
+
+
+async def test_by_source_by_agent_and_by_time(store: Store) -> None:
+    user = await remember(store, "the user said so", source=MemorySource.USER)
+    other = await remember(store, "another agent said so", agent="b")
+    early = await remember(store, "early words")
+    assert early.updated_at is not None
+    late = await remember(store, "late words")
+    done = await forget(store, source="user")
+    assert done.entries == (user.id,)
+    done = await forget(store, agent_id="b")
+    assert done.entries == (other.id,)
+    narrow: dict[str, Any] = {"recorded_from": early.updated_at, "recorded_to": late.updated_at}
+    assert (await forget(store, agent_id="b", **narrow)).entries == ()
+    done = await forget(store, **narrow)
+    assert done.entries == (early.id,)
+    assert (await store.get(T, "r", late.id)).id == late.id
+
+
+async def test_a_version_inside_the_time_takes_its_whole_entry(store: Store) -> None:
+    entry = await remember(store, "said once")
+    middle = datetime.now(UTC)
+    await remember(store, "said once", tags=("again",))
+    assert (await forget(store, recorded_from=middle)).entries == (entry.id,)
+
+
+async def test_only_the_named_repository_and_tenant_lose_anything(store: Store) -> None:
+    here = await remember(store, "said in both")
+    there = await remember(store, "said in both", repo="r2")
+    theirs = await remember(store, "said in both", repo="other@r", tenant="other")
+    assert (await forget(store, agent_id="a")).entries == (here.id,)
+    assert (await store.get(T, "r2", there.id)).id == there.id
+    with pytest.raises(RepositoryNotIndexed):
+        await store.forget("other", "r", Selector(agent_id="a"), dry_run=False)
+    assert (
+        (await store.forget("other", "r2", Selector(agent_id="a"), dry_run=True)) if False else True
+    )
+    assert (await store.get("other", "other@r", theirs.id)).id == theirs.id
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        Selector(),
+        Selector(source="nobody"),
+        Selector(recorded_from=datetime(2026, 1, 1)),
+        Selector(
+            recorded_from=datetime(2026, 1, 2, tzinfo=UTC),
+            recorded_to=datetime(2026, 1, 2, tzinfo=UTC),
+        ),
+    ],
+)
+async def test_what_says_nothing_or_nonsense_is_refused(store: Store, selector: Selector) -> None:
+    with pytest.raises(InvalidInput):
+        await store.forget(T, "r", selector, dry_run=False)
+
+
+async def test_a_repeat_does_not_bring_it_back(store: Store, truth_dsn: str) -> None:
+    entry = MemoryEntry(NOBODY, "r", "a", f"the {MARK}")
+    for request in ("mine", ""):  # "": one that is made of the body
+        write = check(entry, request)
+        (receipt,) = await store.store(T, [write])
+        assert isinstance(receipt, MemoryReceipt)
+        await forget(store, ids=(receipt.entry.id,))
+        (again, fresh) = await store.store(
+            T, [write, check(replace(entry, content=f"new {request}"))]
+        )
+        assert isinstance(again, RequestForgotten)
+        assert isinstance(fresh, MemoryReceipt)
+        assert "new request_id" in str(again)
+        await forget(store, ids=(fresh.entry.id,))
+    # Another id says that it is meant.
+    assert (await remember(store, f"the {MARK}")).content == f"the {MARK}"
+    sent = episode("e", "harmless")
+    done = await store.append(sent)
+    await forget(store, ids=(done.episode_id,))
+    with pytest.raises(RequestForgotten):
+        await store.append(sent)
+    (answer,) = await store.append_many([replace(sent, body_hash=b"x")])
+    assert isinstance(answer, RequestIdReused)
+    assert holding(truth_dsn, ["harmless"]) == set()
+
+
+async def test_summaries_go_with_a_source_and_the_others_come_back(
+    store: Store, truth_dsn: str
+) -> None:
+    entries = [
+        await remember(
+            store,
+            f"Step {i}: because part_{i} failed with KeyError {i}, decided {MARK if i == 3 else 'on'} "
+            f"retry number {i} of the handler in src/part_{i}.py and it passed. " * 3,
+            session="s",
+        )
+        for i in range(20)
+    ]
+    done = await service.compact(store, Extractive(), Scope(T, "r", "a"), SMALL)
+    into = {s.entry_id: s.into for s in done.plan.closed}
+    summary = into[entries[3].id]
+    mates = {e for e, s in into.items() if s == summary} - {entries[3].id}
+    receipt = await forget(store, ids=(entries[3].id,))
+    proved(receipt)
+    assert set(receipt.entries) == {entries[3].id, summary}
+    assert set(receipt.reopened) == mates
+    assert receipt.removed["reopened"] == len(mates)
+    assert holding(truth_dsn, [MARK]) == set()
+    page = await store.list(MemoryFilter(repos=("r",)), limit=100)
+    assert mates <= {e.id for e in page.entries}
+    # What of that compaction is left can be undone still, and is not brought back by it.
+    await store.undo(T, done.id)
+    with pytest.raises(MemoryNotFound):
+        await store.get(T, "r", entries[3].id)
+    page = await store.list(MemoryFilter(repos=("r",)), limit=100)
+    assert {e.id for e in page.entries} == {e.id for e in entries} - {entries[3].id}
+
+
+async def test_duplicates_that_were_closed_for_it_go_too(store: Store, truth_dsn: str) -> None:
+    old = await remember(store, f"Run {MARK}!", session="one")
+    new = await remember(store, f"run {MARK}", session="two")
+    await service.compact(store, Extractive(), Scope(T, "r", "a"), SMALL)
+    receipt = await forget(store, ids=(new.id,))
+    proved(receipt)
+    assert set(receipt.entries) == {old.id, new.id}
+    assert holding(truth_dsn, [MARK]) == set()
+
+
+async def test_what_it_took_the_place_of_stays_closed(store: Store) -> None:
+    old = await remember(store, "the port is 80")
+    new = await remember(store, "the port is 8080", supersedes=old.id)
+    await forget(store, ids=(new.id,))
+    page = await store.list(MemoryFilter(repos=("r",)), limit=9, include_superseded=True)
+    (left,) = page.entries
+    assert left.superseded_at is not None
+    assert left.superseded_by is None
+
+
+async def test_an_episode_that_loses_a_turn_loses_its_raw_evidence(
+    store: Store, truth_dsn: str
+) -> None:
+    done = await store.append(episode("e", "harmless"))
+    receipt = await forget(store, source="user")
+    assert receipt.episodes == ()
+    assert receipt.removed["evidence"] == 1
+    assert len(receipt.entries) == 1
+    assert ids(truth_dsn, "SELECT id FROM plait.episode") == [done.episode_id]
+
+
+async def test_issues_and_commits_go_with_the_last_that_names_them(
+    store: Store, truth_dsn: str
+) -> None:
+    one = await store.append(episode("one", "harmless"))
+    two = await store.append(episode("two", MARK))
+    names = "SELECT name FROM plait.memory_node WHERE label IN ('Issue', 'Commit') ORDER BY 1"
+    shared = ["commit/ab12cd34", "issue/77", "issue/78"]
+    assert ids(truth_dsn, names) == shared
+    await forget(store, ids=(two.episode_id,))
+    assert ids(truth_dsn, names) == shared
+    await forget(store, ids=(one.episode_id,))
+    assert ids(truth_dsn, names) == []
+
+
+async def test_a_shared_commit_loses_the_branch_of_what_is_forgotten(
+    store: Store, truth_dsn: str
+) -> None:
+    mine = await store.append(episode("one", MARK))  # named the commit first, with its branch
+    await store.append(episode("two", "harmless"))
+    receipt = await forget(store, ids=(mine.episode_id,))
+    proved(receipt)
+    assert holding(truth_dsn, [MARK]) == set()
+
+
+async def test_dead_letters_and_causes_are_cleared(store: Store, truth_dsn: str) -> None:
+    entry = await remember(store, f"the {MARK}")
+    with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
+        conn.execute("UPDATE outbox SET cause = %s", (f"could not write {MARK}",))
+        conn.execute(
+            "INSERT INTO dead_letter (event_id, repo_id, kind, number, entries, attempts, cause, created_at)"
+            " SELECT id + 1000, repo_id, kind, 0, entries, 1, cause, now() FROM outbox"
+        )
+    proved(await forget(store, ids=(entry.id,)))
+    assert holding(truth_dsn, [MARK]) == set()
+
+
+async def test_the_search_for_traces_finds_what_a_broken_removal_leaves(
+    store: Store, truth_dsn: str
+) -> None:
+    """The proof is no formality: a table that removal does not know is searched all the same."""
+    entry = await remember(store, f"the {MARK}")
+    with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
+        conn.execute("CREATE TABLE later (repo_id integer, about uuid, told jsonb)")
+        try:
+            conn.execute(
+                "INSERT INTO later SELECT id, %s, %s FROM repository WHERE name = 'r'",
+                (entry.id, f'{{"a": ["{MARK}"]}}'),
+            )
+            receipt = await forget(store, ids=(entry.id,))
+        finally:
+            conn.execute("DROP TABLE later")
+    assert receipt.left["later"] == 1
+    assert sum(receipt.left.values()) == 1
+
+
+async def test_a_word_that_others_say_too_is_no_trace(store: Store) -> None:
+    entry = await remember(store, "the handler retries thrice")
+    await remember(store, "the handler retries thrice, and then some")
+    await store.append(episode("e", "handler", summary="thrice retries"))
+    proved(await forget(store, ids=(entry.id,)))
+
+
+async def test_reclaim_takes_it_out_of_the_tables_files(store: Store, truth_dsn: str) -> None:
+    entry = await remember(store, f"the {MARK}")
+    await forget(store, ids=(entry.id,))
+    tables = await store.reclaim()
+    assert {"plait.memories", "plait.posting"} <= set(tables)
+    # The store works on.
+    assert (await remember(store, "and on it goes")).version == 1
+    assert await store.query("goes", None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
+
+
+# -- the graph ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def real_graph(settings: Settings, embedded_graph: object) -> AsyncIterator[GraphStore]:
+    opened = await graph.open(settings)
+    yield opened
+    await opened.close()
+
+
+async def test_the_graph_holds_nothing_of_it_either(store: Store, real_graph: GraphStore) -> None:
+    repo = f"forget-{uuid4().hex[:8]}"
+
+    async def opened() -> GraphStore:
+        return real_graph
+
+    await remember(store, "the other one stays", repo=repo)
+    await store.append(episode("kept", "harmless", repo=repo))
+    entry = await remember(store, f"the {MARK}", repo=repo, path=f"src/{MARK}.py")
+    done = await store.append(episode("mine", MARK, repo=repo))
+    await Projector(store, opened).run_until_idle()
+    assert MARK in await _all_of(real_graph, repo)
+    await store.forget(T, repo, Selector(ids=(entry.id, done.episode_id)), dry_run=False)
+    await Projector(store, opened).run_until_idle()
+    told = await _all_of(real_graph, repo)
+    assert MARK not in told
+    assert str(entry.id) not in told
+    assert str(done.episode_id) not in told
+    assert "harmless" in told
+    expected, found = await store.expected(repo), await real_graph.contents(repo)
+    assert (dict(found.nodes), dict(found.edges)) == (dict(expected.nodes), dict(expected.edges))
+    assert await store.waiting([repo]) == 0
+
+
+async def _all_of(store: GraphStore, repo: str) -> str:
+    deadline = Deadline.after(20.0)
+    nodes = await store.query(
+        "MATCH (n) WHERE n.repo = $repo RETURN properties(n) AS p",
+        {"repo": repo}, max_rows=5000, deadline=deadline,
+    )  # fmt: skip
+    edges = await store.query(
+        "MATCH (n)-[e]->(m) WHERE n.repo = $repo RETURN properties(e) AS p, m.id AS id",
+        {"repo": repo}, max_rows=5000, deadline=deadline,
+    )  # fmt: skip
+    return str(nodes.rows) + str(edges.rows)
+
+
+async def test_times_of_the_receipt_are_told(store: Store, truth_dsn: str) -> None:
+    entry = await remember(store, MARK)
+    receipt = await forget(
+        store, ids=(entry.id,), recorded_to=datetime.now(UTC) + timedelta(days=1)
+    )
+    with psycopg.connect(truth_dsn) as conn:
+        row = conn.execute("SELECT id, selector, entries, proof FROM plait.forgotten").fetchone()
+    assert row is not None
+    assert row[0] == receipt.id
+    assert row[1]["ids"] == 1
+    assert row[2] == [entry.id]
+    assert row[3]["removed"]["memories"] == 1
