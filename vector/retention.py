@@ -82,7 +82,7 @@ class Retention(Episodes):
 
         done, repo_id = await self._db.retry(attempt)
         if done.plan.summaries:
-            await self._merge_grown([(repo_id, Collection.MEMORIES.value)])
+            self._merge_grown([(repo_id, Collection.MEMORIES.value)])
         return done
 
     async def compacted(self, tenant: str, repo: str, request_id: str) -> Compaction | None:
@@ -99,7 +99,7 @@ class Retention(Episodes):
                 return await _undo(conn, tenant, compaction_id)
 
         repo_id, back = await self._db.retry(attempt)
-        await self._merge_grown([(repo_id, Collection.MEMORIES.value)])
+        self._merge_grown([(repo_id, Collection.MEMORIES.value)])
         return back
 
 
