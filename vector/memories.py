@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 MAX_WRITES = 500
 MAX_PAGE = 1000
-MAX_RECALLED = 10_000  # memories that may say one of the texts asked for
+MAX_SAME = 1_000  # memories of a repository that say one of the texts asked for, looked at
 
 GET = f"""
 SELECT {COLUMNS}, i.embedding::text {FROM}
@@ -63,7 +63,7 @@ SELECT {COLUMNS}, i.embedding::text {FROM}
 
 RECALLED = """
 SELECT n.sketch[1] FROM repository r
- CROSS JOIN LATERAL similar_memories(r.id, %(numbers)s::int8[], %(most)s) n
+ CROSS JOIN LATERAL similar_memories(r.id, %(numbers)s::int8[], %(each)s, %(most)s) n
   JOIN memories i ON i.id = n.id
  WHERE r.name = %(name)s AND r.tenant = %(tenant)s
    AND (%(agent)s = '' OR i.agent_id = %(agent)s)
@@ -208,7 +208,7 @@ class Memories(MemoryQuery, Similar, Episodes):
         )
         if not found:
             raise MemoryNotFound(id_, repo)
-        return replace(to_entry(found[0]), embedding=entry_vector(found[0][WIDTH]))
+        return replace(to_entry(found[0], as_of.recorded), embedding=entry_vector(found[0][WIDTH]))
 
     async def recalled(self, scope: Scope, texts: Sequence[str]) -> list[bool]:
         said = [words(text) for text in texts]
@@ -219,7 +219,8 @@ class Memories(MemoryQuery, Similar, Episodes):
             "agent": scope.agent_id,
             "session": scope.session_key,
             "numbers": numbers,
-            "most": MAX_RECALLED,
+            "each": MAX_SAME,
+            "most": MAX_SAME * max(1, len(texts)),
         }
         found = await self._app.rows(RECALLED, params, tenant=scope.tenant) if numbers else []
         known = {number for (number,) in found}
@@ -257,6 +258,6 @@ class Memories(MemoryQuery, Similar, Episodes):
         )
         params = {**cond.params, "limit": limit + 1}
         found = await self._app.rows(query, params, tenant=where.tenant)
-        entries = tuple(to_entry(row) for row in found[:limit])
+        entries = tuple(to_entry(row, as_of.recorded) for row in found[:limit])
         more = len(found) > limit
         return MemoryPage(entries, page_token(question, entries[-1]) if more else "")

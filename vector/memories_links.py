@@ -20,7 +20,7 @@ from vector.pool import Connection
 JACCARD = 0.8
 MAX_SIMILAR = 10  # a memory, the nearest
 MAX_CANDIDATES = 2_000  # a batch
-MAX_BUCKET = 10  # of those that share a number of a sketch, the newest are compared
+MAX_BUCKET = 10  # of those that share a number of a sketch, so many are compared
 MAX_NAMES = 2_000  # a batch
 MAX_SYMBOLS = 20_000
 
@@ -41,7 +41,7 @@ SELECT DISTINCT f.name, f.symbol, f.path FROM files f JOIN repository r ON r.id 
 """
 NEAR = """
 SELECT n.entry_id, n.agent_id, n.sketch, left(i.content, %(read)s)
-  FROM similar_memories(%(repo)s, %(sketch)s::int8[], %(most)s) n JOIN memories i ON i.id = n.id
+  FROM similar_memories(%(repo)s, %(sketch)s::int8[], %(each)s, %(most)s) n JOIN memories i ON i.id = n.id
 """
 
 
@@ -129,8 +129,9 @@ async def _buckets(conn: Connection, repo_id: int, parts: Sequence[Prepared]) ->
     numbers = sorted({number for part in parts for number in part.sketch})
     if not numbers:
         return found
-    params = {"repo": repo_id, "sketch": numbers, "read": MAX_READ, "most": MAX_CANDIDATES}
-    cursor = await conn.execute(NEAR, params)
+    params = {"repo": repo_id, "sketch": numbers, "read": MAX_READ}
+    limits = {"each": MAX_BUCKET, "most": MAX_CANDIDATES}
+    cursor = await conn.execute(NEAR, {**params, **limits})
     for entry_id, agent, sketch, content in await cursor.fetchall():
         said = (MemoryId(entry_id), frozenset(words(content)))
         for number in sketch:

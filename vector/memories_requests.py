@@ -76,7 +76,7 @@ async def answered(conn: Connection, tenant: str, asked: Sequence[Request]) -> K
     to is alive: it says "this is so", not "this once"."""
     out = Known()
     hashes = {request.id: request.body_hash for request in asked}
-    cursor = await conn.execute(GIVEN, {"tenant": tenant, "ids": list(hashes)})
+    cursor = await conn.execute(GIVEN, {"tenant": tenant, "ids": list(hashes)}, prepare=False)
     given = await cursor.fetchall()
     if not given:
         return out
@@ -108,10 +108,10 @@ async def _versions(
     wanted = [pair for row in given for pair in zip(row[2], row[4], strict=True)]
     params = {"entries": [e for e, _ in wanted], "versions": [v for _, v in wanted]}
     near: dict[UUID, list[MemoryId]] = {}
-    for entry, other in await (await conn.execute(SIMILAR, params)).fetchall():
+    for entry, other in await (await conn.execute(SIMILAR, params, prepare=False)).fetchall():
         near.setdefault(entry, []).append(MemoryId(other))
     found, living = {}, set()
-    for row in await (await conn.execute(VERSIONS, params)).fetchall():
+    for row in await (await conn.execute(VERSIONS, params, prepare=False)).fetchall():
         entry = _as_answered(to_entry(row))
         similar = tuple(near.get(entry.id, ())) if entry.version == 1 else ()
         found[UUID(int=entry.id.int), entry.version] = MemoryReceipt(entry, similar=similar)

@@ -37,16 +37,17 @@ ITEM_COLUMNS = (
     ("sketch", "int8[]"),
 )  # fmt: skip
 
-# Lateral, with a limit that the unique index keeps anyway: one look-up a key, whatever the planner
-# believes of a table that grew since it was analysed.
+# One look-up a text by its hash, whatever else is indexed: the rest is written so that no index serves
+# it. Like all that is asked for many keys at once it is planned at each call (`prepare=False`): a plan
+# from when the table was small would read all of it.
 ALIVE = f"""
 SELECT {COLUMNS}, i.id, i.content_hash, i.episode_id
   FROM unnest(%(agents)s::text[], %(sessions)s::text[], %(hashes)s::bytea[]) AS k (agent, session, hash)
  CROSS JOIN LATERAL (
        SELECT * FROM memories m
-        WHERE m.repo_id = %(repo)s AND m.agent_id = k.agent AND m.session_key = k.session
-          AND m.content_hash = k.hash AND m.superseded_at IS NULL AND m.episode_id IS NULL
-          AND m.entry_id IS NOT NULL LIMIT 1) i
+        WHERE m.content_hash = k.hash AND m.superseded_at IS NULL AND m.episode_id IS NULL
+          AND m.repo_id IS NOT DISTINCT FROM %(repo)s AND m.agent_id IS NOT DISTINCT FROM k.agent
+          AND m.session_key IS NOT DISTINCT FROM k.session AND m.entry_id IS NOT NULL LIMIT 1) i
   JOIN repository r ON r.id = i.repo_id
 """
 
@@ -164,7 +165,7 @@ async def alive(conn: Connection, repo_id: int, parts: Sequence[Prepared]) -> li
         "sessions": [key[1] for key in keys],
         "hashes": [key[2] for key in keys],
     }
-    cursor = await conn.execute(ALIVE, params)
+    cursor = await conn.execute(ALIVE, params, prepare=False)
     return [_row(row) for row in await cursor.fetchall()]
 
 
@@ -173,7 +174,7 @@ async def newest(conn: Connection, repo_id: int, ids: Iterable[MemoryId]) -> dic
     wanted = sorted(set(ids))
     if not wanted:
         return {}
-    cursor = await conn.execute(NEWEST, {"repo": repo_id, "ids": wanted})
+    cursor = await conn.execute(NEWEST, {"repo": repo_id, "ids": wanted}, prepare=False)
     return {MemoryId(row[WIDTH + 3]): _row(row) for row in await cursor.fetchall()}
 
 
@@ -202,7 +203,7 @@ async def close(conn: Connection, repo_id: int, at: datetime, slots: Sequence[Sl
     if rows:
         ids, bys = zip(*rows, strict=True)
         params = {"repo": repo_id, "at": at, "rows": list(ids), "bys": list(bys)}
-        await conn.execute(CLOSE, params)
+        await conn.execute(CLOSE, params, prepare=False)
 
 
 async def _insert(
@@ -254,11 +255,12 @@ async def _insert_vectors(
     if pairs:
         rows, vectors = zip(*pairs, strict=True)
         params = {"model": model, "rows": list(rows), "vectors": list(vectors)}
-        await conn.execute(PUT_VECTORS, params)
+        await conn.execute(PUT_VECTORS, params, prepare=False)
     old = [(i, s.row.id) for i, s in made if s.row is not None]
     if old:
         new_ids, old_ids = zip(*old, strict=True)
-        await conn.execute(CARRY_VECTORS, {"new": list(new_ids), "old": list(old_ids)})
+        params = {"new": list(new_ids), "old": list(old_ids)}
+        await conn.execute(CARRY_VECTORS, params, prepare=False)
 
 
 async def _close_edges(
@@ -270,12 +272,12 @@ async def _close_edges(
     params: dict[str, Any] = {"repo": repo_id, "at": at, "entries": entries, "kept": LASTING}
     params["names"] = [f"memory/{slot.entry.id}" for slot in gone]
     params["similar"] = Relation.SIMILAR_TO.value
-    await conn.execute(CLOSE_EDGES, params)
+    await conn.execute(CLOSE_EDGES, params, prepare=False)
     if moved:
         params["entries"] = [slot.entry.id for slot in moved]
         params["froms"] = [slot.entry.valid_from for slot in moved]
         params["tos"] = [slot.entry.valid_to for slot in moved]
-        await conn.execute(REOPEN_EDGES, params)
+        await conn.execute(REOPEN_EDGES, params, prepare=False)
 
 
 Edge = tuple[MemoryEntry, str, str, str, str, float]

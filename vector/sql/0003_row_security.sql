@@ -92,16 +92,24 @@ END;
 REVOKE EXECUTE ON FUNCTION similar_names FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION similar_names TO plait_app;
 
--- Nor are those of arrays: living memories whose sketch shares a number with `numbers`.
-CREATE FUNCTION similar_memories(repo integer, numbers bigint[], most integer)
+-- Nor are those of arrays: living memories whose sketch shares a number with `numbers`, up to `each`
+-- for each number. One look-up a number: `&&` with all of a batch's 2,500 compares each row with each.
+-- Planned at each call, and with nothing but that look-up to choose: a plan from when the table was
+-- small would read all of it.
+CREATE FUNCTION similar_memories(repo integer, numbers bigint[], each integer, most integer)
 RETURNS TABLE (id uuid, entry_id uuid, agent_id text, session_key text, sketch bigint[])
 LANGUAGE sql STABLE SECURITY DEFINER ROWS 50
+SET enable_seqscan = off SET plan_cache_mode = force_custom_plan
 BEGIN ATOMIC
-SELECT m.id, m.entry_id, m.agent_id, m.session_key, m.sketch FROM plait.memories m
- WHERE m.sketch && numbers AND m.sketch IS NOT NULL AND m.superseded_at IS NULL
-   AND m.repo_id = (SELECT r.id FROM plait.repository r
-                     WHERE r.id = repo AND r.tenant = current_setting('plait.tenant', true))
- LIMIT most;
+SELECT DISTINCT ON (m.id) m.id, m.entry_id, m.agent_id, m.session_key, m.sketch
+  FROM plait.repository r
+ CROSS JOIN unnest(numbers) AS n (number)
+ CROSS JOIN LATERAL (
+       SELECT i.id, i.entry_id, i.agent_id, i.session_key, i.sketch FROM plait.memories i
+        WHERE i.sketch @> ARRAY[n.number] AND i.sketch IS NOT NULL AND i.superseded_at IS NULL
+          AND i.repo_id IS NOT DISTINCT FROM repo LIMIT each) m
+ WHERE r.id = repo AND r.tenant = current_setting('plait.tenant', true)
+ ORDER BY m.id LIMIT most;
 END;
 REVOKE EXECUTE ON FUNCTION similar_memories FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION similar_memories TO plait_app;
