@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from plait.domain.errors import EpisodeInvalid
+from plait.domain.errors import EpisodeInvalid, PlaitError
 from plait.domain.values import Episode
 from plait.memory.episode import parse
 
@@ -17,11 +17,15 @@ MAX_DOCUMENT_BYTES = 48 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One document: its episode, or what is wrong with it. `line` is where it starts, from 1."""
+    """One document: its episode, or what is wrong with it. `line` is where it starts, from 1.
+
+    Neither, with a `note`: something that is not stored, and no fault.
+    """
 
     line: int
     episode: Episode | None
-    error: EpisodeInvalid | None = None
+    error: PlaitError | None = None
+    note: str = ""
 
 
 def read(stream: BinaryIO, repo: str = "") -> Iterator[Read]:
