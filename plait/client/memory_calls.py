@@ -169,7 +169,8 @@ def learn(
         user_message=user_message,
         assistant_reasoning=assistant_reasoning,
         tool_outcomes=[
-            pb.ToolOutcome(tool=t.tool, content=t.content, failed=t.failed) for t in tool_outcomes
+            pb.ToolOutcome(tool=t.tool, content=t.content, failed=t.failed, command=t.command)
+            for t in tool_outcomes
         ],
     )
     timeout = timeout_s or WRITE_TIMEOUT_S

@@ -94,11 +94,12 @@ class MemoryAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """What one tool said in a turn."""
+    """What one tool said in a turn. `command`: what was asked of it."""
 
     tool: str
     content: str = ""
     failed: bool = False
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -786,22 +786,26 @@ class ToolOutcome(_message.Message):
     TOOL_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
+    COMMAND_FIELD_NUMBER: _builtins.int
     tool: _builtins.str
     """Required. The tool's name, 1 to 256 bytes."""
     content: _builtins.str
     """What it said or did. At most 1 MiB."""
     failed: _builtins.bool
     """It failed."""
+    command: _builtins.str
+    """What was asked of it, as it was written: a command line, arguments. At most 1 MiB."""
     def __init__(
         self,
         *,
         tool: _builtins.str = ...,
         content: _builtins.str = ...,
         failed: _builtins.bool = ...,
+        command: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "failed", b"failed", "tool", b"tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "content", b"content", "failed", b"failed", "tool", b"tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "plait ingest") -> int:
-    args = ingest_episode.parser(prog).parse_args(argv)
+    out = ingest_episode.parser(prog)
+    frame.add_tenant(out)
+    args = out.parse_args(argv)
     return frame.run_async(args, lambda: ingest_episode.ingest(args, _over_grpc))
 
 
 @asynccontextmanager
 async def _over_grpc(args: argparse.Namespace) -> AsyncIterator[Sink]:
-    from plait import settings
     from server.local import connected
 
-    async with connected(settings.load(args.config)) as client:
+    async with connected(frame.load(args)) as client:
         yield _Remote(client)
 
 
@@ -45,3 +46,15 @@ class _Remote:
                 raise NotStored(exc) from exc
             raise
         return Stored(stored.episode_id, len(stored.item_ids), stored.repeated)
+
+    async def append_many(self, episodes: Sequence[Episode]) -> list[Stored | NotStored]:
+        """As `append` for each, over one stream: the server stores hundreds a transaction."""
+        from plait.client.errors import PlaitRpcError
+
+        out: list[Stored | NotStored] = []
+        async for answer in self._client.ingest(episodes):
+            if isinstance(answer, PlaitRpcError):
+                out.append(NotStored(answer))
+            else:
+                out.append(Stored(answer.episode_id, len(answer.item_ids), answer.repeated))
+        return out

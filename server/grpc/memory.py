@@ -12,7 +12,6 @@ from plait.client import memory_wire
 from plait.domain.errors import (
     InvalidInput,
     MemoryNotFound,
-    NotBuilt,
     PlaitError,
     Unavailable,
 )
@@ -21,8 +20,10 @@ from plait.domain.memory import (
     MemoryQueryOptions,
     MemoryReceipt,
     MemoryWrite,
+    TurnReceipt,
 )
 from plait.domain.scope import Scope, unqualify
+from plait.memory.learn import learn
 from plait.v1 import memory_service_pb2 as pb
 from plait.v1 import memory_service_pb2_grpc, types_pb2
 from server.app import App
@@ -124,7 +125,23 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         return pb.DeleteMemoryResponse()
 
     async def Learn(self, request: pb.LearnRequest, context: Any) -> pb.LearnResponse:
-        raise NotBuilt("Learn is not built yet; use StoreMemory", call="MemoryService.Learn")
+        tenant = self._tenant(context)
+        repo = parse_memory.repository(tenant, request.repository, "repository")
+        turn = parse_memory.turn(request)
+        where = Scope(tenant, request.repository, request.agent_id, request.session_key)
+
+        async def take_in() -> TurnReceipt:
+            receipt = await learn(self._app.truth, where, turn, request.request_id)
+            self._app.written({repo}, {Scope(tenant, where.repo, where.agent_id)})
+            return receipt
+
+        receipt = await self._app.commit(take_in())
+        return pb.LearnResponse(
+            memories=[convert.memory(tenant, one.entry) for one in receipt.receipts],
+            skipped_cause=receipt.note,
+            repeated=receipt.repeated,
+            request_id=receipt.request_id,
+        )
 
     # -- reads --------------------------------------------------------------------------------------
 

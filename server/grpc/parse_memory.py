@@ -18,6 +18,7 @@ from plait.domain.memory import MemoryFilter, MemoryId, MemoryWrite
 from plait.domain.retention import Selector
 from plait.memory import entry as entries
 from plait.memory import episode as episodes
+from plait.memory.turn import ToolOutcome, Turn
 from plait.v1 import admin_service_pb2
 from plait.v1 import memory_service_pb2 as pb
 from server.grpc import parse, scope
@@ -185,3 +186,17 @@ def undo_window(request: admin_service_pb2.CompactRequest, default_s: float) -> 
             f"undo_window must be 0 to {MAX_UNDO_S / 86_400:.0f} days", field="undo_window"
         )
     return float(seconds)
+
+
+def turn(request: pb.LearnRequest) -> Turn:
+    """Checked where it is learned. Raises: InvalidInput."""
+    parse.text(request.agent_id, "agent_id", parse.MAX_NAME_BYTES)
+    parse.text(request.session_key, "session_key", parse.MAX_NAME_BYTES)
+    return Turn(
+        request.user_message,
+        request.assistant_reasoning,
+        tuple(
+            ToolOutcome(one.tool, one.content, one.command, succeeded=not one.failed)
+            for one in request.tool_outcomes
+        ),
+    )

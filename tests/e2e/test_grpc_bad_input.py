@@ -12,8 +12,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from plait.client import AsyncPlaitClient, PlaitRpcError
 from plait.client.errors import from_rpc
 from plait.settings import Settings
-from plait.v1 import graph_pb2, knowledge_service_pb2
+from plait.v1 import graph_pb2, knowledge_service_pb2, types_pb2
 from plait.v1 import index_service_pb2 as index_pb
+from plait.v1 import memory_service_pb2 as M  # noqa: N812
 
 
 async def refused(call: Any) -> PlaitRpcError:
@@ -42,12 +43,13 @@ def _bytes(channel: grpc.aio.Channel) -> Any:
     return channel.unary_unary("/plait.v1.KnowledgeService/Search", None, None)
 
 
+UUID = "01a2016a-9e55-7000-8000-016f85624547"
 S = knowledge_service_pb2.SearchRequest
 G = knowledge_service_pb2.GraphQueryRequest
 
 
 def search(**fields: Any) -> S:
-    where = {"all_repositories": True, **fields.pop("filter", {})}
+    where: Any = {"all_repositories": True, **fields.pop("filter", {})}
     return S(filter=where, **fields)
 
 
@@ -81,7 +83,7 @@ BAD_SEARCHES: list[tuple[str, S, str]] = [
     ),
     (
         "empty repository",
-        S(query="x", filter={"repositories": [""]}),
+        S(query="x", filter=types_pb2.Filter(repositories=[""])),
         "filter.repositories[0]",
     ),
     ("too many kinds", search(query="x", filter={"kinds": ["a"] * 51}), "filter.kinds"),
@@ -188,3 +190,155 @@ async def test_a_bad_episode_names_its_field(channel: grpc.aio.Channel) -> None:
     error = await status_of(call(request))
     assert error.reason == "EPISODE_INVALID"
     assert list(error.fields) == ["episode.artifacts[0].content"]
+
+
+SCOPED = types_pb2.Filter(all_repositories=True)
+UNSCOPED: list[tuple[str, str, Any, Any]] = [
+    ("a search", "KnowledgeService/Search", S(query="x"), knowledge_service_pb2.SearchResponse),
+    (
+        "a template",
+        "KnowledgeService/GraphQuery",
+        G(template={"name": "callers"}),  # type: ignore[arg-type]
+        knowledge_service_pb2.GraphQueryResponse,
+    ),
+    (
+        "Cypher",
+        "KnowledgeService/GraphQuery",
+        G(cypher={"text": "RETURN 1"}),  # type: ignore[arg-type]
+        knowledge_service_pb2.GraphQueryResponse,
+    ),
+    ("a list", "MemoryService/ListMemories", M.ListMemoriesRequest(), M.ListMemoriesResponse),
+    (
+        "a query",
+        "MemoryService/QueryMemories",
+        M.QueryMemoriesRequest(query="x"),
+        M.QueryMemoriesResponse,
+    ),
+    ("a get", "MemoryService/GetMemory", M.GetMemoryRequest(id=UUID), M.GetMemoryResponse),
+    (
+        "a delete",
+        "MemoryService/DeleteMemory",
+        M.DeleteMemoryRequest(id=UUID),
+        M.DeleteMemoryResponse,
+    ),
+    (
+        "a store",
+        "MemoryService/StoreMemory",
+        M.StoreMemoryRequest(memory=M.Memory(content="x")),
+        M.StoreMemoryResponse,
+    ),
+    ("a turn", "MemoryService/Learn", M.LearnRequest(user_message="x"), M.LearnResponse),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "request_", "response"), [u[1:] for u in UNSCOPED], ids=[u[0] for u in UNSCOPED]
+)
+async def test_what_names_no_repository_is_refused_never_taken_for_all(
+    channel: grpc.aio.Channel, method: str, request_: Any, response: Any
+) -> None:
+    error = await status_of(raw(channel, method, request_, response)(request_))
+    assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "SCOPE_MISSING")
+
+
+def memory(**fields: Any) -> M.StoreMemoryRequest:
+    return M.StoreMemoryRequest(memory=M.Memory(**{"content": "x", "repository": "app", **fields}))
+
+
+def listing(**fields: Any) -> M.ListMemoriesRequest:
+    return M.ListMemoriesRequest(filter=M.MemoryFilter(**{"repositories": ["app"], **fields}))
+
+
+def asking(**fields: Any) -> M.QueryMemoriesRequest:
+    where = M.MemoryFilter(repositories=["app"])
+    return M.QueryMemoriesRequest(**{"query": "x", "filter": where, **fields})
+
+
+def at(**fields: Any) -> M.ListMemoriesRequest:
+    request = listing()
+    request.as_of.CopyFrom(types_pb2.AsOf(**fields))
+    return request
+
+
+POINT = types_pb2.TimePoint
+BAD_MEMORIES: list[tuple[str, Any, str]] = [
+    ("no memory", M.StoreMemoryRequest(), "memory"),
+    ("no content", memory(content=" "), "memory.content"),
+    ("content too long", memory(content="x" * (2**20 + 1)), "memory.content"),
+    ("NUL", memory(content="a\0b"), "memory.content"),
+    ("a bad repository", memory(repository="a b"), "memory.repository"),
+    ("another tenant's", memory(repository="acme@app"), "memory.repository"),
+    ("unknown type", memory(type=9), "memory.type"),
+    ("unknown source", memory(source=9), "memory.source"),
+    ("importance", memory(importance=1.5), "memory.importance"),
+    ("importance NaN", memory(importance=float("nan")), "memory.importance"),
+    ("too many tags", memory(tags=[f"t{i}" for i in range(51)]), "memory.tags"),
+    ("a path outside", memory(path="../x"), "memory.path"),
+    ("half a float", memory(embedding=b"abc"), "memory.embedding"),
+    ("a zero vector", memory(embedding=b"\0" * 16), "memory.embedding"),
+    ("NaN vector", memory(embedding=b"\xff\xff\xff\x7f" * 4), "memory.embedding"),
+    (
+        "valid backwards",
+        memory(valid_from=Timestamp(seconds=9), valid_to=Timestamp(seconds=9)),
+        "memory.valid_to",
+    ),
+    ("impossible time", memory(valid_from=Timestamp(seconds=2**60)), "memory.valid_from"),
+    (
+        "a bad request id",
+        M.StoreMemoryRequest(request_id="a b", memory=memory().memory),
+        "request_id",
+    ),
+    ("a bad id", M.StoreMemoryRequest(supersedes="x", memory=memory().memory), "supersedes"),
+    ("an empty batch", M.BatchStoreMemoriesRequest(), "requests"),
+    (
+        "a large batch",
+        M.BatchStoreMemoriesRequest(requests=[M.StoreMemoryRequest()] * 501),
+        "requests",
+    ),
+    ("no id", M.GetMemoryRequest(repository="app"), "id"),
+    ("both scopes", listing(all_repositories=True), "filter.repositories"),
+    ("unset source", listing(sources=[0]), "filter.sources[0]"),
+    ("unset type", listing(types=[0]), "filter.types[0]"),
+    ("empty tag", listing(tags_any=[""]), "filter.tags_any[0]"),
+    ("importance_min", listing(importance_min=2.0), "filter.importance_min"),
+    (
+        "created backwards",
+        listing(created_after=Timestamp(seconds=9), created_before=Timestamp(seconds=9)),
+        "filter.created_before",
+    ),
+    ("page size", M.ListMemoriesRequest(page_size=-1, filter=listing().filter), "page_size"),
+    ("nothing to look for", asking(query=" "), "query"),
+    ("long query", asking(query="x" * 8193), "query"),
+    ("top_k", asking(top_k=201), "top_k"),
+    ("min_score", asking(min_score=-0.1), "min_score"),
+    ("a vector of zeros", asking(embedding=b"\0" * 16), "embedding"),
+    ("an empty time", at(valid=POINT()), "as_of.valid"),
+    ("words for none", at(valid=POINT(words="banana")), "as_of.valid.words"),
+    ("endless words", at(recorded=POINT(words="now " * 99)), "as_of.recorded.words"),
+    ("an impossible instant", at(valid=POINT(time=Timestamp(seconds=2**60))), "as_of.valid.time"),
+    ("no zone", at(valid=POINT(words="now"), time_zone="Mars/Base"), "as_of.time_zone"),
+    (
+        "an impossible clock",
+        at(valid=POINT(words="now"), caller_time=Timestamp(seconds=2**60)),
+        "as_of.caller_time",
+    ),
+    ("an empty turn", M.LearnRequest(repository="app"), "user_message"),
+    (
+        "a tool without a name",
+        M.LearnRequest(repository="app", tool_outcomes=[M.ToolOutcome(content="x")]),
+        "tool_outcomes.tool",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"), [b[1:] for b in BAD_MEMORIES], ids=[b[0] for b in BAD_MEMORIES]
+)
+async def test_a_bad_memory_call_names_its_field(
+    channel: grpc.aio.Channel, request_: Any, field: str
+) -> None:
+    name = type(request_).__name__.removesuffix("Request")
+    response = getattr(M, f"{name}Response")
+    error = await status_of(raw(channel, f"MemoryService/{name}", request_, response)(request_))
+    assert error.code is grpc.StatusCode.INVALID_ARGUMENT, error
+    assert list(error.fields) == [field]

@@ -22,10 +22,7 @@ from plait.domain.values import Collection, Filter
 from plait.memory.episode import parse
 from plait.settings import Settings
 from plait.v1 import index_service_pb2 as index_pb
-from plait.v1 import (
-    knowledge_service_pb2,
-    knowledge_service_pb2_grpc,
-)
+from plait.v1 import knowledge_service_pb2, knowledge_service_pb2_grpc, types_pb2
 from server.app import App
 from server.grpc import server as grpc_server
 from server.grpc.server import SERVICES, Server, running
@@ -291,7 +288,7 @@ async def test_a_call_without_a_deadline_gets_the_servers(
             async with grpc.aio.insecure_channel(f"127.0.0.1:{second.port}") as channel:
                 stub: Any = knowledge_service_pb2_grpc.KnowledgeServiceStub(channel)
                 error = await status_of(
-                    stub.Search(S(query="x", filter={"all_repositories": True}))
+                    stub.Search(S(query="x", filter=types_pb2.Filter(all_repositories=True)))
                 )
     finally:
         app.settings = settings
@@ -301,7 +298,7 @@ async def test_a_call_without_a_deadline_gets_the_servers(
 async def test_a_cancelled_call_cancels_the_work(server: Server, slow: Slow) -> None:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
         stub: Any = knowledge_service_pb2_grpc.KnowledgeServiceStub(channel)
-        call = stub.Search(S(query="x", filter={"all_repositories": True}))
+        call = stub.Search(S(query="x", filter=types_pb2.Filter(all_repositories=True)))
         await asyncio.wait_for(slow.begun.wait(), 10)
         call.cancel()
         await asyncio.wait_for(slow.cancelled.wait(), 10)

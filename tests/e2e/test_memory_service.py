@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -11,7 +10,7 @@ import grpc
 import pytest
 
 from plait.client import AsyncPlaitClient, PlaitRpcError, new_memory
-from plait.client.memory_values import StoredMemory
+from plait.client.memory_values import StoredMemory, Tool
 from plait.domain.memory import (
     MemoryEntry,
     MemoryFilter,
@@ -28,12 +27,6 @@ from server.grpc.server import Server
 def repo() -> str:
     """A repository of this test alone; nothing is indexed under it."""
     return f"memories-{uuid4().hex[:12]}"
-
-
-@pytest.fixture
-async def acme(server: Server) -> AsyncIterator[AsyncPlaitClient]:
-    async with AsyncPlaitClient(f"127.0.0.1:{server.port}", tenant="acme") as made:
-        yield made
 
 
 def note(text: str, repo: str, **more: object) -> MemoryEntry:
@@ -239,31 +232,6 @@ async def test_a_query_finds_by_words_and_soon_by_meaning(
     assert answer.degraded == ()
 
 
-async def test_no_tenant_sees_another_ones_memories(
-    client: AsyncPlaitClient, acme: AsyncPlaitClient, repo: str
-) -> None:
-    mine = (await client.store(note("a secret of default", repo))).entry
-    theirs = (await acme.store(note("a secret of acme", repo))).entry
-    assert theirs.repo == repo
-    everywhere = MemoryFilter(all_repos=True)
-    for reader, own, other in ((client, mine, theirs), (acme, theirs, mine)):
-        listed = (await reader.list(everywhere, limit=1000)).entries
-        assert own.id in {e.id for e in listed}
-        assert other.id not in {e.id for e in listed}
-        matches = (await reader.query("a secret", everywhere, top_k=200)).matches
-        assert other.id not in {m.entry.id for m in matches}
-        for work in (reader.get(other.id, repo), reader.delete(other.id, repo)):
-            with pytest.raises(PlaitRpcError) as caught:
-                await work
-            assert caught.value.reason == "MEMORY_NOT_FOUND"
-            assert "@" not in caught.value.message
-    # A name that spells the other tenant's repository out is refused, or nobody's.
-    with pytest.raises(PlaitRpcError):
-        await client.get(theirs.id, f"acme@{repo}")
-    with pytest.raises(PlaitRpcError):
-        await acme.list(MemoryFilter(repos=(f"default@{repo}",)))
-
-
 @pytest.mark.parametrize("name", ["Acme", "a" * 65, "-a", "a b", "../a", "default@x"])
 async def test_what_is_no_tenants_name_is_refused(server: Server, name: str, repo: str) -> None:
     async with AsyncPlaitClient(f"127.0.0.1:{server.port}", tenant=name) as made:
@@ -297,3 +265,34 @@ async def test_in_a_batch_only_what_supersedes_nothing_known_fails(
     kinds = [result.WhichOneof("result") for result in response.results]
     assert kinds == ["response", "error", "response"]
     assert response.results[1].error.reason == "MEMORY_NOT_FOUND"
+
+
+async def test_a_turn_is_learned_once(client: AsyncPlaitClient, repo: str) -> None:
+    turn = {
+        "repo": repo,
+        "agent_id": "fixer",
+        "user_message": "Remember that the staging database is read-only on Fridays.",
+        "assistant_reasoning": "I will plan the migration for Thursday then.",
+        "tool_outcomes": [
+            Tool("pytest", "2 failed: test_migrate", failed=True, command="pytest -q")
+        ],
+    }
+    first = await client.learn(**turn)  # type: ignore[arg-type]
+    assert any("read-only on Fridays" in entry.content for entry in first.entries)
+    again = await client.learn(**turn)  # type: ignore[arg-type]
+    assert again.repeated
+    assert [e.id for e in again.entries] == [e.id for e in first.entries]
+    recalled = await client.learn(
+        repo=repo, agent_id="fixer", user_message=first.entries[0].content, request_id=uuid4().hex
+    )
+    assert recalled.skipped_cause or {e.id for e in recalled.entries} <= {
+        e.id for e in first.entries
+    }
+
+
+async def test_a_turn_that_says_nothing_is_skipped_with_a_cause(
+    client: AsyncPlaitClient, repo: str
+) -> None:
+    learned = await client.learn(repo=repo, agent_id="fixer", user_message="ok thanks")
+    assert learned.entries == ()
+    assert learned.skipped_cause
