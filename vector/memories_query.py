@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plait.domain.errors import EmbeddingModelMismatch, InvalidInput
-from plait.domain.memory import MemoryMatch, MemoryQueryOptions
+from plait.domain.memory import AsOf, MemoryMatch, MemoryQueryOptions
 from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.retrieval.fusion import minmax, order
 from plait.retrieval.query import SearchQuery, analyse
@@ -69,7 +69,9 @@ class MemoryQuery(Lexical):
         weight = SEMANTIC_WEIGHT[asked.kind] if asked else 1.0
         scores = minmax(rankings, {"lexical": 1.0 - weight, "semantic": weight})
         best = [i for i in order(scores, rankings) if scores[i] >= options.min_score]
-        return await self._matches(best[: options.top_k], scores, rankings, where.tenant)
+        return await self._matches(
+            best[: options.top_k], scores, rankings, where.tenant, options.as_of
+        )
 
     async def _by_words(
         self, terms: Sequence[str], cond: Where, tenant: str, repo_ids: Sequence[int], k: int
@@ -141,6 +143,7 @@ class MemoryQuery(Lexical):
         scores: dict[ItemId, float],
         rankings: dict[str, list[Candidate]],
         tenant: str,
+        as_of: AsOf,
     ) -> list[MemoryMatch]:
         if not best:
             return []
@@ -149,7 +152,7 @@ class MemoryQuery(Lexical):
             {"ids": list(best)},
             tenant=tenant,
         )
-        found = {ItemId(row[WIDTH]): to_entry(row) for row in rows}
+        found = {ItemId(row[WIDTH]): to_entry(row, as_of.recorded) for row in rows}
         arms: dict[ItemId, dict[str, float]] = {}
         for arm, ranking in rankings.items():
             for candidate in ranking:

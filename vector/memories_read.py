@@ -54,8 +54,11 @@ class Where:
         return " AND ".join(self.parts)
 
 
-def to_entry(row: Sequence[Any]) -> MemoryEntry:
-    """From the first columns of a row, `COLUMNS`."""
+def to_entry(row: Sequence[Any], known: datetime | None = None) -> MemoryEntry:
+    """From the first columns of a row, `COLUMNS`. As of the recorded time `known`, a version that was
+    closed later is an open one."""
+    closed = _utc(row[13])
+    later = known is not None and closed is not None and closed > known
     return MemoryEntry(
         id=MemoryId(row[0]),
         repo=row[1],
@@ -70,8 +73,8 @@ def to_entry(row: Sequence[Any]) -> MemoryEntry:
         valid_to=_utc(row[10]),
         created_at=_utc(row[11]),
         updated_at=_utc(row[12]),
-        superseded_at=_utc(row[13]),
-        superseded_by=MemoryId(row[14]) if row[14] else None,
+        superseded_at=None if later else closed,
+        superseded_by=MemoryId(row[14]) if row[14] and not later else None,
         version=row[15],
         tokens=row[16],
         metadata=MemoryMetadata(

@@ -235,8 +235,13 @@ async def test_superseding_closes_and_links(store: Store, truth_dsn: str) -> Non
         await store.get(T, "r", old.entry.id)
     before = AsOf(recorded=old.entry.created_at)
     then = await store.get(T, "r", old.entry.id, before)
-    assert then.superseded_by == new.entry.id
-    assert then.superseded_at == new.entry.created_at
+    # What was answered before the closing is answered the same after it.
+    assert then == replace(old.entry, embedding=then.embedding)
+    where = MemoryFilter(repos=("r",))
+    page = await store.list(where, limit=9, include_superseded=True)
+    (closed,) = [entry for entry in page.entries if entry.superseded_at is not None]
+    assert (closed.id, closed.superseded_by) == (old.entry.id, new.entry.id)
+    assert closed.superseded_at == new.entry.created_at
     assert await contents(store, as_of=before) == ["deploy on fridays"]
     edges = sql(
         truth_dsn,
