@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from datetime import UTC, datetime
 from uuid import UUID
 
-import numpy as np
-
+from benchmarks.soak.vectors import vector
 from plait.client.memory_values import new_memory
 from plait.domain.memory import MemoryEntry, MemoryId
 from plait.domain.values import Artifact, ArtifactKind, Episode, Evidence, Outcome
-
-DIM = 384  # of the local model
 
 # What the repositories of the soak hold, where they are indexed.
 SOURCES = {
@@ -56,17 +52,14 @@ def memory_id(entry: str) -> MemoryId:
 
 
 def an_entry(repo: str, agent: str, text: str) -> MemoryEntry:
-    """A memory with a vector of its own: its text's, and no model is asked."""
-    seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
-    vector = np.random.default_rng(seed).standard_normal(DIM).astype(np.float32)
-    vector /= np.linalg.norm(vector)
+    """A memory with a vector of its own, that of its text."""
     return new_memory(
         text,
         repo=repo,
         agent_id=agent,
         session_key=f"{agent}-session",
         tags=[agent],
-        embedding=[float(x) for x in vector],
+        embedding=vector(text),
     )
 
 

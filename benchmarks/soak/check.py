@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 from benchmarks.soak.examine import Claim, Violation, examine
@@ -25,12 +24,26 @@ COMPARE_S = 20.0  # within which the graph has to equal the truth, once nothing 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """An answer that was given: what a repository held as of `at`, digested."""
+    """An answer that was given: what a repository held as of `at`, in the order it was told."""
 
     repo: str
     at: datetime
-    digest: bytes
-    entries: int
+    entries: tuple[MemoryEntry, ...]
+
+    def unlike(self, other: Past) -> str:
+        """Where the two differ."""
+        mine, its = ({e.id: e for e in past.entries} for past in (self, other))
+        if mine == its:
+            return "the order of the entries"
+        gone, new = mine.keys() - its.keys(), its.keys() - mine.keys()
+        changed = [
+            f"{id_}.{field.name} was {getattr(mine[id_], field.name)!r}, "
+            f"is {getattr(its[id_], field.name)!r}"
+            for id_ in mine.keys() & its.keys()
+            for field in fields(MemoryEntry)
+            if getattr(mine[id_], field.name) != getattr(its[id_], field.name)
+        ]
+        return f"{len(mine)} entries, {len(gone)} gone, {len(new)} new, changed: {changed[:3]}"
 
 
 class Checker:
@@ -115,22 +128,19 @@ class Checker:
         for past in again:
             now = await self._answer(client, shot.repo, past.at)
             if now != past:
-                what = f"{shot.repo} as of {past.at}: {past.entries} entries, now {now.entries}"
+                what = f"{shot.repo} as of {past.at}: {past.unlike(now)}"
                 found.append(Violation(Claim.PAST, what))
         if shot.clock is not None:
             pasts.append(await self._answer(client, shot.repo, shot.clock))
         return found
 
     async def _answer(self, client: AsyncPlaitClient, repo: str, at: datetime) -> Past:
-        entries = [
+        kept = [
             entry
             for entry in await self._list(client, repo, at)
             if entry.agent_id != FORGOTTEN  # what is forgotten is gone from the past, too
         ]
-        digest = hashlib.blake2b(digest_size=16)
-        for entry in entries:
-            digest.update(repr((entry.id, entry.version, entry.content, entry.metadata)).encode())
-        return Past(repo, at, digest.digest(), len(entries))
+        return Past(repo, at, tuple(kept))
 
     async def _list(
         self, client: AsyncPlaitClient, repo: str, at: datetime | str

@@ -93,7 +93,6 @@ class Soak:
         self._say = say
         self._chance = random.Random(seed)
         self._clients: list[AsyncPlaitClient] = []
-        self._used: set[str] = set()  # failpoints that a restart of this cycle was armed with
 
     async def run(self, cycles: int) -> Report:
         begun = time.monotonic()
@@ -102,8 +101,7 @@ class Soak:
             await self.service.open()
             self._clients = [AsyncPlaitClient(self.service.target) for _ in range(self._writers)]
             for number, (fault, armed) in enumerate(plan):
-                following = plan[number + 1][1] if number + 1 < len(plan) else ""
-                await self._cycle(number, fault, armed, following)
+                await self._cycle(number, fault, armed)
             self._found(await self.checker.everything())
         finally:
             for client in self._clients:
@@ -131,16 +129,14 @@ class Soak:
             writers.append(Steward("steward", self._clients[0], stage, sources[-1]))
         return writers
 
-    async def _cycle(self, number: int, fault: str, armed: str, following: str) -> None:
+    async def _cycle(self, number: int, fault: str, armed: str) -> None:
         begun = time.monotonic()
-        self._used = set()
         epoch = number // CYCLES_A_REPO
         repos = [f"soak-{epoch}-{n}" for n in range(REPOS)]
         stage = Stage(self.ledger, repos, eager=fault == "duplicates")
         if number % CYCLES_A_REPO == 0:
             await self._index(repos[0])
-        if armed and (self.service.armed != armed or not self.service.alive):
-            # Else the server was started with it in the cycle before, and did not die of it yet.
+        if armed:
             await self.service.kill()
             await self.service.start(armed)
         tasks = [asyncio.create_task(sender.run()) for sender in self._senders(stage)]
@@ -152,12 +148,12 @@ class Soak:
             else:
                 did = await faults.FAULTS[fault](self.service, self._chance)
             struck = time.monotonic()
-            await self._back(stage, following)
+            await self._back(stage)
         finally:
             stage.stop.set()
             await self._end(tasks)
         back = time.monotonic()
-        await self._settle(following)
+        await self._settle()
         settled = time.monotonic()
         self._found(stage.findings)
         self._found(await self.checker.check(stage.repos))
@@ -194,29 +190,25 @@ class Soak:
             for task in done:
                 task.result()
 
-    async def _back(self, stage: Stage, following: str) -> None:
+    async def _back(self, stage: Stage) -> None:
         """Until every writer is answered again."""
         stage.acks.clear()
         end = time.monotonic() + BACK_S
         while len(stage.acks) < self._writers:
-            await self._up(following)
+            if not self.service.alive:
+                await self.service.start()
             if time.monotonic() > end:
                 what = f"no answers within {BACK_S:g} s of the fault"
                 stage.findings.append(Violation(Claim.SERVICE, what))
                 return
             await asyncio.sleep(0.01)
 
-    async def _up(self, following: str) -> None:
-        """Have a server. A new one is armed for the next cycle, once: it may die of that here already."""
-        if not self.service.alive:
-            await self.service.start("" if following in self._used else following)
-            self._used.add(following)
-
-    async def _settle(self, following: str) -> None:
+    async def _settle(self) -> None:
         """Until nothing waits to be projected."""
         end = time.monotonic() + SETTLE_S
         while True:
-            await self._up(following)
+            if not self.service.alive:
+                await self.service.start()
             ((waiting,),) = await self.service.rows("SELECT count(*) FROM outbox")
             if waiting == 0:
                 return

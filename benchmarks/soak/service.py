@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.soak.vectors import VectorService
 from graph import embedded as graph_embedded
 from plait.client import discovery
 from plait.domain.errors import PlaitError
@@ -41,10 +42,15 @@ class Service:
         """`base`: a `workplace`."""
         self.disk = base / "disk"
         self.home = home = self.disk / "home"
+        self._vectors = VectorService()
         self.environ = {
             "PLAIT_HOME": str(home),
             "PLAIT_SERVER__DRAIN_S": "2",
-            "PLAIT_EMBEDDING__THREADS": "1",
+            # Upkeep is the steward's to ask for, and then there has to be something to do.
+            "PLAIT_MEMORY__AUTOMATIC": "false",
+            "PLAIT_MEMORY__BUDGET_TOKENS": "100",
+            "PLAIT_MEMORY__PIN_RECENT": "0",
+            **self._vectors.environ,
         }
         self.settings: Settings = load(environ=self.environ)
         self.restarts = 0
@@ -133,6 +139,7 @@ class Service:
         for lease in self._leases:
             lease.close()
         self._log.close()
+        self._vectors.close()
         for store in STORES:
             if not await asyncio.to_thread(wait_stopped, self.home / store, 60.0):
                 raise SoakFailed(f"{self.home / store} is still kept")
