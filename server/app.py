@@ -22,6 +22,7 @@ from plait.domain import failpoint
 from plait.domain.deadline import Deadline
 from plait.domain.errors import PlaitError
 from plait.domain.scope import Scope
+from plait.embedding.cache import CachedProvider
 from plait.ports import (
     EmbeddingProvider,
     EpisodeStore,
@@ -146,6 +147,13 @@ class App:
         if self.background:
             self.retention.add(scopes)
         self.project_soon()
+
+    async def clear_caches(self) -> None:
+        """Hot queries may hold words that were just forgotten."""
+        if self.provider.is_open:
+            provider = await self.provider()
+            if isinstance(provider, CachedProvider):
+                provider.clear()
 
     def project_soon(self) -> None:
         """Bring the graph up to date in the background, if nobody is at it."""

@@ -28,6 +28,8 @@ MAX_UNIT_CHARS = 400
 MAX_ENTRY_CHARS = 20_000  # of one memory; what it is about is said early
 # Relevance against novelty; 0.7 is the middle of what Carbonell and Goldstein used.
 MMR = 0.7
+# From this cosine on a sentence only repeats one that is taken, whatever it is worth.
+REPEATED = 0.9
 # Bonuses by hand: two of them outweigh the difference between a central and a marginal sentence.
 DECISION, ERROR, PATH, CODE, NUMBER, FIRST = 0.30, 0.30, 0.10, 0.10, 0.05, 0.10
 
@@ -127,7 +129,7 @@ def _take(found: Sequence[Unit], entries: Sequence[MemoryEntry], budget_tokens: 
         gain = np.where(open_, MMR * relevance - (1 - MMR) * np.round(nearest, 9), -np.inf)
         best = int(np.argmax(gain))  # the first of equals
         open_[best] = False
-        if used + cost[best] > budget_tokens and taken:
+        if taken and (nearest[best] >= REPEATED or used + cost[best] > budget_tokens):
             continue
         taken.add(best)
         used += cost[best]
@@ -155,7 +157,7 @@ def _telling(text: str) -> list[str]:
     return [
         word
         for word in words(text)
-        if word not in _COMMON and (len(word) > 1 or not word.isascii())
+        if word not in _COMMON and (len(word) > 1 or word.isdigit() or not word.isascii())
     ]
 
 

@@ -212,7 +212,10 @@ def _status(value: Any) -> str:
 
 
 def _tool_failed(custom: Mapping[str, Any]) -> bool:
-    """Whether one of `custom.tools` ended badly, however its agent says so."""
+    """Whether a turn's tool ended badly: the one it is about (`custom.succeeded`, as `Learn` stores it), or
+    one of `custom.tools`, however its agent says so."""
+    if custom.get("succeeded") is False:
+        return True
     tools = custom.get("tools", custom.get("tool_outcomes"))
     return isinstance(tools, Sequence) and any(
         isinstance(tool, Mapping)

@@ -146,6 +146,7 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         async def forget() -> ForgetReceipt:
             done = await self._app.truth.forget(tenant, repo, selector, dry_run=request.dry_run)
             if not request.dry_run:
+                await self._app.clear_caches()
                 self._app.project_soon()
             return done
 

@@ -194,6 +194,8 @@ def test_a_duplicate_that_was_true_at_another_time_stays() -> None:
         ("turn", (), {"tools": [{"name": "bash", "exit_code": 0}]}, ""),
         ("turn", (), {"tools": [{"is_error": True}]}, "failure"),
         ("memory", (), {"tools": [{"is_error": True}]}, ""),
+        ("turn", (), {"rule": "tool", "tool": "bash", "succeeded": False}, "failure"),
+        ("turn", (), {"rule": "tool", "tool": "bash", "succeeded": True}, ""),
         ("turn", (), {"tools": "x", "status": 7}, ""),
         ("summary", ("failure",), {}, ""),
     ],
