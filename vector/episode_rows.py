@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -25,7 +25,9 @@ from plait.domain.values import (
 from plait.memory.said import Said, said, symbols
 from plait.memory.testnames import parse_name
 from plait.memory.tokens import count
+from plait.ports import Segment
 from plait.retrieval.text import tokens
+from vector import segments
 from vector.bulk import array_literal
 
 COLLECTION = {
@@ -79,14 +81,22 @@ EDGE_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Numbered:
+    """An episode with the ids it will have."""
+
+    episode: Episode
+    id: UUID
+    items: tuple[ItemId, ...]
+    evidence: tuple[UUID, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """One episode, all but the repository's number and the recorded time."""
 
     episode: Episode
     id: UUID
-    items: tuple[ItemId, ...]
     said: Said
-    documents: dict[Collection, list[tuple[ItemId, list[str]]]]
     item_parts: list[Row]
     hunk_parts: list[Row]
     result_parts: list[Row]
@@ -143,38 +153,66 @@ class Prepared:
         ]  # fmt: skip
 
 
-def prepare(episodes: Sequence[Episode]) -> list[Prepared]:
+def number(episodes: Sequence[Episode]) -> list[Numbered]:
     """Ids ascend over all of `episodes`, in their order."""
     ids = iter(new_item_ids(sum(1 + len(e.artifacts) + len(e.evidence) for e in episodes)))
-    return [_prepare(episode, ids) for episode in episodes]
+    return [
+        Numbered(
+            episode,
+            next(ids),
+            tuple(next(ids) for _ in episode.artifacts),
+            tuple(next(ids) for _ in episode.evidence),
+        )
+        for episode in episodes
+    ]
 
 
-def _prepare(episode: Episode, ids: Iterator[ItemId]) -> Prepared:
-    episode_id = next(ids)
-    items = tuple(next(ids) for _ in episode.artifacts)
-    heard = said(episode, episode_id, items)
-    documents: dict[Collection, list[tuple[ItemId, list[str]]]] = {}
+def segments_of(episodes: Iterable[Numbered]) -> dict[tuple[str, Collection], Segment]:
+    """The text index of `episodes`: one segment a (repository, collection), so that what searches
+    read stays little."""
+    texts: dict[tuple[str, Collection], tuple[list[ItemId], list[list[str]]]] = {}
+    for one in episodes:
+        for id_, artifact in zip(one.items, one.episode.artifacts, strict=True):
+            place = (one.episode.repo, COLLECTION[artifact.kind])
+            ids, documents = texts.setdefault(place, ([], []))
+            ids.append(id_)
+            documents.append(tokens(_text(artifact)))
+    return {place: segments.build(ids, documents) for place, (ids, documents) in texts.items()}
+
+
+def prepare(numbered: Numbered) -> Prepared:
+    """What of `numbered` goes into rows."""
+    episode, items = numbered.episode, numbered.items
+    heard = said(episode, numbered.id, items)
     tags = array_literal(clean(tag) for tag in episode.tags)
+    agent, session = clean(episode.agent_id), clean(episode.session_key)
     rows = []
     for id_, artifact in zip(items, episode.artifacts, strict=True):
         collection = COLLECTION[artifact.kind]
-        path, symbol = clean(artifact.path), clean(_symbol(artifact))
-        content = clean(artifact.content)
-        text = embedded_text(path, symbol, content)
-        documents.setdefault(collection, []).append((id_, tokens(text)))
+        path, symbol, content = (
+            clean(artifact.path),
+            clean(_symbol(artifact)),
+            clean(artifact.content),
+        )
         rows.append(
             (
-                id_, collection.value, artifact.kind.value, digest(text), path, symbol,
-                symbol.rpartition(".")[2], clean(episode.agent_id), clean(episode.session_key),
-                _source(artifact), "episodic", episode_id, tags, json_text(artifact.meta), content,
+                id_, collection.value, artifact.kind.value,
+                digest(embedded_text(path, symbol, content)), path, symbol,
+                symbol.rpartition(".")[2], agent, session, _source(artifact), "episodic",
+                numbered.id, tags, json_text(artifact.meta), content,
                 count(content) if collection is Collection.MEMORIES else 0,
             )
         )  # fmt: skip
     return Prepared(
-        episode, episode_id, items, heard, documents, rows, _hunks(heard, items),
-        _results(heard, items), [_evidence(next(ids), e) for e in episode.evidence],
+        episode, numbered.id, heard, rows, _hunks(heard, items), _results(heard, items),
+        [_evidence(*pair) for pair in zip(numbered.evidence, episode.evidence, strict=True)],
         tags, _outcome(episode),
     )  # fmt: skip
+
+
+def _text(artifact: Artifact) -> str:
+    """What of an artifact is searched, and embedded."""
+    return embedded_text(clean(artifact.path), clean(_symbol(artifact)), clean(artifact.content))
 
 
 def _source(artifact: Artifact) -> str:

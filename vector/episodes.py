@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from plait.domain import failpoint
-from plait.domain.errors import PlaitError, RequestIdReused, StoreContended
-from plait.domain.values import Collection, Episode, EpisodeReceipt, ItemId
-from plait.ports import Segment
+from plait.domain.errors import PlaitError, RequestForgotten, RequestIdReused, StoreContended
+from plait.domain.values import Episode, EpisodeReceipt, ItemId
 from vector import episode_rows as r
 from vector import locks, segments
 from vector.bulk import array_literal, insert_rows
@@ -46,19 +45,11 @@ SELECT repo, 'episode', id FROM unnest(%s::int4[], %s::uuid[]) AS sent (repo, id
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """What one transaction stores of one tenant. `segments` by (repository, collection)."""
-
-    tenant: str
-    episodes: tuple[r.Prepared, ...]
-    segments: dict[tuple[str, Collection], Segment]
-
-
 class Episodes:
     _db: Database
     _app: Scoped
     _unmerged: dict[tuple[int, str], int]
+    _merging: set[asyncio.Task[None]]
 
     async def append(self, episode: Episode) -> EpisodeReceipt:
         (answer,) = await self.append_many([episode])
@@ -69,37 +60,57 @@ class Episodes:
     async def append_many(self, episodes: Sequence[Episode]) -> list[Answer]:
         answers: dict[int, Answer] = {}
         for places in _portions(episodes):
-            batch = _prepared([episodes[i] for i in places])
-            told, grown = await self._app.retry(lambda _, batch=batch: self._append(batch))  # type: ignore[misc]
-            answers.update(zip(places, told, strict=True))
-            await self._merge_grown(grown)
+            batch = r.number([episodes[i] for i in places])
+            answers.update(zip(places, await self._append_batch(batch), strict=True))
         return [answers[i] for i in range(len(episodes))]
 
-    async def _append(self, batch: _Batch) -> tuple[list[Answer], list[tuple[int, str]]]:
+    async def _append_batch(self, batch: Sequence[r.Numbered]) -> list[Answer]:
+        answers, grown = await self._app.retry(lambda _: self._append(batch))
+        self._merge_grown(grown)
+        return answers
+
+    async def _append(
+        self, batch: Sequence[r.Numbered]
+    ) -> tuple[list[Answer], list[tuple[int, str]]]:
         """The answers, and the (repository, collection) pairs that have a segment more."""
-        async with self._app.transaction(batch.tenant) as conn:
-            names = sorted({p.episode.repo for p in batch.episodes})
-            repos = {name: await ensure_row(conn, name, batch.tenant) for name in names}
-            fresh = await _claim_requests(conn, batch, repos)
-            if len(fresh) < len(batch.episodes):
-                batch, answers = await _settle(conn, batch, fresh)
+        tenant = batch[0].episode.tenant
+        async with self._app.transaction(tenant) as conn:
+            names = sorted({one.episode.repo for one in batch})
+            repos = {name: await ensure_row(conn, name, tenant) for name in names}
+            fresh = await _claim_requests(conn, tenant, batch, repos)
+            if len(fresh) < len(batch):
+                answers = await _answers(conn, tenant, batch)
             else:
-                answers = [EpisodeReceipt(p.id, p.items, repeated=False) for p in batch.episodes]
-            grown = await _write(conn, batch, repos)
+                answers = [EpisodeReceipt(one.id, one.items, repeated=False) for one in batch]
+            grown = await _write(conn, [one for one in batch if one.id in fresh], repos)
             failpoint.hit("append.before_commit")
         failpoint.hit("append.after_commit")
         return answers, grown
 
-    async def _merge_grown(self, grown: Sequence[tuple[int, str]]) -> None:
-        """Merge where segments may have become many; a process that begins looks at once."""
+    def _merge_grown(self, grown: Sequence[tuple[int, str]]) -> None:
+        """Merge where segments may have become many, behind the answer; a process that begins looks
+        at once. One at a time."""
         due: dict[int, list[str]] = {}
         for place in grown:
             since = self._unmerged.get(place, MERGE_EVERY) + 1
-            self._unmerged[place] = since if since < MERGE_EVERY else 0
-            if since >= MERGE_EVERY:
+            self._unmerged[place] = since
+            if since >= MERGE_EVERY and not self._merging:
+                self._unmerged[place] = 0
                 due.setdefault(place[0], []).append(place[1])
+        if due:
+            task = asyncio.create_task(self._merge_all(due))
+            self._merging.add(task)
+            task.add_done_callback(self._merging.discard)
+
+    async def _merge_all(self, due: dict[int, list[str]]) -> None:
         for repo_id, collections in due.items():
             await self._merge(repo_id, collections)
+
+    async def merged(self) -> None:
+        """Wait for the merging that has begun; `close` does."""
+        while tasks := set(self._merging):
+            await asyncio.wait(tasks)
+            self._merging -= tasks
 
     async def _merge(self, repo_id: int, collections: Sequence[str]) -> None:
         """Keep segments few. What fails here is logged: the episode is stored, a later one tries again."""
@@ -143,52 +154,40 @@ def _portions(episodes: Sequence[Episode]) -> Iterator[list[int]]:
         yield portion
 
 
-def _prepared(episodes: Sequence[Episode]) -> _Batch:
-    ready = r.prepare(episodes)
-    return _Batch(episodes[0].tenant, tuple(ready), _segments(ready))
-
-
-def _segments(ready: Sequence[r.Prepared]) -> dict[tuple[str, Collection], Segment]:
-    """One a (repository, collection), over all episodes: what searches read stays little."""
-    texts: dict[tuple[str, Collection], list[tuple[ItemId, list[str]]]] = {}
-    for one in ready:
-        for collection, documents in one.documents.items():
-            texts.setdefault((one.episode.repo, collection), []).extend(documents)
-    return {
-        place: segments.build([id_ for id_, _ in found], [terms for _, terms in found])
-        for place, found in texts.items()
-    }
-
-
-async def _claim_requests(conn: Connection, batch: _Batch, repos: dict[str, int]) -> set[UUID]:
+async def _claim_requests(
+    conn: Connection, tenant: str, batch: Sequence[r.Numbered], repos: dict[str, int]
+) -> set[UUID]:
     """Ids of the episodes whose request is new. Another call with one of these request ids waits
     here until that one has ended; in the order of ids, so that two such calls do not lock each other.
     """
     cursor = await conn.execute(
         _REQUESTS,
         {
-            "tenant": batch.tenant,
-            "ids": [p.episode.request_id for p in batch.episodes],
-            "repos": [repos[p.episode.repo] for p in batch.episodes],
-            "hashes": [p.episode.body_hash for p in batch.episodes],
-            "episodes": [p.id for p in batch.episodes],
-            "items": [array_literal(p.items) for p in batch.episodes],
+            "tenant": tenant,
+            "ids": [one.episode.request_id for one in batch],
+            "repos": [repos[one.episode.repo] for one in batch],
+            "hashes": [one.episode.body_hash for one in batch],
+            "episodes": [one.id for one in batch],
+            "items": [array_literal(one.items) for one in batch],
         },
     )
     return {row[0] for row in await cursor.fetchall()}
 
 
-async def _settle(conn: Connection, batch: _Batch, fresh: set[UUID]) -> tuple[_Batch, list[Answer]]:
-    """The rest of `batch` that is to be stored, and the answer in each place."""
-    ids = [p.episode.request_id for p in batch.episodes]
-    cursor = await conn.execute(_ANSWERED, (batch.tenant, ids))
+async def _answers(conn: Connection, tenant: str, batch: Sequence[r.Numbered]) -> list[Answer]:
+    """What each request is answered, some of which were stored before."""
+    ids = [one.episode.request_id for one in batch]
+    cursor = await conn.execute(_ANSWERED, (tenant, ids))
     known = {row[0]: row[1:] for row in await cursor.fetchall()}
     answers: list[Answer] = []
-    for one in batch.episodes:
+    for one in batch:
         request_id = one.episode.request_id
         if request_id not in known:
             raise StoreContended(f"request {request_id!r} was removed just now; send it again")
         body_hash, episode_id, item_ids = known[request_id]
+        if not body_hash:
+            answers.append(RequestForgotten(request_id))
+            continue
         if bytes(body_hash) != one.episode.body_hash:
             answers.append(RequestIdReused(request_id))
             continue
@@ -196,22 +195,25 @@ async def _settle(conn: Connection, batch: _Batch, fresh: set[UUID]) -> tuple[_B
         repeated = episode_id != one.id
         items = tuple(ItemId(i) for i in item_ids)
         answers.append(EpisodeReceipt(episode_id, items, repeated=repeated))
-    rest = tuple(p for p in batch.episodes if p.id in fresh)
-    return _Batch(batch.tenant, rest, _segments(rest)), answers
+    return answers
 
 
-async def _write(conn: Connection, batch: _Batch, repos: dict[str, int]) -> list[tuple[int, str]]:
-    """Everything of `batch` but its requests. What does not need the recorded time comes before it:
-    from the tick on, other writers of these repositories wait."""
-    if not batch.episodes:
+async def _write(
+    conn: Connection, batch: Sequence[r.Numbered], repos: dict[str, int]
+) -> list[tuple[int, str]]:
+    """Everything of `batch` but its requests; the (repository, collection) pairs of its segments.
+
+    What does not need the recorded time comes before it: from the tick on, other writers of these
+    repositories wait. The server writes the segments while the rows are made here.
+    """
+    if not batch:
         return []
-    mine = [(repos[p.episode.repo], p) for p in batch.episodes]
     async with conn.pipeline():
-        for (repo, collection), segment in batch.segments.items():
+        built = r.segments_of(batch)
+        for (repo, collection), segment in built.items():
             await segments.insert_whole(conn, repos[repo], collection.value, segment)
-        at: dict[int, datetime] = {}
-        for repo_id in sorted({repo_id for repo_id, _ in mine}):
-            at[repo_id] = await tick(conn, repo_id)
+        mine = [(repos[one.episode.repo], r.prepare(one)) for one in batch]
+        at = {n: await tick(conn, n) for n in sorted({n for n, _ in mine})}
         tables = (
             ("episode", r.EPISODE_COLUMNS, [p.episode_row(n, at[n]) for n, p in mine], ""),
             ("item", r.ITEM_COLUMNS, [x for n, p in mine for x in p.item_rows(n, at[n])], ""),
@@ -224,7 +226,7 @@ async def _write(conn: Connection, batch: _Batch, repos: dict[str, int]) -> list
         for table, columns, rows, on_conflict in tables:
             await insert_rows(conn, table, columns, rows, on_conflict=on_conflict)
         await conn.execute(_EVENTS, ([n for n, _ in mine], [p.id for _, p in mine]))
-    return [(repos[repo], collection.value) for repo, collection in batch.segments]
+    return [(repos[repo], collection.value) for repo, collection in built]
 
 
 def _nodes(mine: Sequence[tuple[int, r.Prepared]], at: dict[int, datetime]) -> list[r.Row]:

@@ -58,6 +58,7 @@ async def _opened(truth_settings: Settings) -> AsyncIterator[Store]:
 @pytest.fixture
 async def store(_opened: Store, truth_dsn: str) -> Store:
     """The store over an empty database."""
+    await _opened.merged()  # TRUNCATE below would wait for it, and it for this loop
     with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
         conn.execute(f"TRUNCATE {TABLES}")
         # An index of another test's dimension would refuse this one's vectors.

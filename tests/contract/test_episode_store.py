@@ -92,7 +92,10 @@ async def test_many_episodes_at_once_all_arrive_and_segments_stay_few(
     view = await store.view(where)
     assert len(await store.lexical(view, ["zebra"], where, 100)) == 60
     # A last one alone, so that no merge was skipped for another's lock.
+    await other.merged()
+    await store.merged()
     await store.append(episode("last", note))
+    await store.merged()
     view = await store.view(where)
     assert len(await store.lexical(view, ["zebra"], where, 100)) == 61
     assert len(getattr(view, "segments")) <= 24  # noqa: B009
