@@ -67,7 +67,7 @@ async def _write(
     """One repository's part of a batch."""
     parts = [part for request in asked for part in request.parts]
     if not parts:
-        await requests.record(conn, tenant, repo_id, asked, {})
+        requests.check_recorded(await requests.record(conn, tenant, repo_id, asked, {}), asked)
         done.answers |= {r.id: TurnReceipt(r.id, (), r.note) for r in asked}
         return
     mentioned = await links.code(conn, repo_id, parts)
@@ -77,11 +77,14 @@ async def _write(
     )
     made = plan(asked[0].repo, parts, await rows.alive(conn, repo_id, parts), targets)
     similar = await links.near(conn, repo_id, made)
-    touched = await rows.write(conn, repo_id, tenant, made, at, model)
-    await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar))
-    await rows.queue_event(conn, repo_id, touched)
     receipts = _receipts(parts, made, similar, at)
-    await requests.record(conn, tenant, repo_id, asked, receipts)
+    # Sent without waiting for answers: the server works on one statement while the next is made.
+    async with conn.pipeline():
+        touched = await rows.write(conn, repo_id, tenant, made, at, model)
+        await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar, at))
+        await rows.queue_event(conn, repo_id, touched)
+        recorded = await requests.record(conn, tenant, repo_id, asked, receipts)
+    requests.check_recorded(recorded, asked)
     for request in asked:
         found = tuple(receipts[id(part)] for part in request.parts)
         done.answers[request.id] = TurnReceipt(request.id, found, request.note)
@@ -103,17 +106,19 @@ def _edges(
     made: Plan,
     mentioned: links.Code,
     similar: Mapping[MemoryId, Sequence[tuple[MemoryId, float]]],
+    at: datetime,
 ) -> list[rows.Edge]:
     out: list[rows.Edge] = []
     for slot in made.slots:
         if slot.is_new and slot.prepared is not None:
-            out += mentioned.edges(slot.entry, slot.prepared)
-            for other, score in similar.get(slot.entry.id, ()):
+            entry = slot.result(at)
+            out += mentioned.edges(entry, slot.prepared)
+            for other, score in similar.get(slot.id, ()):
                 target = f"memory/{other}"
-                out.append((slot.entry, Relation.SIMILAR_TO.value, target, "", "words", score))
+                out.append((entry, Relation.SIMILAR_TO.value, target, "", "words", score))
     for new, old in made.supersedes:
-        target = f"memory/{old.entry.id}"
-        out.append((new.entry, Relation.SUPERSEDES.value, target, "", "", 1.0))
+        target = f"memory/{old.id}"
+        out.append((new.result(at), Relation.SUPERSEDES.value, target, "", "", 1.0))
     return out
 
 
@@ -126,6 +131,6 @@ def _receipts(
     """By the identity of a part."""
     out = {}
     for part, (slot, duplicate) in zip(parts, made.outcomes, strict=True):
-        near = tuple(id_ for id_, _ in similar.get(slot.entry.id, ()))
+        near = tuple(id_ for id_, _ in similar.get(slot.id, ()))
         out[id(part)] = MemoryReceipt(slot.result(at), duplicate=duplicate, similar=near)
     return out

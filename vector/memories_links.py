@@ -41,7 +41,7 @@ SELECT DISTINCT f.name, f.symbol, f.path FROM files f JOIN repository r ON r.id 
 """
 NEAR = """
 SELECT n.entry_id, n.agent_id, n.sketch, left(i.content, %(read)s)
-  FROM similar_memories(%(repo)s, %(sketch)s::int8[], %(each)s, %(most)s) n JOIN memories i ON i.id = n.id
+  FROM similar_memories(%(repo)s, %(sketch)b::int8[], %(each)s, %(most)s) n JOIN memories i ON i.id = n.id
 """
 
 
@@ -103,20 +103,20 @@ async def near(
 ) -> dict[MemoryId, list[tuple[MemoryId, float]]]:
     """For each new entry the living ones of its agent with nearly its words, with the Jaccard
     similarity of their sets, best first. Those it takes the place of are none."""
-    fresh = [(slot.entry, slot.prepared) for slot in made.slots if slot.is_new and slot.prepared]
-    closed = {slot.entry.id for slot in made.slots if slot.closed}
+    fresh = [(slot, slot.prepared) for slot in made.slots if slot.is_new and slot.prepared]
+    closed = {slot.id for slot in made.slots if slot.closed}
     buckets = await _buckets(conn, repo_id, [part for _, part in fresh])
     out: dict[MemoryId, list[tuple[MemoryId, float]]] = {}
-    for entry, part in fresh:
+    for slot, part in fresh:
         others: dict[MemoryId, frozenset[str]] = {}
         for number in part.sketch:
-            bucket = buckets[entry.agent_id, number]
+            bucket = buckets[part.entry.agent_id, number]
             others.update(bucket[-MAX_BUCKET:])
-            bucket.append((entry.id, part.words))
+            bucket.append((slot.id, part.words))
         scored = [(id_, jaccard(part.words, other)) for id_, other in others.items()]
         best = [(id_, s) for id_, s in scored if s >= JACCARD and id_ not in closed]
         if best:
-            out[entry.id] = sorted(best, key=lambda pair: (-pair[1], pair[0]))[:MAX_SIMILAR]
+            out[slot.id] = sorted(best, key=lambda pair: (-pair[1], pair[0]))[:MAX_SIMILAR]
     return out
 
 

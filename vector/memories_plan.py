@@ -13,6 +13,7 @@ from uuid import UUID
 
 from plait.domain.errors import MemoryNotFound
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
+from plait.memory.entry import NOBODY
 
 # What uniting an entry with its duplicates may grow its tags to; further ones are left out.
 MAX_UNITED_TAGS = 200
@@ -28,7 +29,6 @@ class Prepared:
     hash: bytes
     words: frozenset[str]
     sketch: Sequence[int]
-    terms: Sequence[str]
 
     @property
     def entry(self) -> MemoryEntry:
@@ -59,12 +59,19 @@ class Row:
 class Slot:
     """One entry: as it is stored, if it is, and as it will be."""
 
-    entry: MemoryEntry
+    entry: MemoryEntry  # of a new one, as it was given
     row: Row | None = None
     prepared: Prepared | None = None
     closed: bool = False
     by: MemoryId | None = None
     written: MemoryEntry | None = None
+
+    @property
+    def id(self) -> MemoryId:
+        if self.row is not None:
+            return self.row.entry.id
+        given = self.entry.id  # retention says what its summaries are to be called
+        return self.prepared.id if given == NOBODY and self.prepared else given
 
     @property
     def is_new(self) -> bool:
@@ -96,7 +103,7 @@ class Slot:
                 return stored
             return replace(stored, superseded_at=at, superseded_by=self.by)
         if self.row is None:
-            return replace(self.entry, created_at=at, updated_at=at)
+            return replace(self.entry, id=self.id, embedding=None, created_at=at, updated_at=at)
         if self.changed:
             return replace(self.entry, version=self.row.entry.version + 1, updated_at=at)
         return self.row.entry
@@ -135,8 +142,7 @@ def plan(
         old = _target(repo, part, targets, by_id)
         known = by_key.get(part.key)
         if known is None:
-            entry = replace(part.entry, id=part.id, embedding=None)
-            slot = by_key[part.key] = Slot(entry, prepared=part)
+            slot = by_key[part.key] = Slot(part.entry, prepared=part)
             out.slots.append(slot)
             out.outcomes.append((slot, False))
         else:
@@ -165,7 +171,7 @@ def _target(
 
 def _supersede(out: Plan, old: Slot, new: Slot, by_key: dict[Key, Slot]) -> None:
     if not old.closed:
-        old.closed, old.by = True, new.entry.id
+        old.closed, old.by = True, new.id
         if old.row is not None and old.row.key is not None:
             by_key.pop(old.row.key, None)
     out.supersedes.append((new, old))

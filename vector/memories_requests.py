@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+from psycopg import AsyncCursor
+
 from plait.domain.errors import (
     MemoryNotFound,
     RequestForgotten,
@@ -20,9 +22,11 @@ from vector.memories_plan import Prepared
 from vector.memories_read import COLUMNS, WIDTH, to_entry
 from vector.pool import Connection
 
+Cursor = AsyncCursor[tuple[Any, ...]]
+
 GIVEN = """
 SELECT request_id, body_hash, entry_ids, duplicate, versions, note FROM memory_request
- WHERE tenant = %(tenant)s AND request_id = ANY(%(ids)s)
+ WHERE tenant = %(tenant)s AND request_id = ANY(%(ids)b::text[])
 """
 VERSIONS = f"""
 SELECT {COLUMNS}, EXISTS (SELECT FROM memories n WHERE n.entry_id = i.entry_id
@@ -41,8 +45,8 @@ RECORD = """
 INSERT INTO memory_request (tenant, request_id, repo_id, body_hash, entry_ids, duplicate, versions, note)
 SELECT %(tenant)s, w.id, %(repo)s, w.hash, w.entries::uuid[], w.duplicate::boolean[],
        w.versions::integer[], w.note
-  FROM unnest(%(ids)s::text[], %(hashes)s::bytea[], %(entries)s::text[], %(duplicates)s::text[],
-              %(versions)s::text[], %(notes)s::text[])
+  FROM unnest(%(ids)b::text[], %(hashes)b::bytea[], %(entries)b::text[], %(duplicates)b::text[],
+              %(versions)b::text[], %(notes)b::text[])
        AS w (id, hash, entries, duplicate, versions, note)
  ORDER BY w.id
     ON CONFLICT (tenant, request_id) DO UPDATE
@@ -130,8 +134,8 @@ async def record(
     repo_id: int,
     asked: Sequence[Request],
     receipts: Mapping[int, MemoryReceipt],
-) -> None:
-    """Keep the answers. Raises: StoreContended, when another transaction answered one meanwhile."""
+) -> Cursor:
+    """Keep the answers; the cursor is for `check_recorded`, once its pipeline has ended."""
     told = [[receipts[id(part)] for part in request.parts] for request in asked]
     params = {
         "tenant": tenant,
@@ -144,7 +148,11 @@ async def record(
         "notes": [request.note for request in asked],
         "made": [request.id for request in asked if is_made(request.id)],
     }
-    cursor = await conn.execute(RECORD, params)
+    return await conn.execute(RECORD, params)
+
+
+def check_recorded(cursor: Cursor, asked: Sequence[Request]) -> None:
+    """Raises: StoreContended, when another transaction answered one of `asked` meanwhile."""
     if cursor.rowcount != len(asked):
         raise StoreContended("a request with the same id ended just now; run the same again")
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from plait.domain.ids import new_item_ids
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
 from plait.domain.values import Collection, ItemId, embedded_text
 from plait.memory.similar import sketches, words
+from plait.ports import Segment
 from plait.retrieval.text import tokens
 from vector import segments
 from vector.bulk import array_literal, insert_rows
@@ -42,7 +42,7 @@ ITEM_COLUMNS = (
 # from when the table was small would read all of it.
 ALIVE = f"""
 SELECT {COLUMNS}, i.id, i.content_hash, i.episode_id
-  FROM unnest(%(agents)s::text[], %(sessions)s::text[], %(hashes)s::bytea[]) AS k (agent, session, hash)
+  FROM unnest(%(agents)b::text[], %(sessions)b::text[], %(hashes)b::bytea[]) AS k (agent, session, hash)
  CROSS JOIN LATERAL (
        SELECT * FROM memories m
         WHERE m.content_hash = k.hash AND m.superseded_at IS NULL AND m.episode_id IS NULL
@@ -109,7 +109,7 @@ UPDATE memories i SET embedding = v.vector::halfvec, embedding_model = %(model)s
 
 
 def prepare(writes: Sequence[MemoryWrite]) -> list[Prepared]:
-    """Everything that needs no database: ids, hashes, words, terms. Some 60 µs a short memory."""
+    """What needs no database and is asked for first: ids, hashes, words. Some 15 µs a short memory."""
     texts = [words(write.entry.content) for write in writes]
     sketch: list[list[int]] = [[]] * len(writes)
     for repo in {write.entry.repo for write in writes}:
@@ -128,14 +128,12 @@ def _prepared(
     write: MemoryWrite, id_: ItemId, text: Sequence[str], sketch: Sequence[int]
 ) -> Prepared:
     entry = write.entry
-    whole = embedded_text(entry.path, entry.symbol, entry.content)
     return Prepared(
         write,
         MemoryId(id_),
         content_hash(entry),
         frozenset(text if len(entry.content) <= MAX_READ else words(entry.content[:MAX_READ])),
         sketch,
-        tokens(whole),
     )
 
 
@@ -191,9 +189,9 @@ async def write(
     await close(conn, repo_id, at, [*gone, *changed])
     await _insert(conn, repo_id, tenant, [*fresh, *changed], at, model)
     await _close_edges(conn, repo_id, at, gone, [slot for slot in changed if slot.moved])
-    touched = {slot.entry.id: None for slot in (*fresh, *changed, *gone)}
+    touched = {slot.id: None for slot in (*fresh, *changed, *gone)}
     for new, _ in made.supersedes:
-        touched[new.entry.id] = None
+        touched[new.id] = None
     return list(touched)
 
 
@@ -218,16 +216,18 @@ async def _insert(
     if not slots:
         return
     later = iter(new_item_ids(sum(not slot.is_new for slot in slots)))
-    ids = [ItemId(slot.entry.id) if slot.is_new else next(later) for slot in slots]
+    ids = [ItemId(slot.id) if slot.is_new else next(later) for slot in slots]
     rows = [_item_row(id_, repo_id, tenant, s, at) for id_, s in zip(ids, slots, strict=True)]
-    terms = [slot.prepared.terms if slot.prepared else () for slot in slots]
-    # Counted while the server writes the rows.
-    segment, _ = await asyncio.gather(
-        asyncio.to_thread(segments.build, ids, terms),
-        insert_rows(conn, "memories", ITEM_COLUMNS, rows),
-    )
+    await insert_rows(conn, "memories", ITEM_COLUMNS, rows)
+    # In a pipeline the server writes the rows while words are counted here.
+    segment = _segment(ids, slots)
     await segments.insert_whole(conn, repo_id, Collection.MEMORIES.value, segment)
     await _insert_vectors(conn, list(zip(ids, slots, strict=True)), model)
+
+
+def _segment(ids: Sequence[ItemId], slots: Sequence[Slot]) -> Segment:
+    texts = [embedded_text(s.entry.path, s.entry.symbol, s.entry.content) for s in slots]
+    return segments.build(ids, [tokens(text) for text in texts])
 
 
 def _item_row(id_: ItemId, repo_id: int, tenant: str, slot: Slot, at: datetime) -> tuple[Any, ...]:
@@ -238,10 +238,14 @@ def _item_row(id_: ItemId, repo_id: int, tenant: str, slot: Slot, at: datetime) 
     return (
         id_, repo_id, Collection.MEMORIES.value, entry.kind, part.hash, entry.path, entry.symbol,
         entry.symbol.rpartition(".")[2], tenant, entry.agent_id, meta.session_key, str(meta.source),
-        str(entry.type), array_literal(meta.tags), json.dumps(meta.custom), entry.content, meta.importance,
+        str(entry.type), array_literal(meta.tags), json.dumps(meta.custom) if meta.custom else "{}", entry.content, meta.importance,
         entry.pinned, entry.created_at, at, entry.valid_from, entry.valid_to, entry.id, entry.version,
-        entry.tokens, entry.created_at, array_literal(part.sketch) if part.sketch else None,
+        entry.tokens, entry.created_at, _numbers(part.sketch),
     )  # fmt: skip
+
+
+def _numbers(sketch: Sequence[int]) -> str | None:
+    return "{" + ",".join(map(str, sketch)) + "}" if sketch else None
 
 
 async def _insert_vectors(
@@ -266,15 +270,15 @@ async def _insert_vectors(
 async def _close_edges(
     conn: Connection, repo_id: int, at: datetime, gone: Sequence[Slot], moved: Sequence[Slot]
 ) -> None:
-    entries = [slot.entry.id for slot in (*gone, *moved)]
+    entries = [slot.id for slot in (*gone, *moved)]
     if not entries:
         return
     params: dict[str, Any] = {"repo": repo_id, "at": at, "entries": entries, "kept": LASTING}
-    params["names"] = [f"memory/{slot.entry.id}" for slot in gone]
+    params["names"] = [f"memory/{slot.id}" for slot in gone]
     params["similar"] = Relation.SIMILAR_TO.value
     await conn.execute(CLOSE_EDGES, params, prepare=False)
     if moved:
-        params["entries"] = [slot.entry.id for slot in moved]
+        params["entries"] = [slot.id for slot in moved]
         params["froms"] = [slot.entry.valid_from for slot in moved]
         params["tos"] = [slot.entry.valid_to for slot in moved]
         await conn.execute(REOPEN_EDGES, params, prepare=False)

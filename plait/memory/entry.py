@@ -58,6 +58,7 @@ def check(
     """
     checked = replace(
         entry,
+        id=NOBODY,
         content=_content(entry.content),
         agent_id=check_text(entry.agent_id, "agent_id", MAX_NAME_BYTES),
         metadata=_metadata(entry.metadata),

@@ -25,13 +25,15 @@ _WORD = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
     "|[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
-_ASCII_WORD = re.compile(r"[0-9a-z]+")
+_ASCII_WORDS = {c: " " for c in range(128) if not chr(c).isalnum()}
 
 
 def words(text: str) -> list[str]:
     """The words of `text` in order, casefolded: what is left of it when form does not count."""
     folded = text.casefold()
-    return (_ASCII_WORD if folded.isascii() else _WORD).findall(folded)
+    if folded.isascii():
+        return folded.translate(_ASCII_WORDS).split()  # twice as fast as a pattern
+    return _WORD.findall(folded)
 
 
 def jaccard(a: Set[str], b: Set[str]) -> float:
