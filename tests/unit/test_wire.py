@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.client import wire
+from plait.client import memory_wire, wire
 from plait.domain.answers import GraphEdge, GraphNode, GraphPath
+from plait.domain.memory import (
+    AsOf,
+    MemoryEntry,
+    MemoryFilter,
+    MemoryId,
+    MemoryMetadata,
+    MemorySource,
+    MemoryType,
+)
 from plait.domain.values import (
     Artifact,
     ArtifactKind,
@@ -22,7 +31,7 @@ from plait.domain.values import (
     ItemId,
     Outcome,
 )
-from plait.v1 import episode_pb2, graph_pb2, types_pb2
+from plait.v1 import episode_pb2, graph_pb2, memory_service_pb2, types_pb2
 
 text = st.text(max_size=20)
 times = st.datetimes(
@@ -169,3 +178,71 @@ def test_stores_may_put_times_and_ids_into_meta() -> None:
         "id": str(UUID(int=1)),
         "pair": [1, 2],
     }
+
+
+labels = st.lists(text, max_size=3).map(lambda tags: tuple(sorted(set(tags))))
+halves = st.floats(width=32, allow_nan=False, allow_infinity=False)
+entries = st.builds(
+    MemoryEntry,
+    id=st.uuids().map(MemoryId),
+    repo=text,
+    agent_id=text,
+    content=text,
+    metadata=st.builds(
+        MemoryMetadata,
+        source=st.sampled_from(MemorySource),
+        session_key=text,
+        tags=labels,
+        importance=st.floats(0, 1),
+        custom=meta,
+    ),
+    type=st.sampled_from(MemoryType),
+    kind=st.sampled_from(["memory", "turn", "note", "summary"]),
+    path=text,
+    symbol=text,
+    pinned=st.booleans(),
+    embedding=st.none() | st.lists(halves, min_size=1, max_size=4).map(tuple),
+    valid_from=st.none() | times,
+    valid_to=st.none() | times,
+    created_at=st.none() | times,
+    updated_at=st.none() | times,
+    superseded_at=st.none() | times,
+    superseded_by=st.none() | st.uuids().filter(lambda u: u.int).map(MemoryId),
+    version=st.integers(1, 2**31 - 1),
+    tokens=st.integers(0, 2**31 - 1),
+)
+
+
+@given(entries.filter(lambda entry: entry.id.int != 0))
+def test_memories_travel(entry: MemoryEntry) -> None:
+    data = memory_wire.memory(entry).SerializeToString()
+    assert memory_wire.memory_of(memory_service_pb2.Memory.FromString(data)) == entry
+
+
+memory_filters = st.builds(
+    MemoryFilter,
+    repos=st.lists(text, max_size=2).map(tuple),
+    all_repos=st.booleans(),
+    agent_id=text,
+    session_key=text,
+    tags_any=labels,
+    tags_all=labels,
+    sources=st.lists(st.sampled_from(MemorySource), max_size=2).map(tuple),
+    types=st.lists(st.sampled_from(MemoryType), max_size=2).map(tuple),
+    kinds=labels,
+    importance_min=st.floats(0, 1),
+    created_after=st.none() | times,
+    created_before=st.none() | times,
+)
+
+
+@given(memory_filters)
+def test_memory_filters_travel(where: MemoryFilter) -> None:
+    data = memory_wire.filter_(where).SerializeToString()
+    assert memory_wire.filter_of(memory_service_pb2.MemoryFilter.FromString(data)) == where
+
+
+@given(st.builds(AsOf, st.none() | times, st.none() | times))
+def test_resolved_times_travel(as_of: AsOf) -> None:
+    message = memory_wire.resolved(as_of) or types_pb2.ResolvedAsOf()
+    assert memory_wire.resolved_of(message) == as_of
