@@ -18,6 +18,7 @@ TITLES = {
     "parse": "Parsing and writing text",
     "resolve": "Binding calls",
     "graph": "Writing the graph",
+    "ingest": "Reading (kB)",
     "vectors": "Embedding (searchable already; Ctrl-C is safe)",
 }
 

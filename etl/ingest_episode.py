@@ -1,221 +1,233 @@
-"""`python -m etl.ingest_episode FILE`: store episodes, straight into the truth store, then the graph.
+"""`python -m etl.ingest_episode FILE…`: store episodes, straight into the truth store, then the graph.
 
-`plait ingest FILE` takes the same arguments and prints the same, but sends AppendEpisode to a server.
-A repeat is harmless: an episode is known by its request id, or by its content where it has none.
+`plait ingest FILE…` takes the same arguments and prints the same, but sends them to a server. A repeat
+is harmless: an episode is known by its request id, or by its content where it has none; what an importer
+made of a file, by the bytes it was made from.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import os
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING
 
-from plait.domain.errors import EpisodeInvalid, PlaitError
+from etl.ingest_sink import NotStored as NotStored
+from etl.ingest_sink import Sink as Sink
+from etl.ingest_sink import Stored as Stored
+from plait.domain.errors import PlaitError
 
 if TYPE_CHECKING:
-    from plait.domain.values import Episode
-    from plait.ports import EpisodeStore, GraphStore
+    from etl.bar import BarProgress
+    from etl.ingest_inputs import Input, Told
+    from etl.ingest_report import Report
+    from plait.memory.importers.draft import Options
 
 EXAMPLES = """\
 examples:
   plait ingest run.json                    one episode (docs/episodes.md has the format)
   plait ingest runs.jsonl --repo django    one episode a line; `repo` where a line names none
+  plait ingest ~/.claude/projects/-src-app --repo app     all sessions of a folder
+  plait ingest report.xml --repo app       JUnit XML
+  git format-patch --stdout v1.. | plait ingest - --repo app
+  plait ingest fix.traj --dry-run          show what would be stored
   my-agent --report | plait ingest -       from standard input
   python -m etl.ingest_episode run.json    without a server in between
 
-Exit codes: 0 all stored (or stored before), 1 at least one was not, 2 wrong usage.
+What is read: Plait's JSON and JSON Lines, JUnit XML, unified diffs, git format-patch and mbox, Claude
+Code sessions, SWE-agent trajectories; told by their content, or by --format. A repeat stores nothing
+twice, and a session that has grown only what is new.
+
+Exit codes: 0 all stored (or stored before), 1 at least one was not, 2 wrong usage, 130 interrupted.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What became of one episode."""
-
-    episode_id: str
-    items: int
-    repeated: bool
-
-
-class NotStored(Exception):
-    """This episode was refused; the next one may fare better."""
-
-    def __init__(self, error: PlaitError) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
-class Sink(Protocol):
-    """Where episodes go."""
-
-    async def append(self, episode: Episode) -> Stored:
-        """Raises: NotStored; and PlaitError, for what would meet the next episode too."""
-        ...
+LONG_INPUT = 2 * 2**20  # bytes from which a progress bar is worth it
 
 
 OpenSink = Callable[[argparse.Namespace], AbstractAsyncContextManager[Sink]]
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
+    from plait.memory.importers.registry import FORMATS
+
     out = argparse.ArgumentParser(
         prog=prog,
-        description="Store what agents did: episodes as JSON, or JSON Lines.",
+        description="Store what agents did: episodes, test reports, patches, transcripts.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    out.add_argument("file", metavar="FILE", help="a file, or - for standard input")
-    out.add_argument("--repo", default="", metavar="NAME", help="for episodes that name none")
+    out.add_argument(
+        "files", nargs="+", metavar="FILE", help="files, folders, or - for standard input"
+    )
+    out.add_argument("--format", choices=FORMATS, default="", help="of all files (default: told)")
+    out.add_argument("--repo", default="", metavar="NAME", help="where the input names none")
+    out.add_argument(
+        "--agent", default="", metavar="ID", help="who ran (default: as the input says)"
+    )
+    out.add_argument("--session", default="", metavar="KEY", help="groups the episodes of one task")
+    out.add_argument(
+        "--root", default="", metavar="DIR", help="the repository's folder in the input's paths"
+    )
+    out.add_argument("--keep-secrets", action="store_true", help="do not redact credentials")
+    out.add_argument(
+        "--dry-run", action="store_true", help="show what would be stored; store nothing"
+    )
     out.add_argument("--config", type=Path, metavar="FILE", help="settings file (YAML)")
     out.add_argument("--json", action="store_true", help="one JSON object an episode")
+    out.add_argument("--quiet", action="store_true", help="print faults only")
     out.add_argument("--debug", action="store_true", help="show tracebacks (or PLAIT_DEBUG=1)")
     return out
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "python -m etl.ingest_episode") -> int:
     """Run the command against the stores themselves; return its exit code."""
-    args = parser(prog).parse_args(argv)
+    out = parser(prog)
+    out.add_argument(
+        "--tenant", default="", metavar="NAME", help="whose data (default: scope.tenant)"
+    )
+    args = out.parse_args(argv)
+    from etl.ingest_direct import direct
+
     try:
-        return asyncio.run(ingest(args, direct))
+        code = asyncio.run(ingest(args, direct))
+        sys.stdout.flush()
+        return code
     except PlaitError as exc:
         print(f"error: {exc.message} [{exc.reason}]", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # The reader (`| head`) has enough. Python would complain again when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("interrupted: what was printed is stored; run it again for the rest", file=sys.stderr)
         return 130
 
 
 async def ingest(args: argparse.Namespace, open_sink: OpenSink) -> int:
-    """Read, check and store each episode in turn; a faulty one is reported and the next one tried.
+    """Read, check and store in batches; what is faulty is reported and the next one tried.
 
-    Raises: EpisodeInvalid, when the input is empty or unreadable; what `open_sink` and the sink raise.
+    Raises: what `open_sink` and the sink raise.
     """
-    from plait.memory.episode_json import read
+    from etl.ingest_feed import Feed
+    from etl.ingest_report import Report
 
-    failed = 0
-    with _input(args.file) as stream:
-        entries = read(stream, args.repo)
-        # The first one before anything is started for it.
-        entry = next(entries, None)
-        if entry is not None and entry.error is not None:
-            failed += _report_error(args, entry.line, entry.error)
-            entry = next(entries, None)
-        if entry is None:
-            return 1 if failed else 0
-        async with open_sink(args) as sink:
-            while entry is not None:
-                failed += await _store(args, sink, entry.line, entry.episode, entry.error)
-                entry = next(entries, None)
-    return 1 if failed else 0
-
-
-async def _store(
-    args: argparse.Namespace,
-    sink: Sink,
-    line: int,
-    episode: Episode | None,
-    error: EpisodeInvalid | None,
-) -> int:
-    """1 when the episode was not stored."""
-    if episode is None:
-        return _report_error(args, line, error) if error else 0
+    report = Report(as_json=args.json, quiet=args.quiet)
+    progress = _Progress(args)
+    feed = Feed(_told(args, progress))
     try:
-        stored = await sink.append(episode)
-    except NotStored as exc:
-        return _report_error(args, line, exc.error)
-    _report(args, episode, stored)
-    return 0
-
-
-def _report(args: argparse.Namespace, episode: Episode, stored: Stored) -> None:
-    if args.json:
-        body = {
-            "episode_id": stored.episode_id,
-            "request_id": episode.request_id,
-            "repo": episode.repo,
-            "items": stored.items,
-            "repeated": stored.repeated,
-        }
-        print(json.dumps(body), flush=True)
-        return
-    what = f"{episode.repo}: {episode.outcome.status}, {stored.items} artifacts"
-    verb = "Stored before" if stored.repeated else "Stored"
-    print(f"{verb} {stored.episode_id}  {what}", flush=True)
-
-
-def _report_error(args: argparse.Namespace, line: int, exc: PlaitError) -> int:
-    if args.json:
-        body = {
-            "reason": exc.reason,
-            "message": exc.message,
-            "line": line,
-            "metadata": exc.metadata,
-        }
-        print(json.dumps({"error": body}, ensure_ascii=False), flush=True)
-    print(f"error: {args.file}:{line}: {exc.message} [{exc.reason}]", file=sys.stderr)
-    return 1
-
-
-def _input(name: str) -> BinaryIO:
-    if name == "-":
-        return sys.stdin.buffer
-    try:
-        return Path(name).open("rb")
-    except OSError as exc:
-        raise EpisodeInvalid(
-            f"cannot read {name}: {exc.strerror}; check the path", path=name
-        ) from exc
-
-
-# -- straight into the stores ---------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def direct(args: argparse.Namespace) -> AsyncIterator[Sink]:
-    """The truth store itself; at the end the graph is brought up to date.
-
-    When that fails the episodes are safe: the next projector, of any process, goes on.
-    """
-    import vector
-    from etl.project import Projector
-    from plait import settings as plait_settings
-
-    settings = plait_settings.load(args.config)
-    opened: list[GraphStore] = []
-
-    async def open_graph() -> GraphStore:
-        import graph
-
-        if not opened:
-            opened.append(await graph.open(settings))
-        return opened[0]
-
-    truth = await vector.open(settings)
-    try:
-        yield _Direct(truth)
-        await Projector(truth, open_graph).run_until_idle()
+        if args.dry_run:
+            await _show(feed.batch, report)
+        else:
+            await _store_all(args, feed.batch, report, open_sink)
     finally:
-        for store in opened:
-            await store.close()
-        await truth.close()
+        feed.stop()
+        progress.finish()
+    report.end(dry=args.dry_run)
+    return 1 if report.failed else 0
 
 
-class _Direct:
-    def __init__(self, truth: EpisodeStore) -> None:
-        self._truth = truth
+Batches = Callable[[], "list[Told]"]
 
-    async def append(self, episode: Episode) -> Stored:
-        from plait.domain.errors import Conflict, InvalidInput
 
-        try:
-            receipt = await self._truth.append(episode)
-        except (Conflict, InvalidInput) as exc:
-            raise NotStored(exc) from exc
-        return Stored(str(receipt.episode_id), len(receipt.item_ids), receipt.repeated)
+async def _show(batches: Batches, report: Report) -> None:
+    while batch := await asyncio.to_thread(batches):
+        for told in _episodes(batch, report):
+            report.would_store(told)
+
+
+async def _store_all(
+    args: argparse.Namespace, batches: Batches, report: Report, open_sink: OpenSink
+) -> None:
+    # Nothing is started before there is something to store.
+    while batch := await asyncio.to_thread(batches):
+        if first := _episodes(batch, report):
+            break
+    else:
+        return
+    async with open_sink(args) as sink:
+        await _store(sink, first, report)
+        while batch := await asyncio.to_thread(batches):
+            if found := _episodes(batch, report):
+                await _store(sink, found, report)
+
+
+def _episodes(batch: Sequence[Told], report: Report) -> list[Told]:
+    """Those that can be stored; the others are reported."""
+    out = []
+    for told in batch:
+        if told.read.episode is not None:
+            out.append(told)
+        elif told.read.error is not None:
+            report.error(told, told.read.error)
+        elif told.read.note:
+            report.note(told)
+    return out
+
+
+async def _store(sink: Sink, batch: Sequence[Told], report: Report) -> None:
+    episodes = [told.read.episode for told in batch if told.read.episode is not None]
+    answers = await sink.append_many(episodes)
+    for told, answer in zip(batch, answers, strict=True):
+        if isinstance(answer, Stored):
+            report.store(told, answer.episode_id, answer.items, answer.repeated, differs=False)
+        elif told.format != "episode" and answer.error.reason == "REQUEST_ID_REUSED":
+            # The same bytes, read by other options, another name or an earlier version of an importer:
+            # what is stored of them stays as it is, and nothing is stored twice.
+            report.store(told, "", 0, True, differs=True)
+        else:
+            report.error(told, answer.error)
+
+
+def _told(args: argparse.Namespace, progress: _Progress) -> Iterator[Told]:
+    """What the importers tell of all files, in order."""
+    from etl import ingest_inputs
+    from etl.ingest_inputs import Told
+
+    options = _options(args)
+    found: list[Input | Told] = list(ingest_inputs.inputs(args.files))
+    progress.start(sum(one.size for one in found if not isinstance(one, Told)))
+    for one in found:
+        if isinstance(one, Told):
+            yield one
+        else:
+            yield from ingest_inputs.read(one, args.format, options, progress.advance)
+
+
+def _options(args: argparse.Namespace) -> Options:
+    from plait.memory.importers.draft import Options
+
+    return Options(args.repo, args.agent, args.session, args.root, args.keep_secrets)
+
+
+class _Progress:
+    """A bar over the bytes read, on a terminal, where there are many. Called by the reading thread."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        # rich prints what goes to standard output above the bar, on standard error.
+        shown = sys.stderr.isatty() and sys.stdout.isatty()
+        self._wanted = shown and not (args.json or args.quiet)
+        self._rest = 0
+        self._bar: BarProgress | None = None
+
+    def start(self, total: int) -> None:
+        if self._wanted and total >= LONG_INPUT:
+            from etl.bar import BarProgress
+
+            self._bar = BarProgress()
+            self._bar.start("ingest", total // 1024)
+
+    def advance(self, n: int) -> None:
+        if self._bar is not None:
+            whole, self._rest = divmod(self._rest + n, 1024)
+            self._bar.advance(whole)
+
+    def finish(self) -> None:
+        if self._bar is not None:
+            self._bar.finish()
 
 
 if __name__ == "__main__":

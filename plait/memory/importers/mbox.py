@@ -92,7 +92,8 @@ def _draft(raw: bytes, name: str, options: Options, thread: str) -> tuple[Draft,
     subject = _header(message, "Subject")
     body = _body(message)
     draft = Draft("patch", options, name, "message/rfc822")
-    draft.keep(raw)
+    # Between the mails of an mbox stands an empty line: the same mail in a file of its own has none.
+    draft.keep(raw.rstrip(b"\r\n") + b"\n")
     if match := _FROM_GIT.match(raw):
         sha = match[1].decode()
         draft.commit = sha if sha.strip("0") else ""

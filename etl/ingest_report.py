@@ -1,0 +1,162 @@
+"""What `ingest` prints: a line (or a JSON object) an episode, faults, what is left for later, a sum."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from etl.ingest_inputs import Told
+from plait.domain.errors import PlaitError
+from plait.domain.values import Episode
+
+_PLURAL = {
+    "turn": "turns", "plan": "plans", "diff": "diffs", "reflection": "reflections",
+    "test_result": "test results", "note": "notes",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Report:
+    """Prints as things happen; `stored`, `repeated`, `failed`, `notes` count them."""
+
+    as_json: bool = False
+    quiet: bool = False
+    stored: int = 0
+    repeated: int = 0
+    failed: int = 0
+    notes: int = 0
+    files: set[str] = field(default_factory=set)
+
+    def store(self, told: Told, episode_id: str, items: int, repeated: bool, differs: bool) -> None:
+        """`differs`: it was stored before by other options or an earlier version, and stays so."""
+        episode = told.read.episode
+        assert episode is not None
+        self.files.add(told.file)
+        self.repeated += repeated
+        self.stored += not repeated
+        if self.as_json:
+            body: dict[str, Any] = {
+                "episode_id": episode_id,
+                "request_id": episode.request_id,
+                "repo": episode.repo,
+                "items": items,
+                "repeated": repeated,
+                "file": told.file,
+                "format": told.format,
+            }
+            if differs:
+                body["differs"] = True
+            self._line(body)
+        elif not self.quiet:
+            verb = "Stored before" if repeated else "Stored"
+            id_ = episode_id or episode.request_id
+            print(f"{verb} {id_}  {_what(episode)}", flush=True)
+
+    def would_store(self, told: Told) -> None:
+        episode = told.read.episode
+        assert episode is not None
+        self.files.add(told.file)
+        self.stored += 1
+        if self.as_json:
+            self._line({"would_store": _summary(told, episode)})
+            return
+        print(f"Would store {episode.request_id}  {_what(episode)}")
+        for key, value in _summary(told, episode).items():
+            if (
+                key in ("agent_id", "session_key", "started_at", "evidence_bytes", "redacted")
+                and value
+            ):
+                print(f"    {key}: {value}")
+        if episode.outcome.summary:
+            print(f"    summary: {' '.join(episode.outcome.summary.split())[:160]}")
+        for artifact in episode.artifacts:
+            first = " ".join(artifact.content[:400].split())[:100]
+            print(f"    {artifact.kind:<12} {artifact.path or '-'}  {first}")
+
+    def error(self, told: Told, exc: PlaitError) -> None:
+        self.failed += 1
+        self.files.add(told.file)
+        if self.as_json:
+            body = {
+                "reason": exc.reason,
+                "message": exc.message,
+                "file": told.file,
+                "line": told.read.line,
+                "metadata": exc.metadata,
+            }
+            self._line({"error": body})
+        where = "" if exc.message.startswith(told.file) and told.file != "-" else self._where(told)
+        print(f"error: {where}{exc.message} [{exc.reason}]", file=sys.stderr)
+
+    def note(self, told: Told) -> None:
+        self.notes += 1
+        self.files.add(told.file)
+        if self.as_json:
+            self._line(
+                {"note": {"message": told.read.note, "file": told.file, "line": told.read.line}}
+            )
+        elif not self.quiet:
+            print(f"note: {self._where(told)}{told.read.note}", file=sys.stderr)
+
+    def end(self, *, dry: bool) -> None:
+        """A sum, where more than one thing was read."""
+        told = self.stored + self.repeated + self.failed + self.notes
+        if self.as_json or self.quiet or (told < 2 and len(self.files) < 2):
+            return
+        verb = "would be stored" if dry else "stored"
+        parts = [f"{self.stored:,} {verb}"]
+        parts += [f"{self.repeated:,} stored before"] if self.repeated else []
+        parts += [f"{self.failed:,} refused"] if self.failed else []
+        parts += [f"{self.notes:,} not ended yet"] if self.notes else []
+        files = f"{len(self.files):,} file{'s' if len(self.files) != 1 else ''}"
+        print(f"{files}: episodes: {', '.join(parts)}", file=sys.stderr)
+
+    @staticmethod
+    def _where(told: Told) -> str:
+        return f"{told.file}:{told.read.line}: "
+
+    @staticmethod
+    def _line(body: dict[str, Any]) -> None:
+        print(json.dumps(body, ensure_ascii=False), flush=True)
+
+
+def _what(episode: Episode) -> str:
+    return f"{episode.repo}: {episode.outcome.status}, {_kinds(episode)}"
+
+
+def _kinds(episode: Episode) -> str:
+    found = Counter(str(a.kind) for a in episode.artifacts)
+    parts = [
+        f"{n} {_PLURAL.get(kind, kind) if n > 1 else kind.replace('_', ' ')}"
+        for kind, n in sorted(found.items())
+    ]
+    total = len(episode.artifacts)
+    return f"{total} artifact{'s' if total != 1 else ''}" + (
+        f" ({', '.join(parts)})" if parts else ""
+    )
+
+
+def _summary(told: Told, episode: Episode) -> dict[str, Any]:
+    """What would be stored, without the texts."""
+    return {
+        "request_id": episode.request_id,
+        "repo": episode.repo,
+        "file": told.file,
+        "line": told.read.line,
+        "format": told.format,
+        "status": episode.outcome.status,
+        "summary": episode.outcome.summary,
+        "metrics": dict(episode.outcome.metrics),
+        "agent_id": episode.agent_id,
+        "session_key": episode.session_key,
+        "started_at": episode.started_at.isoformat() if episode.started_at else "",
+        "artifacts": [
+            {"kind": str(a.kind), "path": a.path, "bytes": len(a.content.encode())}
+            for a in episode.artifacts
+        ],
+        "evidence_bytes": sum(len(e.body) for e in episode.evidence),
+        "redacted": int(episode.outcome.metrics.get("redacted", 0)),
+    }
