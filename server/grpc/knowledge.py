@@ -8,7 +8,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from plait.domain.errors import NotBuilt, PlaitError, RequestIdReused
+from plait.domain.errors import Conflict, InvalidInput, NotBuilt, PlaitError
 from plait.domain.scope import Scope, unqualify
 from plait.domain.values import Episode, EpisodeReceipt
 from plait.v1 import knowledge_service_pb2 as pb
@@ -83,8 +83,16 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
 
     async def _append_many(
         self, episodes: Sequence[Episode]
-    ) -> Sequence[EpisodeReceipt | RequestIdReused]:
-        stored = await self._app.truth.append_many(episodes)
+    ) -> Sequence[EpisodeReceipt | PlaitError]:
+        try:
+            stored: Sequence[EpisodeReceipt | PlaitError] = await self._app.truth.append_many(
+                episodes
+            )
+        except (InvalidInput, Conflict) as exc:
+            if len(episodes) == 1:
+                return [exc]
+            # One of them is at fault, and nothing of the batch is stored: each alone.
+            return [answer for one in episodes for answer in await self._append_many([one])]
         self._app.written({e.repo for e in episodes}, {_scope(e) for e in episodes})
         return stored
 

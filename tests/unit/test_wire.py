@@ -26,6 +26,7 @@ from plait.domain.values import (
     ArtifactKind,
     Collection,
     Episode,
+    Evidence,
     Filter,
     Item,
     ItemId,
@@ -130,6 +131,7 @@ names = st.lists(text, max_size=3).map(tuple)
         until=st.none() | times,
         agent_id=text,
         session_key=text,
+        all_repos=st.booleans(),
     )
 )
 def test_filters_come_back(where: Filter) -> None:
@@ -162,6 +164,9 @@ artifacts = st.builds(Artifact, st.sampled_from(ArtifactKind), text, text, meta)
         session_key=text,
         tags=names,
         started_at=st.none() | times,
+        evidence=st.lists(st.builds(Evidence, text, text, st.binary(max_size=9)), max_size=2).map(
+            tuple
+        ),
     )
 )
 def test_episodes_come_back(episode: Episode) -> None:
