@@ -19,7 +19,7 @@ from plait.domain.memory import MemoryEntry, MemoryFilter
 CALL_S = 30.0
 PAGE = 1000
 ASKED_AGAIN = 3  # earlier answers that a check asks for once more, besides the last one
-COMPARE_S = 20.0  # within which the graph has to equal the truth, once nothing waits
+COMPARE_S = 5.0  # within which the graph has to equal the truth, once nothing waits
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from uuid import UUID
 from benchmarks.soak.ledger import Kind, Request
 from benchmarks.soak.snapshot import Item, Snapshot
 
+# What a forgotten episode's request id is kept with.
+NOTHING: tuple[UUID, tuple[UUID, ...]] = (UUID(int=0), ())
+
 
 class Claim(StrEnum):
     LOST = "an acknowledged write is lost"
@@ -75,14 +78,14 @@ def _episode(
     places: Counter[str],
 ) -> Iterator[Violation]:
     row = shot.requests.get(request.id)
-    if row is None:
+    if row is None or request.forgotten:
         if request.acked and not request.forgotten:
             yield Violation(Claim.LOST, f"episode of request {request.id}")
         if any(places[text] for text in request.texts):
-            yield Violation(Claim.PARTIAL, f"items of request {request.id}, which is not stored")
-        return
-    if request.forgotten:
-        yield Violation(Claim.PARTIAL, f"request {request.id} is still there, it was forgotten")
+            why = "was forgotten" if request.forgotten else "is not stored"
+            yield Violation(Claim.PARTIAL, f"items of request {request.id}, which {why}")
+        if row is not None and row != NOTHING:  # its id stays, so that a repeat brings nothing back
+            yield Violation(Claim.PARTIAL, f"request {request.id} was forgotten and has {row}")
         return
     episode, item_ids = row
     items = {item.id: item.content for item in by_episode.get(episode, ())}
@@ -150,16 +153,16 @@ def _memory(
 ) -> Iterator[Violation]:
     (text,) = request.texts
     row = shot.memory_requests.get(request.id)
-    if row is None:
+    if row is None or request.forgotten:
         if request.acked and not request.forgotten:
             yield Violation(Claim.LOST, f"memory of request {request.id}")
         if not request.duplicate_of and texts.get(text):
-            yield Violation(Claim.PARTIAL, f"memory of request {request.id}, which is not stored")
+            why = "was forgotten" if request.forgotten else "is not stored"
+            yield Violation(Claim.PARTIAL, f"memory of request {request.id}, which {why}")
+        if row is not None and row[0]:
+            yield Violation(Claim.PARTIAL, f"request {request.id} was forgotten and has {row}")
         return
-    if request.forgotten:
-        yield Violation(Claim.PARTIAL, f"request {request.id} is still there, it was forgotten")
-        return
-    (entry,), _ = row
+    entry = row[0][0] if row[0] else UUID(int=0)
     if not any(item.content == text for item in entries.get(entry, ())):
         claim = Claim.LOST if request.acked else Claim.PARTIAL
         yield Violation(claim, f"entry {entry} of request {request.id} has not its text")

@@ -27,6 +27,7 @@ PARTS = ("memories", "retention", "verify")
 CYCLES_A_REPO = 20
 REPOS = 2
 SETTLE_S = 90.0
+LETHAL_S = 3.0  # within which a failpoint that ends the server is come upon, if it is
 BACK_S = 30.0  # within which every writer has to be answered again
 
 
@@ -143,7 +144,7 @@ class Soak:
         try:
             await asyncio.sleep(self._chance.uniform(0.05, 0.3))
             if armed:
-                await self.service.ended(0.6)
+                await self.service.ended(LETHAL_S if "=kill" in armed or "=exit" in armed else 0.5)
                 did = armed
             else:
                 did = await faults.FAULTS[fault](self.service, self._chance)

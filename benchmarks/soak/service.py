@@ -19,6 +19,7 @@ import psycopg
 
 from benchmarks.soak.vectors import VectorService
 from graph import embedded as graph_embedded
+from graph.bolt import Endpoint
 from plait.client import discovery
 from plait.domain.errors import PlaitError
 from plait.settings import Settings, load
@@ -176,6 +177,11 @@ class Service:
                     if time.monotonic() > end:
                         raise SoakFailed(f"a store does not come back: {exc}") from exc
                     await asyncio.sleep(0.2)
+
+    def graph_endpoint(self) -> Endpoint:
+        """The graph server, for whoever wants to damage it."""
+        lease = self._leases[1]
+        return Endpoint(lease.uri, lease.writer, lease.reader, lease.database, 10.0, stays=False)
 
     # -- the truth, seen past the server -----------------------------------------------------------------------
 
