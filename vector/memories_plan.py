@@ -65,13 +65,14 @@ class Slot:
     closed: bool = False
     by: MemoryId | None = None
     written: MemoryEntry | None = None
+    id: MemoryId = field(init=False)
 
-    @property
-    def id(self) -> MemoryId:
+    def __post_init__(self) -> None:
         if self.row is not None:
-            return self.row.entry.id
-        given = self.entry.id  # retention says what its summaries are to be called
-        return self.prepared.id if given == NOBODY and self.prepared else given
+            self.id = self.row.entry.id
+        else:  # retention says what its summaries are to be called
+            unnamed = self.prepared is not None and self.entry.id == NOBODY
+            self.id = self.prepared.id if unnamed and self.prepared else self.entry.id
 
     @property
     def is_new(self) -> bool:

@@ -161,7 +161,10 @@ class Model:
 
 
 def same(entry: MemoryEntry, known: Known) -> bool:
+    """What closed a version later is not known yet."""
     return (
+        entry.superseded_at is None and entry.superseded_by is None
+    ) and (
         entry.id, entry.repo, entry.agent_id, entry.metadata.session_key, entry.content,
         set(entry.metadata.tags), entry.metadata.importance, entry.valid_from, entry.valid_to,
         entry.created_at,
