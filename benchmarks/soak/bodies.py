@@ -76,7 +76,7 @@ def an_episode(repo: str, agent: str, chance: random.Random) -> tuple[Episode, s
         artifacts = [
             Artifact(kind.PLAN, f"plan {word}: change first, see #12", path="pkg/work.py"),
             Artifact(kind.DIFF, DIFF.format(n=chance.randrange(10**6), word=word)),
-            Artifact(kind.TEST_RESULT, f"tests/test_work.py::test_first PASSED {word}"),
+            Artifact(kind.TEST_RESULT, f"tests/test_work.py::test_first PASSED\n{word}"),
             Artifact(kind.REFLECTION, f"reflection {word}", meta={"symbol": "pkg.work.first"}),
             Artifact(kind.TURN, f"turn {word}"),
         ]
