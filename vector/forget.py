@@ -126,7 +126,7 @@ class Forgetting:
         conn = await self._db.dedicated()
         try:
             await conn.execute("SET statement_timeout = 0")
-            tables = [*(f"plait.{t}" for t in q.TOUCHED), "pg_catalog.pg_statistic"]
+            tables = [f"plait.{t}" for t in q.TOUCHED]
             for table in tables:
                 await conn.execute(f"VACUUM (FULL, ANALYZE) {table}")
             return tables

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ from plait.domain.errors import StoreContended
 from plait.domain.retention import Compaction, CompactionPlan
 from plait.domain.scope import Scope
 from plait.memory import retention
-from plait.memory.summarize import Summarizer
+from plait.memory.retention import Group, Planning
+from plait.memory.summarize import Summarizer, Summary
 from plait.ports import RetentionStore
 from plait.settings import MemorySettings
 
@@ -80,11 +82,18 @@ async def make_plan(
     planning = retention.planning(
         entries, settings, now, repo=scope.repository, agent_id=scope.agent_id, forced=forced
     )
+    # In threads: a second of work on five thousand memories, beside which the server answers.
+    made = await asyncio.to_thread(_step, planning, None)
+    while isinstance(made, Group):
+        summary = await summarizer.summarize(made.entries, settings.summary_tokens)
+        made = await asyncio.to_thread(_step, planning, summary)
+    return made
+
+
+def _step(planning: Planning, summary: Summary | None) -> Group | CompactionPlan:
+    """The next group to summarize, or the plan. (A StopIteration can't leave a thread.)"""
     try:
-        group = next(planning)
-        while True:
-            summary = await summarizer.summarize(group.entries, settings.summary_tokens)
-            group = planning.send(summary)
+        return next(planning) if summary is None else planning.send(summary)
     except StopIteration as end:
         plan: CompactionPlan = end.value
         return plan

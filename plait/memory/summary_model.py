@@ -7,6 +7,7 @@ and a point with an identifier, path or number that none of its sources holds is
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -88,16 +89,16 @@ class ModelSummarizer:
 
     async def summarize(self, entries: Sequence[MemoryEntry], budget_tokens: int) -> Summary:
         if self._clock() < self._rest_until:
-            return self._degraded(entries, budget_tokens, self._cause)
+            return await self._degraded(entries, budget_tokens, self._cause)
         try:
             answer = await self._ask(entries, budget_tokens)
             return Summary(read_points(answer, entries, budget_tokens), by=self._model)
         except WrongAnswer as exc:
-            return self._degraded(entries, budget_tokens, f"answered with {exc}")
+            return await self._degraded(entries, budget_tokens, f"answered with {exc}")
         except openai.OpenAIError as exc:
             self._cause = _told(exc)
             self._rest_until = self._clock() + REST_S
-            return self._degraded(entries, budget_tokens, self._cause)
+            return await self._degraded(entries, budget_tokens, self._cause)
 
     async def close(self) -> None:
         await self._client.close()
@@ -123,10 +124,10 @@ class ModelSummarizer:
                 return answer.choices[0].message.content or ""
         raise AssertionError("tenacity ends by returning or raising")
 
-    def _degraded(self, entries: Sequence[MemoryEntry], budget: int, cause: str) -> Summary:
+    async def _degraded(self, entries: Sequence[MemoryEntry], budget: int, cause: str) -> Summary:
         why = f"{self._model} at {self._where} {cause}; the summary is extractive"
         logger.warning("summarizer degraded", extra={"model": self._model, "cause": cause})
-        return Summary(extract(entries, budget), degraded=why)
+        return Summary(await asyncio.to_thread(extract, entries, budget), degraded=why)
 
 
 def prompt(entries: Sequence[MemoryEntry], budget_tokens: int) -> list[ChatCompletionMessageParam]:
