@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import shutil
 import statistics
 import time
-from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from uuid import uuid4
@@ -20,6 +20,7 @@ import vector
 from plait.domain.memory import MemoryEntry, MemoryMetadata, MemoryWrite
 from plait.memory.entry import NOBODY, check
 from plait.settings import load
+from plait.supervisor.lease import wait_stopped
 
 SIZE = 500
 
@@ -54,7 +55,7 @@ async def measure(batches: int, home: Path) -> None:
     store = await vector.open(load(environ={"PLAIT_HOME": str(home)}))
     try:
         repo = f"bench-{uuid4().hex[:8]}"
-        await store.store("default", [replace(w) for w in batch(repo, 50, 0)])
+        await store.store("default", batch(repo, 50, 0))
         took, checked = [], []
         for i in range(batches):
             start = time.perf_counter()
@@ -92,6 +93,10 @@ def main() -> None:
         home = Path(mkdtemp(prefix="plait-bench-", dir="/tmp"))
         home.chmod(0o711)
     asyncio.run(measure(args.batches, home))
+    if args.home is None:
+        for lock in home.rglob("keeper.lock"):
+            wait_stopped(lock.parent, 60.0)
+        shutil.rmtree(home)
 
 
 if __name__ == "__main__":
