@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 MAX_HUNK_LINES = 2_000  # a longer hunk touches its file only
 MAX_PLACES = 20  # a line that stands in more places tells nothing
@@ -144,15 +145,29 @@ def _touched(lines: Sequence[str], place: Place, file: SourceFile) -> set[str]:
     """Functions that hold a changed line, or the gap where changed lines are missing."""
     out: set[str] = set()
     number = place.start
-    for line in lines:
-        if line[0] == place.missing:
+    for changed, group in groupby(lines, key=lambda line: line[0] != " "):
+        block = list(group)
+        if changed:
+            out |= _touched_by(block, number, place.missing, file)
+        number += sum(line[0] != place.missing for line in block)
+    return out
+
+
+def _touched_by(block: Sequence[str], number: int, missing: str, file: SourceFile) -> set[str]:
+    """Of lines that change together, the first that is there being line `number`."""
+    there: set[Span] = set()
+    gaps: set[Span] = set()
+    for line in block:
+        if line[0] == missing:
             span = _at_gap(file, number, line[1:])
         else:
-            span = None if line[0] == " " else _inside(file.spans, number, number)
+            span = _inside(file.spans, number, number)
             number += 1
         if span is not None and line[1:].strip():
-            out.add(span.symbol)
-    return out
+            (gaps if line[0] == missing else there).add(span)
+    # A line that was replaced was where its replacement is, not in what is round both.
+    gaps = {g for g in gaps if not any(g.start <= t.start and t.end <= g.end for t in there)}
+    return {span.symbol for span in there | gaps}
 
 
 def _at_gap(file: SourceFile, below: int, text: str) -> Span | None:

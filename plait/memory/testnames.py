@@ -10,6 +10,10 @@ MAX_NAME = 1_000
 
 # pytest and Jest name a file; unittest puts the class behind in parentheses.
 _UNITTEST = re.compile(r"(\w{1,300}) \(([\w.]{1,600})\)(?:.{0,300})", re.DOTALL)
+# Go's subtests follow their function's name: `pkg.TestParse/empty_input`.
+_GO_SUBTEST = re.compile(
+    r"((?:[\w./-]{0,300}[./ ])?(?:Test|Benchmark|Fuzz|Example)(?:[A-Z_0-9]\w{0,200})?)/"
+)
 _FILE_EXTENSION = re.compile(
     r"\.(?:py|pyi|js|jsx|mjs|cjs|ts|tsx|mts|cts|java|kt|go|rs|rb|php|cs|swift)\Z"
 )
@@ -41,16 +45,14 @@ def parse_name(reported: str) -> TestName:
         owner = match[2].removesuffix("." + match[1])
         return TestName((*owner.split("."), match[1]))
     path, text = _split_path(text)
+    if not path and (subtest := _GO_SUBTEST.match(text)):
+        text = subtest[1]
     text = _without_parameters(text)
     parts = [part for part in _SEPARATORS.split(text) if part]
     if path:
         bare = _FILE_EXTENSION.sub("", path)
         # A name behind a file may repeat the module; the file's own parts come first once.
         parts = [*[p for p in bare.split("/") if p], *parts]
-    elif go := next((i for i, part in enumerate(parts) if _is_go_test(part)), None):
-        parts = parts[: go + 1]
-    elif parts and _is_go_test(parts[0]) and "/" in text:
-        parts = parts[:1]
     return TestName(tuple(parts), path)
 
 
@@ -68,11 +70,6 @@ def _without_parameters(text: str) -> str:
     if text.endswith("]"):
         text = text.partition("[")[0]
     return _ARGUMENTS.sub("", text).rstrip()
-
-
-def _is_go_test(part: str) -> bool:
-    """Go's subtests follow their function's name: `TestParse/empty_input`."""
-    return re.fullmatch(r"(?:Test|Benchmark|Fuzz|Example)(?:[A-Z_0-9]\w{0,200})?", part) is not None
 
 
 def choose(test: TestName, known: Iterable[tuple[str, str]]) -> str:

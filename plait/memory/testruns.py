@@ -61,7 +61,7 @@ _LINES = tuple(
         r"(?P<name>[\w.$]{1,400} > [^\n]{1,300}?) (?P<status>PASSED|FAILED|SKIPPED)",
         r"\[ERROR\] +(?P<name>[\w.$]{1,400}[.#]\w{1,200})(?::\d{1,7})?.{0,300}(?P<status>FAILURE|ERROR)!.{0,100}",
         # TAP
-        r"(?P<status>ok|not ok) \d{1,7}(?: -)? (?P<name>[^#\n]{1,400}?)(?: *# *(?P<directive>skip|todo).{0,300})?",
+        r"(?P<status>ok|not ok) \d{1,7}(?: -)? (?P<name>[^#\n]{1,400}?)(?: *# *(?P<directive>(?i:skip|todo)).{0,300})?",
     )
 )  # fmt: skip
 
