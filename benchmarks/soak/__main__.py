@@ -32,6 +32,7 @@ def main() -> int:
         "--only", action="append", default=[], choices=FAULTS, help="only this fault (repeatable)"
     )
     args = out.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # ends in order
     seed = random.SystemRandom().getrandbits(32) if args.seed is None else args.seed
     print(f"seed {seed}", file=sys.stderr, flush=True)
