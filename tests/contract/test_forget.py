@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import zlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
@@ -15,6 +17,7 @@ from psycopg import sql
 
 import graph
 from etl.project import Projector
+from plait.domain import failpoint
 from plait.domain.deadline import Deadline
 from plait.domain.errors import (
     InvalidInput,
@@ -22,7 +25,10 @@ from plait.domain.errors import (
     RepositoryNotIndexed,
     RequestForgotten,
     RequestIdReused,
+    StoreUnavailable,
+    UndoExpired,
 )
+from plait.domain.failpoint import Action, Failpoint
 from plait.domain.memory import (
     NOW,
     AsOf,
@@ -53,6 +59,7 @@ from vector.store import Store
 
 T = "default"
 MARK = "zanzibarquux"  # in nothing that is not forgotten
+EVERYTHING = MemoryFilter(repos=("r",))
 SMALL = MemorySettings(budget_tokens=1000, summary_tokens=80, pin_recent=0)
 
 
@@ -442,6 +449,89 @@ async def test_reclaim_takes_it_out_of_the_tables_files(store: Store, truth_dsn:
     # The store works on.
     assert (await remember(store, "and on it goes")).version == 1
     assert await store.query("goes", None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
+
+
+async def test_what_breaks_in_the_middle_changes_nothing(store: Store, truth_dsn: str) -> None:
+    entry = await remember(store, f"the {MARK}")
+    before = dump(truth_dsn)
+    failpoint.arm((Failpoint("forget.in_the_middle", Action.ERROR, onwards=True),))
+    try:
+        with pytest.raises(StoreUnavailable):
+            await forget(store, ids=(entry.id,))
+    finally:
+        failpoint.arm(())
+    after = dump(truth_dsn)
+    assert {t for t in before if before[t] != after[t]} <= {"pg_stats"}
+    failpoint.arm((Failpoint("forget.in_the_middle", Action.ERROR),))  # once: tried again
+    try:
+        proved(await forget(store, ids=(entry.id,)))
+    finally:
+        failpoint.arm(())
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_of_a_random_history_exactly_what_is_meant_is_gone(
+    store: Store, truth_dsn: str, seed: int
+) -> None:
+    """Memories, new versions, episodes, compactions and undoing, each text with a word of its own;
+    then forgetting by whatever, after which every word of it is gone and every other one is there."""
+    rng = random.Random(seed)
+    marks: dict[UUID, str] = {}
+    episodes: dict[UUID, str] = {}
+    compactions: list[UUID] = []
+    start = datetime.now(UTC)
+    for n in range(60):
+        word = f"quux{''.join(chr(97 + int(d)) for d in str(n))}zed"
+        agent, session = rng.choice("ab"), rng.choice(["", "s", "t"])
+        act = rng.random()
+        if act < 0.65 or not marks:
+            text = f"part_{n}.py failed with code {n}: {word}, so we decided to retry. " * 4
+            source = rng.choice(list(MemorySource))
+            entry = await remember(store, text, agent=agent, session=session, source=source)
+            marks[entry.id] = word
+        elif act < 0.75:
+            old = rng.choice(list(marks))
+            there = (await store.list(EVERYTHING, limit=500)).entries
+            if known := next((e for e in there if e.id == old), None):
+                key = known.metadata.session_key
+                await remember(
+                    store, known.content, agent=known.agent_id, session=key, tags=(f"n{n}",)
+                )
+        elif act < 0.85:
+            stored = await store.append(episode(f"e{n}", word, agent=agent))
+            episodes[stored.episode_id] = word
+        elif act < 0.95:
+            done = await service.compact(store, Extractive(), Scope(T, "r", agent), SMALL)
+            if done.id != service.NOTHING:
+                compactions.append(done.id)
+        elif compactions:
+            with contextlib.suppress(UndoExpired):
+                await store.undo(T, compactions.pop())
+    middle = start + (datetime.now(UTC) - start) / 2
+    for selector in (
+        Selector(ids=(rng.choice(list(marks)),)),
+        Selector(ids=tuple(rng.sample([*marks, *episodes], 3))),
+        Selector(source="user", recorded_from=middle),
+        Selector(agent_id="a", recorded_to=middle),
+        Selector(agent_id="b"),
+    ):
+        receipt = await store.forget(T, "r", selector, dry_run=False)
+        assert not any(receipt.left.values()), receipt.left
+        gone = {w for id_, w in marks.items() if id_ in receipt.entries}
+        gone |= {w for id_, w in episodes.items() if id_ in receipt.episodes}
+        marks = {id_: w for id_, w in marks.items() if id_ not in receipt.entries}
+        episodes = {id_: w for id_, w in episodes.items() if id_ not in receipt.episodes}
+        assert holding(truth_dsn, gone, but=("outbox", "request")) == set()
+        told = dump(truth_dsn)
+        assert all(word in told["memories"] for word in marks.values())
+        assert all(word in told["diffs"] for word in episodes.values())
+        # What a forgotten summary stood for is there again: nothing is closed without a stand-in.
+        alive = {e.id for e in (await store.list(EVERYTHING, limit=500)).entries}
+        closed = await store.list(EVERYTHING, limit=500, include_superseded=True)
+        newest = {e.id: e for e in sorted(closed.entries, key=lambda e: e.version)}
+        for e in newest.values():
+            if e.superseded_by is None and e.id not in alive:
+                assert e.kind == "summary"  # of a compaction that was undone
 
 
 # -- the graph ----------------------------------------------------------------------------------------

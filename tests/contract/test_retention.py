@@ -12,7 +12,14 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from plait.domain.errors import CompactionUnknown, StoreContended, UndoExpired
+from plait.domain import failpoint
+from plait.domain.errors import (
+    CompactionUnknown,
+    StoreContended,
+    StoreUnavailable,
+    UndoExpired,
+)
+from plait.domain.failpoint import Failpoint
 from plait.domain.memory import (
     NOW,
     AsOf,
@@ -377,3 +384,16 @@ async def test_search_of_the_collection_follows(store: Store) -> None:
     found = await store.lexical(view, ["module_5"], where, 10)
     items = await store.fetch(view, [c.id for c in found])
     assert any(item.content.startswith("Step 5:") for item in items.values())
+
+
+async def test_what_breaks_before_the_commit_changes_nothing(store: Store, truth_dsn: str) -> None:
+    await fill(store)
+    before = rows(truth_dsn, "SELECT * FROM memories ORDER BY id")
+    failpoint.arm((Failpoint("compact.before_commit", failpoint.Action.ERROR, onwards=True),))
+    try:
+        with pytest.raises(StoreUnavailable):
+            await compact(store)
+    finally:
+        failpoint.arm(())
+    assert rows(truth_dsn, "SELECT * FROM memories ORDER BY id") == before
+    assert rows(truth_dsn, "SELECT * FROM compaction") == []
