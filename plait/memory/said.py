@@ -99,6 +99,8 @@ class _Reader:
             self._code(artifact)
             if artifact.kind is ArtifactKind.DIFF:
                 self._diff(at, artifact)
+            elif artifact.kind is ArtifactKind.NOTE:  # a memory of its own in the graph
+                self._edge(Relation.CONTAINS, self.me, f"memory/{self.items[at]}")
             elif artifact.kind is ArtifactKind.TEST_RESULT:
                 self.runs[at] = results(artifact.content, artifact.meta)
         self._commit()
