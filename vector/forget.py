@@ -24,6 +24,7 @@ from vector import bm25, locks, reopen, segments
 from vector import forget_sql as q
 from vector import forget_traces as traces
 from vector.clock import tick
+from vector.errors import translated
 from vector.outbox import queue_forget, queue_memories
 from vector.pool import Connection, Database
 from vector.repositories import drop_segments
@@ -96,7 +97,9 @@ class Forgetting:
         if gone is None or dry_run:
             return receipt
         self._spaces.drop(dropped)
-        left = {**receipt.left, "statistics": await self._refresh(gone)}
+        # Committed already: a connection that is lost from here on must not fail the call.
+        stale = await self._db.retry(lambda _: self._refresh(gone))
+        left = {**receipt.left, "statistics": stale}
         return ForgetReceipt(
             receipt.id, receipt.entries, receipt.episodes, receipt.removed, left,
             receipt.event_id, False, receipt.reopened,
@@ -106,19 +109,20 @@ class Forgetting:
         """Take the planner's statistics anew, which hold values of columns; how many still do."""
         conn = await self._db.dedicated()
         try:
-            await conn.execute("SET statement_timeout = 0")
-            await conn.execute("ANALYZE " + ", ".join(f"plait.{t}" for t in q.ANALYZED))
-            empty = []
-            for table in q.ANALYZED:
-                cursor = await conn.execute(f"SELECT FROM plait.{table} LIMIT 1")
-                if await cursor.fetchone() is None:
-                    empty.append(table)
-            cursor = await conn.execute(q.CAN_CLEAR)
-            if empty and (await cursor.fetchone() or (False,))[0]:
-                cursor = await conn.execute(q.EMPTY_STATISTICS, {"tables": empty})
-                for column in await cursor.fetchall():
-                    await conn.execute(q.CLEAR, column)
-            return await traces.in_statistics(conn, gone, q.ANALYZED)
+            with translated():
+                await conn.execute("SET statement_timeout = 0")
+                await conn.execute("ANALYZE " + ", ".join(f"plait.{t}" for t in q.ANALYZED))
+                empty = []
+                for table in q.ANALYZED:
+                    cursor = await conn.execute(f"SELECT FROM plait.{table} LIMIT 1")
+                    if await cursor.fetchone() is None:
+                        empty.append(table)
+                cursor = await conn.execute(q.CAN_CLEAR)
+                if empty and (await cursor.fetchone() or (False,))[0]:
+                    cursor = await conn.execute(q.EMPTY_STATISTICS, {"tables": empty})
+                    for column in await cursor.fetchall():
+                        await conn.execute(q.CLEAR, column)
+                return await traces.in_statistics(conn, gone, q.ANALYZED)
         finally:
             await conn.close()
 
