@@ -87,11 +87,11 @@ class Projector:
         try:
             graph = await self._open_graph()
             await graph.apply(delta)
+            failpoint.hit("project.before_done")
         except Exception as exc:
             if await self._failed(delta, exc):
                 return delta
             raise
-        failpoint.hit("project.before_done")
         await self._outbox.done(delta.event_id)
         return delta
 
