@@ -73,7 +73,7 @@ class _Session:
         self.others_size = 0
         self.last_time: datetime | None = None
         self.turn: _Turn | None = None
-        self.split = False  # the next episode goes on with the same turn
+        self.part = 0  # of one turn: the next episode goes on with it
 
     def feed(self, line: Line) -> Iterator[Read]:
         entry = line.value
@@ -132,7 +132,8 @@ class _Session:
         draft.branch = text(entry, "gitBranch")
         draft.started_at = time_of(entry.get("timestamp"))
         draft.tags = [AGENT, *(["subagent"] if self.side_only else [])]
-        if self.split:
+        draft.part = self.part
+        if self.part:
             draft.tags.append("continued")
         self.turn = _Turn(draft, self.root, self.pending)
         return self.turn
@@ -142,7 +143,7 @@ class _Session:
         if turn is None:
             return
         turn.finish(self.last_time, whole=not split)
-        self.split = split
+        self.part = self.part + 1 if split else 0
         if turn.draft.artifacts:
             yield turn.draft.read()
 

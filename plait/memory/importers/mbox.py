@@ -145,10 +145,7 @@ def _header(message: email.message.Message, name: str) -> str:
     value = ""
     try:
         value = str(message.get(name, ""))[:8_000]
-        parts = email.header.decode_header(value)
-        text = "".join(
-            p if isinstance(p, str) else p.decode(_charset(c), "replace") for p, c in parts
-        )
+        text = str(email.header.make_header(email.header.decode_header(value)))
     except Exception:  # a header that can't be decoded is shown as it stands
         text = value
     return " ".join(plain(text).split())[:2_000]

@@ -7,49 +7,59 @@ backslash or a line end with it, so that JSON stays JSON and a diff keeps its li
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from plait.domain.values import Artifact, Episode, Evidence
 
-_B = r"(?<![A-Za-z0-9_])"  # not inside a longer word
-# By form: (what it is, pattern). Lengths are those the issuers use, or a little less.
-_FORMS: tuple[tuple[str, str], ...] = (
-    ("anthropic-key", _B + r"sk-ant-[A-Za-z0-9_-]{20,300}"),
-    ("stripe-key", _B + r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,300}"),
-    ("openai-key", _B + r"sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,300}"),
-    ("github-token", _B + r"(?:gh[pousr]_[A-Za-z0-9]{30,300}|github_pat_[A-Za-z0-9_]{22,300})"),
-    ("gitlab-token", _B + r"gl(?:pat|dt|rt|ptt)-[A-Za-z0-9_-]{20,300}"),
-    ("aws-key-id", _B + r"(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}(?![A-Za-z0-9])"),
-    ("google-key", _B + r"AIza[0-9A-Za-z_-]{35}"),
-    ("google-token", _B + r"ya29\.[0-9A-Za-z_-]{20,2000}"),
-    ("slack-token", _B + r"xox[abeoprs]-[A-Za-z0-9-]{10,300}"),
-    ("slack-hook", r"hooks\.slack\.com/services/[A-Za-z0-9_/]{20,200}"),
-    ("npm-token", _B + r"npm_[A-Za-z0-9]{36}"),
-    ("pypi-token", _B + r"pypi-[A-Za-z0-9_-]{50,1000}"),
-    ("huggingface-token", _B + r"hf_[A-Za-z0-9]{30,300}"),
-    ("sendgrid-key", _B + r"SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,128}"),
-    ("digitalocean-token", _B + r"do[opr]_v1_[a-f0-9]{64}"),
-    ("jwt", _B + r"eyJ[A-Za-z0-9_-]{8,4000}\.eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{8,2000}"),
+# By form: what it is, what it begins with, what follows. Lengths are those the issuers use, or a little
+# less. Each beginning is looked for as a plain string: 30 times faster than one pattern for all.
+_FORMS: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("anthropic-key", ("sk-ant-",), r"[A-Za-z0-9_-]{20,300}"),
+    ("stripe-key", ("sk_live_", "sk_test_", "rk_live_", "rk_test_"), r"[A-Za-z0-9]{16,300}"),
+    ("openai-key", ("sk-",), r"[A-Za-z0-9_-]{20,300}"),
+    ("github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"[A-Za-z0-9]{30,300}"),
+    ("github-token", ("github_pat_",), r"[A-Za-z0-9_]{22,300}"),
+    ("gitlab-token", ("glpat-", "gldt-", "glrt-", "glptt-"), r"[A-Za-z0-9_-]{20,300}"),
+    ("aws-key-id", ("AKIA", "ASIA", "ABIA", "ACCA"), r"[0-9A-Z]{16}(?![A-Za-z0-9])"),
+    ("google-key", ("AIza",), r"[0-9A-Za-z_-]{35}"),
+    ("google-token", ("ya29.",), r"[0-9A-Za-z_-]{20,2000}"),
+    ("slack-token", tuple(f"xox{c}-" for c in "abeoprs"), r"[A-Za-z0-9-]{10,300}"),
+    ("slack-hook", ("hooks.slack.com/services/",), r"[A-Za-z0-9_/]{20,200}"),
+    ("npm-token", ("npm_",), r"[A-Za-z0-9]{36}"),
+    ("pypi-token", ("pypi-",), r"[A-Za-z0-9_-]{50,1000}"),
+    ("huggingface-token", ("hf_",), r"[A-Za-z0-9]{30,300}"),
+    ("sendgrid-key", ("SG.",), r"[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,128}"),
+    ("digitalocean-token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"[a-f0-9]{64}"),
+    ("jwt", ("eyJ",), r"[A-Za-z0-9_-]{8,4000}\.eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{8,2000}"),
 )
-_BY_FORM = re.compile("|".join(f"(?P<f{n}>{pattern})" for n, (_, pattern) in enumerate(_FORMS)))
+_BY_FORM = tuple(
+    (what, start, re.compile(re.escape(start) + rest))
+    for what, starts, rest in _FORMS
+    for start in starts
+)
 
 # By the name before it; `\\*["']?` is a quote, escaped as often as JSON in JSON has it.
 _QUOTE = r"(?:\\{0,8}[\"'])?"
 _HEADER = re.compile(
-    r"(?i)((?:proxy-)?authorization" + _QUOTE + r"\s{0,4}[:=]\s{0,4}" + _QUOTE
+    r"(?i)(authorization" + _QUOTE + r"\s{0,4}[:=]\s{0,4}" + _QUOTE
     + r"(?:(?:bearer|basic|token|digest|apikey)\s{1,4})?)([A-Za-z0-9+/=._~-]{8,4000})"
 )  # fmt: skip
-_BEARER = re.compile(r"(?i)(\bbearer\s{1,4})([A-Za-z0-9+/=._~-]{20,4000})")
-_URL = re.compile(
-    r"(\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@\"'\\<>]{0,200}:)([^\s/@\"'\\<>]{1,200})(?=@)"
+_BEARER = re.compile(r"(?i)(bearer\s{1,4})([A-Za-z0-9+/=._~-]{20,4000})")
+_URL_PASSWORD = re.compile(r"([^\s/:@\"'\\<>]{0,200}:)([^\s/@\"'\\<>]{1,200})(?=@)")
+_NAMES = ("key", "token", "secret", "password", "passwd", "passphrase", "pwd")
+_ALONE = ("password", "passwd", "passphrase", "pwd")  # the others need a word before them
+_BEFORE = re.compile(
+    r"(?:api|access|secret|auth|private|client|encryption|signing|account|session)[_-]?(?:access[_-]?)?\Z"
 )
-_NAMED = re.compile(
-    r"(?i)((?:api|access|secret|auth|private|client|encryption|signing|account|session)"
-    r"[_-]?(?:access[_-]?)?(?:key|token|secret)|x-api-key|passw(?:or)?d|passphrase|pwd)"
-    r"(" + _QUOTE + r"[ \t]{0,4}(?:=>|:=|[=:])[ \t]{0,4}" + _QUOTE + r")([A-Za-z0-9+/=_.~!@#%^&*-]{8,500})"
-)  # fmt: skip
+_VALUE = re.compile(
+    r"("
+    + _QUOTE
+    + r"[ \t]{0,4}(?:=>|:=|[=:])[ \t]{0,4}"
+    + _QUOTE
+    + r")([A-Za-z0-9+/=_.~!@#%^&*-]{8,500})"
+)
 _KEY_BLOCK = re.compile(
     r"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)(.{1,20000}?)"
     r"(-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)",
@@ -66,43 +76,106 @@ _PLAIN = re.compile(
 def redact(text: str) -> tuple[str, int]:
     """`(text without credentials, how many were taken out)`. Linear in its length."""
     found = 0
+    for step in (_key_blocks, _by_form, _by_header, _in_urls, _by_name):
+        text, n = step(text)
+        found += n
+    return text, found
 
-    def form(match: re.Match[str]) -> str:
-        nonlocal found
-        found += 1
-        return f"{_MARKER}:{_FORMS[int(str(match.lastgroup)[1:])][0]}]"
 
-    def behind(what: str) -> Callable[[re.Match[str]], str]:
-        def sub(match: re.Match[str]) -> str:
-            nonlocal found
-            if match[2].startswith("[") or _MARKER in match[0]:
-                return match[0]
-            found += 1
-            return f"{match[1]}{_MARKER}:{what}]"
-
-        return sub
-
-    def named(match: re.Match[str]) -> str:
-        nonlocal found
-        if _MARKER in match[0] or not _is_secret(match[2], match[3]):
-            return match[0]
-        found += 1
-        return f"{match[1]}{match[2]}{_MARKER}:{match[1].lower()}]"
+def _key_blocks(text: str) -> tuple[str, int]:
+    if "PRIVATE KEY" not in text:
+        return text, 0
 
     def block(match: re.Match[str]) -> str:
-        nonlocal found
-        found += 1
         parts = _LINE_END.split(match[2])
         lines = [part if i % 2 else _blank(part) for i, part in enumerate(parts)]
         return match[1] + "".join(lines) + match[3]
 
-    if "PRIVATE KEY" in text:
-        text = _KEY_BLOCK.sub(block, text)
-    text = _BY_FORM.sub(form, text)
-    text = _HEADER.sub(behind("authorization"), text)
-    text = _BEARER.sub(behind("bearer"), text)
-    text = _URL.sub(behind("password"), text)
-    return _NAMED.sub(named, text), found
+    return _KEY_BLOCK.subn(block, text)
+
+
+def _by_form(text: str) -> tuple[str, int]:
+    found = 0
+    for what, start, pattern in _BY_FORM:
+        if start not in text:
+            continue
+
+        def form(match: re.Match[str], what: str = what) -> str:
+            nonlocal found
+            before = match.string[match.start() - 1 : match.start()]
+            mixed = what != "openai-key" or _mixed(match[0])
+            if before.isalnum() or before == "_" or not mixed:
+                return match[0]  # the middle of a longer word, or a name as `sk-loading-indicator`
+            found += 1
+            return f"{_MARKER}:{what}]"
+
+        text = pattern.sub(form, text)
+    return text, found
+
+
+def _mixed(word: str) -> bool:
+    return any(c.isdigit() for c in word) and any(c.isupper() for c in word)
+
+
+def _by_header(text: str) -> tuple[str, int]:
+    found = 0
+    for what, pattern in (("authorization", _HEADER), ("bearer", _BEARER)):
+        spans = []
+        for at in _places(_lowered(text), what):
+            match = pattern.match(text, at)
+            if match is not None and not match[2].startswith("["):
+                spans.append((match.start(2), match.end(2), what))
+        text, n = _replaced(text, spans)
+        found += n
+    return text, found
+
+
+def _in_urls(text: str) -> tuple[str, int]:
+    spans = []
+    for at in _places(text, "://"):
+        match = _URL_PASSWORD.match(text, at + 3)
+        if match is not None and not match[2].startswith("["):
+            spans.append((match.start(2), match.end(2), "password"))
+    return _replaced(text, spans)
+
+
+def _by_name(text: str) -> tuple[str, int]:
+    lowered = _lowered(text)
+    spans = []
+    for name in _NAMES:
+        for at in _places(lowered, name):
+            match = _VALUE.match(text, at + len(name))
+            if match is None or not _is_secret(match[1], match[2]):
+                continue
+            if name in _ALONE or _BEFORE.search(lowered, max(0, at - 24), at):
+                spans.append((match.start(2), match.end(2), name))
+    return _replaced(text, spans)
+
+
+def _lowered(text: str) -> str:
+    """In lower case and as long: a letter or two of Unicode grow, and places would be off."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(c.lower() if c.isascii() else c for c in text)
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + len(word))
+
+
+def _replaced(text: str, spans: list[tuple[int, int, str]]) -> tuple[str, int]:
+    """`text` with a marker in place of each span; of two that overlap, the first."""
+    out, end, n = [], 0, 0
+    for start, stop, what in sorted(spans):
+        if start < end:
+            continue
+        out += [text[end:start], f"{_MARKER}:{what}]"]
+        end, n = stop, n + 1
+    return ("".join([*out, text[end:]]), n) if n else (text, 0)
 
 
 def _blank(line: str) -> str:

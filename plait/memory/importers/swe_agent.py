@@ -37,6 +37,12 @@ _RETURNED = re.compile(r"<returncode>\s*(-?\d{1,6})\s*</returncode>")
 _OUTPUT = re.compile(r"<output(?:_head)?>\n?(.*?)\n?</output(?:_tail|_head)?>", re.DOTALL)
 _INSTANCE = re.compile(r"([A-Za-z0-9][\w.-]*?)__([\w.-]+?)-(\d+)(?:\.|\Z)")
 _EDITOR = ("str_replace_editor", "edit_anthropic")
+# A backslash, a whole pair, or half of one.
+_ESCAPES = re.compile(
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+_ENDING = ("submit", "exit_cost", "exit_forfeit", "skip")
+_LOOKING = ("open", "goto", "scroll_up", "scroll_down", "search_file", "search_dir", "find_file")
 _PROBLEM = re.compile(
     r"<pr_description>\s*(.*?)\s*</pr_description>|ISSUE:\s*(.*?)\s*INSTRUCTIONS:", re.DOTALL
 )
@@ -89,7 +95,7 @@ def _decode(raw: bytes, name: str) -> _Trajectory:
     if raw.count(b"{") + raw.count(b"[") > MAX_VALUES:
         raise TranscriptInvalid(f"{name}: holds too many values; it is no trajectory", file=name)
     try:
-        run = _DECODER.decode(raw.removeprefix(b"\xef\xbb\xbf"))
+        run = _decoded(raw.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
         raise TranscriptInvalid(
             f"{name}: is no SWE-agent trajectory ({str(exc)[:200]}); write the file again",
@@ -101,6 +107,21 @@ def _decode(raw: bytes, name: str) -> _Trajectory:
             file=name,
         )
     return run
+
+
+def _decoded(raw: bytes) -> _Trajectory:
+    """Python writes half a surrogate pair as it is, and the decoder refuses it, wherever it stands."""
+    try:
+        return _DECODER.decode(raw)
+    except msgspec.DecodeError:
+        mended = _ESCAPES.sub(_mend, raw) if b"\\ud" in raw.lower() else raw
+        if mended == raw:
+            raise
+        return _DECODER.decode(mended)
+
+
+def _mend(match: re.Match[bytes]) -> bytes:
+    return match[0] if len(match[0]) != 6 else b"\\ufffd"
 
 
 def _value(raw: msgspec.Raw) -> Any:
@@ -129,6 +150,7 @@ class _Run:
         self.written: list[tuple[str, str]] = []  # (path, diff) of editor commands
         self.began: datetime | None = None
         self.thought = ""
+        self.final: tuple[Draft, int] | None = None  # the last thing said, nothing done after it
 
     def drafts(self) -> list[Draft]:
         self._room()
@@ -178,7 +200,9 @@ class _Run:
     def _think(self, thought: str, step: int) -> None:
         if thought.strip():
             self.thought = thought.strip()
-            steps.add_message(self._room(), "assistant", thought, {"step": step})
+            draft = self._room()
+            place = steps.add_message(draft, "assistant", thought, {"step": step})
+            self.final = (draft, place) if place >= 0 else None
 
     def _act(
         self, action: str, observation: str, meta: dict[str, Any], code: int | None = None
@@ -186,21 +210,12 @@ class _Run:
         draft = self._room()
         draft.count("tool_calls")
         word = action.split(None, 1)[0]
+        if word in _ENDING:
+            return
+        self.final = None
         if word in _EDITOR:
             self._edit(draft, action, observation)
-        elif word in ("submit", "exit_cost", "exit_forfeit", "skip"):
-            return
-        elif word in (
-            "open",
-            "goto",
-            "scroll_up",
-            "scroll_down",
-            "search_file",
-            "search_dir",
-            "find_file",
-        ):
-            return  # looking
-        else:
+        elif word not in _LOOKING:
             if code is not None:
                 meta = {**meta, "exit_code": code}
             failed = None if code is None else code != 0
@@ -266,9 +281,9 @@ class _Run:
 
     def _finish(self) -> None:
         first, last = self.out[0], self.out[-1]
+        if self.final is not None:
+            steps.as_reflection(*self.final)
         status = text(self.info, "exit_status").strip()
-        if self.thought:
-            steps.add_reflection(last, self.thought, {"from": "last step"})
         last.metrics.update(_stats(self.info))
         name = _string(self.run.instance_id) or re.sub(r"\.traj(\.json)?\Z", "", _base(self.name))
         match = _INSTANCE.match(name)

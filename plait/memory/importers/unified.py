@@ -6,11 +6,12 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import BinaryIO
 
 from plait.domain.errors import TranscriptInvalid
 from plait.domain.values import ArtifactKind
-from plait.memory.diffpaths import git_header_paths, header_path, strip_prefixes
+from plait.memory.diffpaths import git_header_paths, header_path, strip_prefixes, unquote
 from plait.memory.episode_json import Read
 from plait.memory.importers.draft import MAX_CONTENT_BYTES, MAX_RAW_BYTES, Draft, Options, inside
 
@@ -20,6 +21,9 @@ PROSE_CHARS = 16_000
 
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
 _NEW_FILE = ("diff --git ", "diff --cc ", "diff --combined ", "Index: ")
+_SHOWN = re.compile(
+    r"commit [0-9a-f]{7,64}[^\n]*\n(?:(?:Merge|Author|Commit): [^\n]*\n)+Date: +([^\n]{1,60})\n"
+)
 _COMMIT = re.compile(r"commit ([0-9a-f]{7,64})(?: \(.*\))?\s*\Z")
 
 
@@ -117,6 +121,8 @@ class Splitter:
         if self.header or line.startswith(("\\", "Property changes", "Added: ", "Modified: ")):
             if line.startswith("+++ "):
                 self._name(line)
+            elif line.startswith(("rename to ", "copy to ")):
+                file.path = unquote(line.partition(" to ")[2])
             return self._add(line)
         self._tell(line)
 
@@ -203,6 +209,18 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
         yield line
 
 
+def _shown(prose: str) -> tuple[str, datetime | None]:
+    """`(message, author's date)` of what `git show` prints before a diff; other prose as it is."""
+    match = _SHOWN.match(prose)
+    if match is None:
+        return prose, None
+    message = "\n".join(line.removeprefix("    ") for line in prose[match.end() :].split("\n"))
+    try:
+        return message.strip(), datetime.strptime(match[1], "%a %b %d %H:%M:%S %Y %z")
+    except ValueError:
+        return message.strip(), None
+
+
 class _Reader:
     def __init__(self, name: str, options: Options) -> None:
         self.name, self.options = name, options
@@ -243,7 +261,7 @@ class _Reader:
             self.session = f"diff-{digest.hexdigest()}"
         draft.session_key, draft.part, draft.commit = self.session, self.parts, self.commit
         self.parts += 1
-        prose = "\n".join(self.splitter.prose).strip()
+        prose, draft.started_at = _shown("\n".join(self.splitter.prose).strip())
         files = int(draft.metrics.get("files_changed", 0))
         draft.summary = prose or f"A diff of {files} file{'s' if files != 1 else ''}."
 
