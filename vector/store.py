@@ -44,6 +44,7 @@ class Store(
         self._claims = {}
         self._locked = set()
         self._unmerged = {}
+        self._merging = set()
         self._claiming = None
 
     @classmethod
@@ -85,6 +86,7 @@ class Store(
 
     async def close(self) -> None:
         """Release locks and connections, then the lease on the embedded server. Safe to repeat."""
+        await self.merged()
         await self._close_drafts()
         await self._close_claims()
         await self._app.close()
