@@ -51,7 +51,9 @@ async def resolve(conn: Connection, repo_id: int, episodes: Sequence[UUID]) -> N
     row = await cursor.fetchone()
     if row is None or not episodes:
         return
-    repo, published = row
+    repo, published, settles = row
+    if not settles:
+        return  # no diffs, no test results: notes and turns, say
     given["at"] = published
     if published:
         await _hunks(conn, repo, given)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-REPOSITORY = "SELECT name, published FROM repository WHERE id = %(repo)s"
+# With whether any of the episodes has what can be settled.
+REPOSITORY = """
+SELECT name, published,
+       EXISTS (SELECT FROM test_result WHERE episode_id = ANY(%(episodes)s))
+    OR EXISTS (SELECT FROM memory_node WHERE episode_id = ANY(%(episodes)s) AND label = 'Diff')
+  FROM repository WHERE id = %(repo)s
+"""
 
 OPEN_HUNKS = """
 SELECT item_id, ordinal, path, old_start, new_start, heading, body FROM hunk
