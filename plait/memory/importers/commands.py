@@ -18,7 +18,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*\s*")
 _WRAPPER = re.compile(
     r"(?:sudo|env|time|nice|nohup|command|exec|xvfb-run|then|uv run|poetry run|pdm run|hatch run|"
     r"pipenv run|rye run|conda run|coverage run(?: -\S+)*(?= -m| \S)|npx|bunx|pnpm exec|yarn exec|"
-    r"pnpm dlx|bundle exec|timeout(?: -\S+)* \S+|stdbuf \S+|docker (?:compose )?exec(?: -\S+)* \S+|"
+    r"pnpm dlx|bundle exec|timeout(?: -\S{1,20}(?: (?:\d\S{0,9}|[A-Z]{1,9})(?= \d))?){0,4} \S+|stdbuf \S+|docker (?:compose )?exec(?: -\S+)* \S+|"
     r"docker-compose exec(?: -\S+)* \S+)\s+(?:--?[\w-]+(?:=\S+)?\s+){0,4}"
 )
 _PYTHON = r"(?:\S*/)?(?:python[\d.]*|pypy[\d.]*|py)(?: -[a-zA-Z]\S*)*?"
@@ -41,16 +41,15 @@ _KNOWN = tuple((name, re.compile(pattern)) for name, pattern in _RUNNERS)
 _NOT_A_RUN = re.compile(r"\s(?:--version|--help|-h|--collect-only|--co|--no-run|-list)(?:\s|\Z)")
 
 
-_HEREDOC = re.compile(
-    r"<<-?\s{0,4}['\"]?(\w{1,40})['\"]?[^\n]{0,500}\n.{0,20000}?\n\s{0,40}\1(?=\s|\Z)", re.DOTALL
-)
+_HEREDOC = re.compile(r"<<-?[ \t]{0,4}['\"]?(\w{1,40})['\"]?")
+MAX_HEREDOCS = 20
 _QUOTED = re.compile(r"'[^'\n]{0,2000}'|\"(?:[^\"\\\n]|\\.){0,2000}\"")
 _SHELL = re.compile(r"\b(?:ba|z|da)?sh -l?c\b")
 
 
 def runner(command: str) -> str:
     """The runner of the tests that `command` runs; "" when it runs none."""
-    text = _HEREDOC.sub(" ", command[:MAX_COMMAND])
+    text = _without_heredocs(command[:MAX_COMMAND])
     # What is quoted is an argument, unless a shell gets it.
     text = (
         text.replace("'", "\n").replace('"', "\n")
@@ -63,6 +62,22 @@ def runner(command: str) -> str:
             if pattern.match(part) and not _NOT_A_RUN.search(part):
                 return name
     return ""
+
+
+def _without_heredocs(text: str) -> str:
+    """What a shell hands to a command as its input is no command."""
+    at = 0
+    for _ in range(MAX_HEREDOCS):
+        begin = _HEREDOC.search(text, at)
+        if begin is None:
+            break
+        line_end = text.find("\n", begin.end())
+        end = re.compile(rf"\n\s{{0,40}}{begin[1]}(?=\s|\Z)").search(text, max(0, line_end))
+        if line_end < 0 or end is None:
+            break
+        text = f"{text[: begin.start()]} {text[begin.end() : line_end]}{text[end.end() :]}"
+        at = begin.start()
+    return text
 
 
 def _bare(part: str) -> str:
@@ -168,7 +183,7 @@ _FROM_OUTPUT: dict[str, Callable[[str], list[TestRun]]] = {
 
 # Totals as runners print them at their end.
 _PYTEST_END = re.compile(
-    r"={2,} ?(?P<said>[^=\n]{3,300}?) in [\d.:]{1,20}m?s?(?: \([\d:]+\))? ?=*|(?P<quiet>\d[^=\n]{3,200}?) in [\d.]{1,20}s(?: \([\d:]+\))?"
+    r"=+ ?(?P<said>[^=\n]{3,300}?) in [\d.:]{1,20}m?s?(?: \([\d:]+\))? ?=*|(?P<quiet>\d[^=\n]{3,200}?) in [\d.]{1,20}s(?: \([\d:]+\))?"
 )
 _PYTEST_COUNT = re.compile(r"(\d{1,7}) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
 _UNITTEST_RAN = re.compile(r"Ran (\d{1,7}) tests? in ")

@@ -60,11 +60,8 @@ _VALUE = re.compile(
     + _QUOTE
     + r")([A-Za-z0-9+/=_.~!@#%^&*-]{8,500})"
 )
-_KEY_BLOCK = re.compile(
-    r"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)(.{1,20000}?)"
-    r"(-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)",
-    re.DOTALL,
-)
+_KEY_EDGE = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+MAX_KEY = 20_000  # characters of one key
 _LINE_END = re.compile(r"(\r?\n|\\{1,8}[rn])")
 _MARKER = "[redacted"
 # A value that is code or a placeholder, not a credential: `password=os.environ`, `token: xxxxxxxx`.
@@ -86,12 +83,18 @@ def _key_blocks(text: str) -> tuple[str, int]:
     if "PRIVATE KEY" not in text:
         return text, 0
 
-    def block(match: re.Match[str]) -> str:
-        parts = _LINE_END.split(match[2])
-        lines = [part if i % 2 else _blank(part) for i, part in enumerate(parts)]
-        return match[1] + "".join(lines) + match[3]
-
-    return _KEY_BLOCK.subn(block, text)
+    out: list[str] = []
+    end = found = 0
+    begin: re.Match[str] | None = None
+    for edge in _KEY_EDGE.finditer(text):
+        if edge[1] == "BEGIN":
+            begin = edge
+        elif begin is not None and 0 < edge.start() - begin.end() <= MAX_KEY:
+            parts = _LINE_END.split(text[begin.end() : edge.start()])
+            lines = [part if i % 2 else _blank(part) for i, part in enumerate(parts)]
+            out += [text[end : begin.end()], *lines]
+            end, found, begin = edge.start(), found + (any(parts[::2]) and lines != parts), None
+    return "".join([*out, text[end:]]), found
 
 
 def _by_form(text: str) -> tuple[str, int]:
@@ -180,7 +183,7 @@ def _replaced(text: str, spans: list[tuple[int, int, str]]) -> tuple[str, int]:
 
 def _blank(line: str) -> str:
     """One line of a key; what a diff writes before it stays."""
-    if not line.strip("+- \t"):
+    if not line.strip("+- \t") or line.endswith(f"{_MARKER}:private-key]"):
         return line
     return (line[0] if line[0] in "+- " else "") + f"{_MARKER}:private-key]"
 

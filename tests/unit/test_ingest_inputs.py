@@ -1,0 +1,199 @@
+"""Folders, links and batches of `ingest`, and what it does with answers: no store needed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etl import ingest_episode, ingest_inputs
+from etl.ingest_feed import MAX_ITEMS, Feed
+from etl.ingest_inputs import Input, Told
+from etl.ingest_sink import NotStored, Sink, Stored
+from plait.domain.errors import PlaitError, RequestIdReused, StoreUnavailable
+from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
+from plait.memory.episode_json import Read
+
+EPISODE = {"repo": "x", "outcome": {"status": "success"}}
+DIFF = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+
+
+def named(*names: object) -> list[str]:
+    return [
+        i.name if isinstance(i, Input) else f"!{i.file}"
+        for i in ingest_inputs.inputs([str(n) for n in names])
+    ]
+
+
+def test_folders_are_searched_without_following_links(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "run.jsonl").write_text("{}")
+    (tmp_path / "a.XML").write_text("<a/>")
+    (tmp_path / "notes.txt").write_text("no")
+    (tmp_path / "empty.json").write_text("")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "x.json").write_text("{}")
+    (tmp_path / "b" / "loop").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "out.json").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "pipe.json")
+    assert named(tmp_path) == [str(tmp_path / "a.XML"), str(tmp_path / "b" / "run.jsonl")]
+
+
+def test_a_name_that_is_not_there_is_told_and_the_others_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{}")
+    assert named(tmp_path / "gone", tmp_path / "a.json", "a\0b") == [
+        f"!{tmp_path / 'gone'}",
+        str(tmp_path / "a.json"),
+        "!a\0b",
+    ]
+
+
+def told(n: int = 1) -> Told:
+    artifacts = [Artifact(ArtifactKind.NOTE, "x")] * n
+    return Told("f", "episode", Read(1, Episode("r", "x", Outcome("success"), artifacts)))
+
+
+def test_a_batch_has_at_most_500_items() -> None:
+    feed = Feed(iter([told(200)] * 7))
+    sizes = []
+    while batch := feed.batch():
+        sizes.append(sum(len(t.read.episode.artifacts) for t in batch if t.read.episode))
+    assert sum(sizes) == 1_400
+    assert max(sizes) <= MAX_ITEMS
+
+
+def test_what_the_reader_raises_comes_after_what_it_read() -> None:
+    def source() -> Iterator[Told]:
+        yield told()
+        raise StoreUnavailable("gone; try again")
+
+    feed = Feed(source())
+    assert len(feed.batch()) == 1
+    with pytest.raises(StoreUnavailable):
+        feed.batch()
+
+
+def test_reading_ahead_is_bounded() -> None:
+    taken = 0
+
+    def source() -> Iterator[Told]:
+        nonlocal taken
+        for _ in range(100_000):
+            taken += 1
+            yield told(100)
+
+    feed = Feed(source())
+    feed.batch()
+    assert taken < 100
+    feed.stop()
+
+
+class Memory:
+    """A sink that knows request ids, as a store does."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, bytes] = {}
+        self.batches: list[int] = []
+
+    async def append(self, episode: Episode) -> Stored:
+        raise AssertionError("batches only")
+
+    async def append_many(self, episodes: Sequence[Episode]) -> list[Stored | NotStored]:
+        self.batches.append(len(episodes))
+        return [self._one(e) for e in episodes]
+
+    def _one(self, e: Episode) -> Stored | NotStored:
+        known = self.known.setdefault(e.request_id, e.body_hash)
+        if known != e.body_hash:
+            return NotStored(RequestIdReused(e.request_id))
+        return Stored(e.request_id, len(e.artifacts), False)
+
+
+def run(sink: Memory, *arguments: object) -> int:
+    @asynccontextmanager
+    async def opened(args: argparse.Namespace) -> AsyncIterator[Sink]:
+        yield sink
+
+    args = ingest_episode.parser("ingest").parse_args([str(a) for a in arguments])
+    return asyncio.run(ingest_episode.ingest(args, opened))
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_one_bad_file_is_reported_and_the_others_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(EPISODE))
+    (tmp_path / "b.xml").write_text("<!DOCTYPE x><testsuite/>")
+    (tmp_path / "c.diff").write_text(DIFF)
+    (tmp_path / "d.json").write_text('{"unrelated": 1}')  # a folder may hold anything
+    sink = Memory()
+    assert run(sink, tmp_path, "--repo", "x", "--json") == 1
+    out = lines(capsys)
+    assert [("error" in o) for o in out].count(True) == 1
+    assert {o["format"] for o in out if "error" not in o} == {"episode", "diff"}
+    assert len(sink.known) == 2
+
+
+def test_a_dry_run_stores_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "c.diff"
+    file.write_text(DIFF)
+    sink = Memory()
+    assert run(sink, file, "--repo", "x", "--dry-run", "--json") == 0
+    (line,) = lines(capsys)
+    assert line["would_store"]["artifacts"] == [
+        {"kind": "diff", "path": "x", "bytes": len(DIFF) - 1}
+    ]
+    assert sink.known == {}
+
+
+def test_the_same_bytes_by_other_options_are_stored_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "c.diff"
+    file.write_text(DIFF + "+password='a1b2c3d4e5'\n")
+    sink = Memory()
+    assert run(sink, file, "--repo", "x", "--json") == 0
+    assert run(sink, file, "--repo", "x", "--json", "--keep-secrets") == 0
+    first, second = lines(capsys)
+    assert (first["repeated"], second["repeated"], second["differs"]) == (False, True, True)
+
+
+def test_a_request_id_of_the_callers_own_that_is_reused_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    one = {**EPISODE, "request_id": "r"}
+    file.write_text(json.dumps(one) + "\n" + json.dumps({**one, "tags": ["other"]}) + "\n")
+    assert run(Memory(), file) == 1
+
+
+def test_a_format_can_be_forced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "x.txt"
+    file.write_text("words\n" + DIFF)
+    assert run(Memory(), file, "--format", "junit", "--repo", "x") == 1
+    assert (
+        run(Memory(), file, "--format", "diff", "--repo", "x", "--agent", "a", "--session", "s")
+        == 0
+    )
+    with pytest.raises(SystemExit) as caught:
+        run(Memory(), file, "--format", "none")
+    assert caught.value.code == 2
+    capsys.readouterr()
+
+
+def test_a_store_that_is_gone_stops_the_run(tmp_path: Path) -> None:
+    class Gone(Memory):
+        async def append_many(self, episodes: Sequence[Episode]) -> list[Stored | NotStored]:
+            raise StoreUnavailable("gone; try again")
+
+    (tmp_path / "c.diff").write_text(DIFF)
+    with pytest.raises(PlaitError, match="gone"):
+        run(Gone(), tmp_path, "--repo", "x")
