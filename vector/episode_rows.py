@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -290,8 +290,10 @@ def clean(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def json_text(value: Any) -> str:
+def json_text(value: Mapping[str, Any]) -> str:
     """`value` as JSON that jsonb takes: it refuses in strings what text refuses."""
+    if not value:
+        return "{}"
     text = json.dumps(value, ensure_ascii=False)
     if "\\u0000" not in text and _UNSTORABLE.search(text) is None:
         return text

@@ -78,6 +78,8 @@ def clean_path(path: str) -> str:
 
 def symbols(artifact: Artifact) -> list[str]:
     """`meta.symbol` and `meta.symbols`: qualified names inside the repository."""
+    if not artifact.meta:
+        return []
     one, many = artifact.meta.get("symbol"), artifact.meta.get("symbols")
     found = [one, *(many if isinstance(many, list | tuple) else ())]
     return [s for s in found if isinstance(s, str) and s and not s.startswith("/")]
