@@ -23,6 +23,7 @@ from plait.domain.errors import InvalidInput, PlaitError, RepositoryNotIndexed, 
 from plait.ports import DeadLetter, GraphContents, GraphDelta
 from vector import delta, expected, links, locks
 from vector import outbox_sql as q
+from vector.clock import tick
 from vector.errors import translated
 from vector.layer import NOTHING, Work
 from vector.pool import Connection, Database
@@ -100,6 +101,9 @@ async def queue_forget(
 async def _queue_everything(conn: Connection, repo_id: int) -> None:
     """Queue the graph's removal and then all of it anew, in place of whatever waits."""
     params = {"repo": repo_id}
+    # Whoever stores a memory ends first: its event would come before the removal, and what it is about
+    # is not to be seen yet.
+    await tick(conn, repo_id)
     await conn.execute("DELETE FROM outbox WHERE repo_id = %(repo)s", params)
     await conn.execute("INSERT INTO outbox (repo_id, kind) VALUES (%(repo)s, 'remove')", params)
     await conn.execute(q.QUEUE_PUBLISHED, params)
@@ -222,7 +226,9 @@ class Outbox:
                 elif permanent:
                     await _bury(conn, claim, cause)
                 else:
-                    wait_s = min(MAX_WAIT_S, 2.0**claim.attempts) * random.uniform(0.5, 1.0)  # noqa: S311
+                    wait_s = min(MAX_WAIT_S, 2.0 ** min(claim.attempts, 10)) * random.uniform(
+                        0.5, 1.0
+                    )  # noqa: S311
                     given = {"ids": list(claim.ids), "cause": cause, "wait": wait_s}
                     await conn.execute(q.LATER, given)
 

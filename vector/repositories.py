@@ -8,6 +8,7 @@ from plait.domain.errors import RepositoryBusy, RepositoryNameTaken, RepositoryN
 from plait.domain.scope import DEFAULT_TENANT, check_own, check_tenant, unqualify
 from plait.domain.values import Revision
 from vector import locks
+from vector.clock import tick
 from vector.pool import Connection, Database, Scoped
 
 COLUMNS = "r.id, r.name, r.published, r.root, r.files, r.chunks, r.embedded, r.graph_number, r.published_at"
@@ -104,6 +105,10 @@ class Repositories:
             params = {"id": repo_id}
             await conn.execute("SET LOCAL statement_timeout = 0")
             await conn.execute("SELECT FROM repository WHERE id = %(id)s FOR UPDATE", params)
+            # Merging and whoever stores a memory end first, so that what they write is seen and goes.
+            lock = "SELECT pg_advisory_xact_lock(%s, %s)"
+            await conn.execute(lock, (locks.MERGING, repo_id))
+            await tick(conn, repo_id)
             for table in TABLES:
                 await conn.execute(f"DELETE FROM {table} WHERE repo_id = %(id)s", params)
             await drop_segments(conn, "repo_id = %(id)s", params)
