@@ -226,9 +226,9 @@ class Outbox:
                 elif permanent:
                     await _bury(conn, claim, cause)
                 else:
-                    wait_s = min(MAX_WAIT_S, 2.0 ** min(claim.attempts, 10)) * random.uniform(
-                        0.5, 1.0
-                    )  # noqa: S311
+                    # Attempts without end: a graph that is away for hours.
+                    longest = min(MAX_WAIT_S, 2.0 ** min(claim.attempts, 10))
+                    wait_s = longest * random.uniform(0.5, 1.0)  # noqa: S311
                     given = {"ids": list(claim.ids), "cause": cause, "wait": wait_s}
                     await conn.execute(q.LATER, given)
 

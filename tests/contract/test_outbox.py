@@ -555,3 +555,17 @@ async def test_an_event_that_another_ended_is_not_ended_again(
     assert (await other.revision("r")).graph_number == 1
     await other.done(working.event_id)
     assert (await other.revision("r")).graph_number == 2
+
+
+async def test_an_event_that_failed_for_a_day_is_given_back_still(
+    store: Store, truth_dsn: str
+) -> None:
+    await store.append(note("r"))
+    await store.failed((await claimed(store)).event_id, "away", permanent=False)
+    sql(truth_dsn, "UPDATE outbox SET attempts = 5000, not_before = now()")
+    delta = await claimed(store)
+    assert await store.failed(delta.event_id, "away", permanent=False) is False
+    ((attempts, due),) = sql(
+        truth_dsn, "SELECT attempts, not_before < now() + interval '31 s' FROM outbox"
+    )
+    assert (attempts, due) == (5001, True)
