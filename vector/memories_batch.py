@@ -75,14 +75,18 @@ async def _write(
     targets = await rows.newest(
         conn, repo_id, [p.write.supersedes for p in parts if p.write.supersedes is not None]
     )
-    made = plan(asked[0].repo, parts, await rows.alive(conn, repo_id, parts), targets)
-    similar = await links.near(conn, repo_id, made)
-    receipts = _receipts(parts, made, similar, at)
-    # Sent without waiting for answers: the server works on one statement while the next is made.
+    # Sent without waiting for answers: the server looks up, and later writes, while words are counted
+    # here, and each statement while the next is made.
     async with conn.pipeline():
-        touched = await rows.write(conn, repo_id, tenant, made, at, model)
+        living = await rows.ask_alive(conn, repo_id, parts)
+        alike = await links.ask_alike(conn, repo_id, parts)
+        terms = rows.terms(parts)
+        made = plan(asked[0].repo, parts, await rows.alive(living), targets)
+        similar = links.near(made, await links.buckets(alike))
+        touched = await rows.write(conn, repo_id, tenant, made, at, model, terms)
         await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar, at))
         await rows.queue_event(conn, repo_id, touched)
+        receipts = _receipts(parts, made, similar, at)
         recorded = await requests.record(conn, tenant, repo_id, asked, receipts)
     requests.check_recorded(recorded, asked)
     for request in asked:
@@ -99,7 +103,7 @@ async def close(conn: Connection, tenant: str, repo_id: int, id_: MemoryId) -> N
     if row is None or not row.alive:
         return
     made = Plan([Slot(row.entry, row, closed=True)])
-    await rows.queue_event(conn, repo_id, await rows.write(conn, repo_id, tenant, made, at, ""))
+    await rows.queue_event(conn, repo_id, await rows.write(conn, repo_id, tenant, made, at, "", {}))
 
 
 def _edges(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from plait.domain.graph import Relation
@@ -13,7 +14,7 @@ from plait.memory.mentions import Mentions, mentions, unique
 from plait.memory.similar import jaccard, words
 from vector.memories_plan import MAX_READ, Plan, Prepared
 from vector.memories_write import Edge
-from vector.pool import Connection
+from vector.pool import Connection, Cursor
 
 # Two short texts with four of five words in common are told apart by the fifth as often as not: they
 # are linked, not united. Chosen by hand.
@@ -98,42 +99,50 @@ async def code(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Cod
     return Code(there, symbols, said)
 
 
-async def near(
-    conn: Connection, repo_id: int, made: Plan
-) -> dict[MemoryId, list[tuple[MemoryId, float]]]:
+Buckets = defaultdict[tuple[str, int], list[tuple[MemoryId, frozenset[str]]]]
+
+
+async def ask_alike(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Cursor | None:
+    """Ask for stored entries that share a number of a sketch; `buckets` has the answer."""
+    numbers = sorted({number for part in parts for number in part.sketch})
+    if not numbers:
+        return None
+    params = {"repo": repo_id, "sketch": numbers, "read": MAX_READ}
+    limits = {"each": MAX_BUCKET, "most": MAX_CANDIDATES}
+    return await conn.execute(NEAR, {**params, **limits})
+
+
+async def buckets(asked: Cursor | None) -> Buckets:
+    """By agent and number of a sketch, the stored entries with that number and their words."""
+    found: Buckets = defaultdict(list)
+    for entry_id, agent, sketch, content in await asked.fetchall() if asked else ():
+        said = (MemoryId(entry_id), frozenset(words(content)))
+        for number in sketch:
+            found[agent, number].append(said)
+    return found
+
+
+def near(made: Plan, stored: Buckets) -> dict[MemoryId, list[tuple[MemoryId, float]]]:
     """For each new entry the living ones of its agent with nearly its words, with the Jaccard
     similarity of their sets, best first. Those it takes the place of are none."""
     fresh = [(slot, slot.prepared) for slot in made.slots if slot.is_new and slot.prepared]
     closed = {slot.id for slot in made.slots if slot.closed}
-    buckets = await _buckets(conn, repo_id, [part for _, part in fresh])
+    # Most numbers are one memory's alone: a bucket for each would cost more than all the rest.
+    times = Counter(chain.from_iterable(part.sketch for _, part in fresh))
+    shared = {number for number, n in times.items() if n > 1} | {number for _, number in stored}
     out: dict[MemoryId, list[tuple[MemoryId, float]]] = {}
     for slot, part in fresh:
         others: dict[MemoryId, frozenset[str]] = {}
         for number in part.sketch:
-            bucket = buckets[part.entry.agent_id, number]
+            if number not in shared:
+                continue
+            bucket = stored[part.entry.agent_id, number]
             others.update(bucket[-MAX_BUCKET:])
             bucket.append((slot.id, part.words))
+        if not others:
+            continue
         scored = [(id_, jaccard(part.words, other)) for id_, other in others.items()]
         best = [(id_, s) for id_, s in scored if s >= JACCARD and id_ not in closed]
         if best:
             out[slot.id] = sorted(best, key=lambda pair: (-pair[1], pair[0]))[:MAX_SIMILAR]
     return out
-
-
-Buckets = defaultdict[tuple[str, int], list[tuple[MemoryId, frozenset[str]]]]
-
-
-async def _buckets(conn: Connection, repo_id: int, parts: Sequence[Prepared]) -> Buckets:
-    """By agent and number of a sketch, the stored entries with that number and their words."""
-    found: Buckets = defaultdict(list)
-    numbers = sorted({number for part in parts for number in part.sketch})
-    if not numbers:
-        return found
-    params = {"repo": repo_id, "sketch": numbers, "read": MAX_READ}
-    limits = {"each": MAX_BUCKET, "most": MAX_CANDIDATES}
-    cursor = await conn.execute(NEAR, {**params, **limits})
-    for entry_id, agent, sketch, content in await cursor.fetchall():
-        said = (MemoryId(entry_id), frozenset(words(content)))
-        for number in sketch:
-            found[agent, number].append(said)
-    return found

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from psycopg import AsyncCursor
-
 from plait.domain.errors import (
     MemoryNotFound,
     RequestForgotten,
@@ -20,9 +18,7 @@ from plait.domain.memory import MemoryEntry, MemoryId, MemoryReceipt, TurnReceip
 from plait.memory.entry import is_made
 from vector.memories_plan import Prepared
 from vector.memories_read import COLUMNS, WIDTH, to_entry
-from vector.pool import Connection
-
-Cursor = AsyncCursor[tuple[Any, ...]]
+from vector.pool import Connection, Cursor
 
 GIVEN = """
 SELECT request_id, body_hash, entry_ids, duplicate, versions, note FROM memory_request

@@ -17,14 +17,13 @@ from plait.domain.ids import new_item_ids
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
 from plait.domain.values import Collection, ItemId, embedded_text
 from plait.memory.similar import sketches, words
-from plait.ports import Segment
 from plait.retrieval.text import tokens
 from vector import segments
 from vector.bulk import array_literal, insert_rows
 from vector.memories_plan import MAX_READ, Key, Plan, Prepared, Row, Slot
 from vector.memories_read import COLUMNS, FROM, WIDTH, to_entry
 from vector.nearest import literal
-from vector.pool import Connection
+from vector.pool import Connection, Cursor
 
 ITEM_COLUMNS = (
     ("id", "uuid"), ("repo_id", "int4"), ("collection", "text"), ("kind", "text"),
@@ -154,8 +153,8 @@ def _row(row: Sequence[Any]) -> Row:
     return Row(id_, entry, key)
 
 
-async def alive(conn: Connection, repo_id: int, parts: Sequence[Prepared]) -> list[Row]:
-    """Living entries with the key of a part."""
+async def ask_alive(conn: Connection, repo_id: int, parts: Sequence[Prepared]) -> Cursor:
+    """Ask for the living entries with the key of a part; `alive` has the answer."""
     keys = list({part.key for part in parts})
     params = {
         "repo": repo_id,
@@ -163,8 +162,12 @@ async def alive(conn: Connection, repo_id: int, parts: Sequence[Prepared]) -> li
         "sessions": [key[1] for key in keys],
         "hashes": [key[2] for key in keys],
     }
-    cursor = await conn.execute(ALIVE, params, prepare=False)
-    return [_row(row) for row in await cursor.fetchall()]
+    return await conn.execute(ALIVE, params, prepare=False)
+
+
+async def alive(asked: Cursor) -> list[Row]:
+    """What `ask_alive` found."""
+    return [_row(row) for row in await asked.fetchall()]
 
 
 async def newest(conn: Connection, repo_id: int, ids: Iterable[MemoryId]) -> dict[MemoryId, Row]:
@@ -179,15 +182,31 @@ async def newest(conn: Connection, repo_id: int, ids: Iterable[MemoryId]) -> dic
 # -- writing ------------------------------------------------------------------------------------------
 
 
+Terms = Mapping[MemoryId, Sequence[str]]  # of each part, by its own id
+
+
+def terms(parts: Sequence[Prepared]) -> Terms:
+    """The text index's terms, in their order."""
+    return {
+        p.id: tokens(embedded_text(p.entry.path, p.entry.symbol, p.entry.content)) for p in parts
+    }
+
+
 async def write(
-    conn: Connection, repo_id: int, tenant: str, made: Plan, at: datetime, model: str
+    conn: Connection,
+    repo_id: int,
+    tenant: str,
+    made: Plan,
+    at: datetime,
+    model: str,
+    terms: Terms,
 ) -> list[MemoryId]:
     """Carry `made` out but for links to code and near-duplicates; the entries it touched."""
     changed = [slot for slot in made.slots if slot.changed]
     fresh = [slot for slot in made.slots if slot.is_new]
     gone = [s for s in made.slots if s.closed and s.row is not None and s.row.alive]
     await close(conn, repo_id, at, [*gone, *changed])
-    await _insert(conn, repo_id, tenant, [*fresh, *changed], at, model)
+    await _insert(conn, repo_id, tenant, [*fresh, *changed], at, model, terms)
     await _close_edges(conn, repo_id, at, gone, [slot for slot in changed if slot.moved])
     touched = {slot.id: None for slot in (*fresh, *changed, *gone)}
     for new, _ in made.supersedes:
@@ -211,6 +230,7 @@ async def _insert(
     slots: Sequence[Slot],
     at: datetime,
     model: str,
+    terms: Terms,
 ) -> None:
     """New versions with their text index, and vectors where there are some."""
     if not slots:
@@ -219,15 +239,10 @@ async def _insert(
     ids = [ItemId(slot.id) if slot.is_new else next(later) for slot in slots]
     rows = [_item_row(id_, repo_id, tenant, s, at) for id_, s in zip(ids, slots, strict=True)]
     await insert_rows(conn, "memories", ITEM_COLUMNS, rows)
-    # In a pipeline the server writes the rows while words are counted here.
-    segment = _segment(ids, slots)
+    # A changed version has the text of the part that changed it.
+    segment = segments.build(ids, [terms[s.prepared.id] for s in slots if s.prepared])
     await segments.insert_whole(conn, repo_id, Collection.MEMORIES.value, segment)
     await _insert_vectors(conn, list(zip(ids, slots, strict=True)), model)
-
-
-def _segment(ids: Sequence[ItemId], slots: Sequence[Slot]) -> Segment:
-    texts = [embedded_text(s.entry.path, s.entry.symbol, s.entry.content) for s in slots]
-    return segments.build(ids, [tokens(text) for text in texts])
 
 
 def _item_row(id_: ItemId, repo_id: int, tenant: str, slot: Slot, at: datetime) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
-from psycopg import AsyncConnection, OperationalError, sql
+from psycopg import AsyncConnection, AsyncCursor, OperationalError, sql
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from tenacity import (
     AsyncRetrying,
@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Connection = AsyncConnection[tuple[Any, ...]]
+Cursor = AsyncCursor[tuple[Any, ...]]
 Columns = tuple[tuple[str, str], ...]  # names and types of what is copied in
 
 # First wait up to 50 ms, then doubling: a restart of the embedded server takes 0.3 s.

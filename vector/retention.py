@@ -138,7 +138,7 @@ async def _compact(
         slot = Slot(part.entry, prepared=part)
         made.slots.append(slot)
         edges += mentioned.edges(slot.entry, part)
-    touched = await rows.write(conn, repo_id, tenant, made, at, "")
+    touched = await rows.write(conn, repo_id, tenant, made, at, "", rows.terms(prepared))
     await rows.add_edges(conn, repo_id, at, edges + await _derived(conn, repo_id, plan))
     await queue_memories(conn, repo_id, touched)
     until = _until(at, undo_s)
@@ -268,7 +268,7 @@ async def _undo(conn: Connection, tenant: str, id_: UUID) -> tuple[int, int]:
     await _check_later(conn, id_, summaries)
     alive = await rows.newest(conn, repo_id, [MemoryId(i) for i in summaries])
     slots = [Slot(row.entry, row, closed=True) for row in alive.values() if _alive(row)]
-    touched = await rows.write(conn, repo_id, tenant, Plan(slots), at, "")
+    touched = await rows.write(conn, repo_id, tenant, Plan(slots), at, "", {})
     stored = await reopen.closed(conn, repo_id, [entry for entry, _, _ in steps])
     # What was closed by this run and by nothing since.
     back = await reopen.reopen(conn, repo_id, [c for c in stored if c.ended == ended], at)
