@@ -69,7 +69,7 @@ class MemoryEntry:
     symbol: str = ""  # code anchor, qualified name inside the repository
     pinned: bool = False
     embedding: tuple[float, ...] | None = None  # unit length; None: the server makes it
-    valid_from: datetime | None = None  # None: since it was recorded
+    valid_from: datetime | None = None  # None: no beginning is known, so from ever
     valid_to: datetime | None = None  # None: still; exclusive
     created_at: datetime | None = None  # set by the store: when the first version was recorded
     updated_at: datetime | None = None  # set by the store: when this version was recorded

@@ -151,7 +151,7 @@ class Memory(_message.Message):
 
     @_builtins.property
     def valid_from(self) -> _timestamp_pb2.Timestamp:
-        """From when it was true. Not set: from when it was stored."""
+        """From when it was true. Not set: no beginning is known, so as far back as anyone asks."""
 
     @_builtins.property
     def valid_to(self) -> _timestamp_pb2.Timestamp:

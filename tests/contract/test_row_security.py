@@ -347,10 +347,10 @@ def test_similar_memories_are_the_tenants_whatever_is_asked(owner: Conn, app: Co
     for tenant, ids in repos.items():
         for repo_id in [i for other in repos.values() for i in other]:
             be(app, tenant)
-            found = app.execute("SELECT id FROM similar_memories(%s, '{7}', 5)", (repo_id,))
+            found = app.execute("SELECT id FROM similar_memories(%s, '{7}', 5, 50)", (repo_id,))
             assert len(found.fetchall()) == (repo_id in ids)
             be(app, "")
-            found = app.execute("SELECT id FROM similar_memories(%s, '{7}', 5)", (repo_id,))
+            found = app.execute("SELECT id FROM similar_memories(%s, '{7}', 5, 50)", (repo_id,))
             assert found.fetchall() == []
 
 
