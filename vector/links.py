@@ -26,6 +26,8 @@ from vector.pool import Connection
 
 MAX_HUNKS = 20_000  # settled at once; the others keep their episode waiting for the next index
 MAX_PASSED = 1_000  # VALIDATED_BY edges of one episode
+NAMED = ("diff/", "issue/")
+LOOSELY = "SET LOCAL synchronous_commit = off"
 
 REQUEUE_OPEN = q.REQUEUE_OPEN
 
@@ -44,7 +46,8 @@ async def resolve(conn: Connection, repo_id: int, episodes: Sequence[UUID]) -> N
     """Settle what is open of `episodes`, and bring the edges that follow up to date. Episodes besides
     these whose edges change are queued to be projected again.
 
-    `conn`: the owner's, in autocommit or in a transaction.
+    `conn`: the owner's, in autocommit, so that it holds no row while it waits for the clock: `forget`
+    has the clock when it comes to the rows.
     """
     given: dict[str, Any] = {"repo": repo_id, "episodes": list(episodes)}
     cursor = await conn.execute(q.REPOSITORY, given)
@@ -85,7 +88,7 @@ async def _hunks(conn: Connection, repo: str, given: Mapping[str, Any]) -> None:
     if settled:
         items, ordinals, symbols = (list(column) for column in zip(*settled, strict=True))
         sent = {**given, "items": items, "ordinals": ordinals, "symbols": symbols}
-        await conn.execute(q.SET_SYMBOLS, sent)
+        await _settle(conn, q.SET_SYMBOLS, sent)
 
 
 async def _touching(conn: Connection, given: Mapping[str, Any]) -> list[Claim]:
@@ -140,7 +143,14 @@ async def _tests(conn: Connection, given: Mapping[str, Any]) -> None:
     ]
     if found:
         reported, tests = (list(column) for column in zip(*found, strict=True))
-        await conn.execute(q.SET_TESTS, {**given, "reported": reported, "tests": tests})
+        await _settle(conn, q.SET_TESTS, {**given, "reported": reported, "tests": tests})
+
+
+async def _settle(conn: Connection, statement: str, given: Mapping[str, Any]) -> None:
+    """Committed at once, and not waited for: a second try would find the same."""
+    async with conn.transaction():
+        await conn.execute(LOOSELY)
+        await conn.execute(statement, given)
 
 
 async def _passed(conn: Connection, given: Mapping[str, Any]) -> list[Claim]:
@@ -174,22 +184,39 @@ async def _write(
     if not opening and not closing:
         return
     async with conn.transaction():
+        await conn.execute(LOOSELY)
+        # First, so that what is forgotten is gone from here on.
+        at = await tick(conn, repo_id)
         cursor = await conn.execute(q.OWNERS, given)
         began: dict[UUID, datetime] = dict(await cursor.fetchall())
-        at = await tick(conn, repo_id)
+        lost = await _forgotten(conn, repo_id, opening)
         rows = [
             (
                 repo_id, c.owner, c.relation, c.source, c.target, c.path, c.resolver, c.confidence,
                 began[c.owner], at,
             )
             for c in opening
-            if c.owner in began
+            if c.owner in began and c not in lost
         ]  # fmt: skip
         await insert_rows(conn, "memory_edge", EDGE_COLUMNS, rows)
         await conn.execute(q.CLOSE_EDGES, {"at": at, "ids": sorted(closing.values())})
         changed = {c.owner for c in opening} | {key[0] for key in closing}
-        if others := sorted((changed & began.keys()) - batch):
+        again = (changed - batch) | {c.owner for c in lost}
+        if others := sorted(again & began.keys()):
             await conn.execute(q.QUEUE_AGAIN, {"repo": repo_id, "episodes": others})
+
+
+async def _forgotten(conn: Connection, repo_id: int, claims: Sequence[Claim]) -> set[Claim]:
+    """Those of `claims` that tell of another episode's diff or issue, which was forgotten since: what
+    their owner proves is derived again."""
+    told = {c: [end for end in (c.source, c.target) if end.startswith(NAMED)] for c in claims}
+    told = {c: ends for c, ends in told.items() if ends and c.resolver == RUN}
+    if not told:
+        return set()
+    names = sorted({end for ends in told.values() for end in ends})
+    cursor = await conn.execute(q.STILL_NAMED, {"repo": repo_id, "names": names})
+    there = {name for (name,) in await cursor.fetchall()}
+    return {c for c, ends in told.items() if not there.issuperset(ends)}
 
 
 def _strongest(claims: Iterable[Claim]) -> dict[tuple[Any, ...], Claim]:

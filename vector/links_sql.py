@@ -155,6 +155,7 @@ OWNERS = """
 SELECT id, valid_from FROM episode WHERE repo_id = %(repo)s AND id = ANY(%(owners)s) ORDER BY id
    FOR KEY SHARE
 """
+STILL_NAMED = "SELECT name FROM memory_node WHERE repo_id = %(repo)s AND name = ANY(%(names)s)"
 OPEN_EDGES = """
 SELECT id, episode_id, relation, source, target FROM memory_edge
  WHERE episode_id = ANY(%(owners)s) AND resolver = ANY(%(resolvers)s) AND recorded_to IS NULL

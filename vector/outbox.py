@@ -171,9 +171,8 @@ class Outbox:
 
     async def _memory_delta(self, claim: _Claim) -> GraphDelta:
         """Settle what the events left open, then say how things are, and that the graph changes."""
-        # Made again by a second try if it is lost: the event's own end is the durable commit. A
-        # transaction of its own, since writers of this repository's memory wait for its clock.
-        async with self._db.transaction(durable=False) as conn:
+        # Made again by a second try if it is lost: the commit below is durable, and covers it.
+        async with self._db.connection() as conn:
             await links.resolve(conn, claim.repo_id, claim.work.episodes)
         async with self._db.transaction() as conn:
             with translated():

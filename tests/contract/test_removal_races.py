@@ -1,24 +1,34 @@
-"""What is done to a whole repository while somebody writes to it: nothing acknowledged is lost."""
+"""Rebuilding, deleting and forgetting while somebody writes: nothing is lost, and nothing comes back."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString
 
+import psycopg
 import pytest
 
 from plait.domain.memory import MemoryEntry, MemoryWrite
+from plait.domain.retention import Selector
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory.entry import NOBODY
-from vector import episodes, memories_batch
+from vector import clock, episodes, links, memories_batch
+from vector.pool import Connection
 from vector.store import Store
 
 
 def episode(repo: str, n: int) -> Episode:
     said = [Artifact(ArtifactKind.NOTE, f"text {n}"), Artifact(ArtifactKind.PLAN, f"fixes #{n}")]
     return Episode(f"{repo}-{n}", repo, Outcome("success", "s"), said, body_hash=b"h")
+
+
+async def rows(dsn: str, query: LiteralString) -> list[tuple[Any, ...]]:
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as conn:
+        return await (await conn.execute(query)).fetchall()
 
 
 async def graph_of(store: Store) -> set[str]:
@@ -99,3 +109,70 @@ async def test_what_is_stored_while_its_repository_is_deleted_is_there_whole(
     assert held == set((await store.expected("r")).nodes)
     # Stored before the deletion ended, so it went with the rest.
     assert held == set()
+
+
+DIFF = "--- a/a.toy\n+++ b/a.toy\n@@ -1 +1 @@\n-alpha:\n+alpha: beta\n"
+
+
+def ran(status: str) -> Artifact:
+    tests = [{"name": "test_a.test_x", "status": status}]
+    return Artifact(ArtifactKind.TEST_RESULT, "ran", meta={"tests": tests})
+
+
+async def test_a_diff_that_is_forgotten_while_it_is_settled_leaves_nothing(
+    store: Store,
+    index: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    truth_dsn: str,
+) -> None:
+    caplog.set_level(logging.INFO)
+    await index(store, "r", {"test_a.toy": ["test_x:"], "a.toy": ["alpha:"]})
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    runs: list[tuple[Artifact, str]] = [
+        (ran("failed"), "#12"), (Artifact(ArtifactKind.DIFF, DIFF), ""), (ran("passed"), ""),
+    ]  # fmt: skip
+    receipts = []
+    for n, (said, summary) in enumerate(runs):
+        await graph_of(store)
+        told = Episode(
+            f"e{n}", "r", Outcome("success", summary), [said], "agent",
+            body_hash=b"h", started_at=start + timedelta(days=n),
+        )  # fmt: skip
+        receipts.append(await store.append(told))
+    async with await psycopg.AsyncConnection.connect(truth_dsn, autocommit=True) as conn:
+        await conn.execute("UPDATE plait.test_result SET test = 'test_a.test_x'")
+    settled, go_on = asyncio.Event(), asyncio.Event()
+    ticks = clock.tick
+
+    async def tick(conn: Connection, repo_id: int) -> datetime:
+        settled.set()
+        await go_on.wait()
+        return await ticks(conn, repo_id)
+
+    monkeypatch.setattr(links, "tick", tick)
+    claiming = asyncio.create_task(store.claim())
+    await asyncio.wait_for(settled.wait(), 10)
+    _, gone, owner = (r.episode_id for r in receipts)
+    forgotten = [
+        asyncio.create_task(store.forget("default", "r", Selector(ids=(id_,)), dry_run=False))
+        for id_ in (gone, receipts[0].episode_id)
+    ]
+    await asyncio.wait(forgotten, timeout=5)
+    assert all(task.done() for task in forgotten), "forgetting waits for the projector"
+    go_on.set()
+    delta = await claiming
+    assert delta is not None
+    await store.done(delta.event_id)
+    item = receipts[1].item_ids[0]
+    assert not [
+        end for link in delta.links for end in (link.source, link.target) if str(item) in end
+    ]
+    await graph_of(store)
+    edges = await rows(
+        truth_dsn, "SELECT source, relation FROM plait.memory_edge WHERE recorded_to IS NULL"
+    )
+    assert edges == [(f"episode/{owner}", "VALIDATED_BY")]
+    everything = await rows(truth_dsn, "SELECT source || target FROM plait.memory_edge")
+    assert not [text for (text,) in everything if str(item) in text or "issue/12" in text]
+    assert "trying a transaction again" not in caplog.text
