@@ -214,16 +214,19 @@ async def forget(conn: Connection, repo_id: int, ids: bytes) -> tuple[int, list[
 def _to_merge(stored: Sequence[_Stored]) -> list[_Stored]:
     """The segments whose merge pays: a long run of small ones, and the mostly dead."""
     chosen = {s.id for s in stored if 2 * int(s.alive.sum()) < len(s.alive)}
-    run: list[_Stored] = []
+    stored = sorted(stored, key=lambda s: len(s.alive))
+    chosen |= {s.id for s in stored[: _run([len(s.alive) for s in stored])]}
+    return [s for s in sorted(stored, key=lambda s: s.id) if s.id in chosen]
+
+
+def _run(sizes: Sequence[int]) -> int:
+    """How many of the smallest segments are to become one; `sizes` ascend."""
     documents = 0
-    for segment in sorted(stored, key=lambda s: len(s.alive)):
-        if run and len(segment.alive) > 2 * documents:
-            break
-        run.append(segment)
-        documents += len(segment.alive)
-    if len(run) > MAX_RUN:
-        chosen |= {s.id for s in run}
-    return [s for s in stored if s.id in chosen]
+    for n, size in enumerate(sizes):
+        if n and size > 2 * documents:
+            return n if n > MAX_RUN else 0
+        documents += size
+    return len(sizes) if len(sizes) > MAX_RUN else 0
 
 
 async def merge_small(conn: Connection, repo_id: int, collection: str) -> None:
@@ -232,9 +235,18 @@ async def merge_small(conn: Connection, repo_id: int, collection: str) -> None:
 
     Replaced segments stay for a while, for readers that began with them; a later merge removes them.
     """
-    chosen = _to_merge(await _live(conn, repo_id, collection, number=0))
-    if not chosen:
+    # By their sizes first: the lists of the large ones are megabytes, and seldom merged. Nothing in them
+    # is dead, see `forget`.
+    cursor = await conn.execute(
+        "SELECT id, docs FROM segment WHERE repo_id = %s AND collection = %s AND rev_to IS NULL"
+        " AND replaced_at IS NULL ORDER BY docs, id",
+        (repo_id, collection),
+    )
+    sizes = await cursor.fetchall()
+    few = [id_ for id_, _ in sizes[: _run([docs for _, docs in sizes])]]
+    if not few:
         return
+    chosen = await _live(conn, repo_id, collection, number=0, only=few)
     await merge(conn, repo_id, collection, chosen, rev_from=0)
     await conn.execute(
         "UPDATE segment SET replaced_at = now() WHERE id = ANY(%s)", ([s.id for s in chosen],)
@@ -319,16 +331,25 @@ async def _portions(
             yield held
 
 
-async def _live(conn: Connection, repo_id: int, collection: str, *, number: int) -> list[_Stored]:
-    """The segments a reader of revision `number` would use, with the documents alive there."""
+async def _live(
+    conn: Connection,
+    repo_id: int,
+    collection: str,
+    *,
+    number: int,
+    only: Sequence[int] | None = None,
+) -> list[_Stored]:
+    """The segments a reader of revision `number` would use, with the documents alive there; of `only`
+    these, if given."""
     cursor = await conn.execute(
         "SELECT s.id, s.ids, s.lengths,"
         "       (SELECT string_agg(d.docs, ''::bytea) FROM segment_dead d"
         "         WHERE d.segment_id = s.id AND d.rev <= %(number)s)"
         "  FROM segment s WHERE s.repo_id = %(repo)s AND s.collection = %(collection)s"
         "   AND s.rev_from <= %(number)s AND (s.rev_to IS NULL OR s.rev_to > %(number)s)"
-        "   AND s.replaced_at IS NULL ORDER BY s.id",
-        {"repo": repo_id, "collection": collection, "number": number},
+        "   AND s.replaced_at IS NULL AND (%(only)s::bigint[] IS NULL OR s.id = ANY(%(only)s))"
+        " ORDER BY s.id",
+        {"repo": repo_id, "collection": collection, "number": number, "only": only},
     )
     return [_stored(*row) for row in await cursor.fetchall()]
 

@@ -12,6 +12,7 @@ import pytest
 
 import vector
 from plait.domain.errors import SchemaMismatch, StoreUnavailable
+from plait.domain.memory import MemoryFilter
 from plait.settings import Settings, load
 from vector.migrate import migrate, migrations
 from vector.pool import Database
@@ -91,3 +92,60 @@ async def test_a_server_that_is_not_there_is_said_to_be(truth_settings: Settings
         )
         with pytest.raises(StoreUnavailable, match=r"postgres\.dsn"):
             await vector.open(gone)
+
+
+@pytest.fixture
+async def before(store: Store, truth_dsn: str) -> AsyncIterator[None]:
+    """An empty database, for as long as the test takes."""
+    with psycopg.connect(truth_dsn, autocommit=True) as conn:
+        conn.execute("ALTER SCHEMA plait RENAME TO plait_away")
+        yield
+        conn.execute("DROP SCHEMA IF EXISTS plait CASCADE")
+        conn.execute("ALTER SCHEMA plait_away RENAME TO plait")
+
+
+OLD_ROWS = """
+INSERT INTO repository (name, published, last_number, published_at) VALUES ('r', 3, 3, now()), ('s', 1, 1, now());
+INSERT INTO episode (id, repo_id, recorded_at, outcome, projected)
+SELECT ('00000000-0000-7000-8000-00000000000' || n)::uuid, r.id, '2026-01-01'::timestamptz + n * interval '1 day',
+       '{"status": "success"}', n = 1
+  FROM repository r, generate_series(1, 2) n WHERE r.name = 'r';
+INSERT INTO memories (id, repo_id, collection, kind, content_hash, content, episode_id, recorded_at)
+SELECT ('00000000-0000-7000-8000-00000000001' || n)::uuid, e.repo_id, 'memories', 'note', '\\x00', 'same text',
+       e.id, e.recorded_at
+  FROM episode e, generate_series(1, 2) n WHERE e.id::text LIKE '%1';
+INSERT INTO episode_link (repo_id, episode_id, relation, target, path)
+SELECT repo_id, id, 'MENTIONS', '/a.py', 'a.py' FROM episode;
+INSERT INTO request (request_id, repo_id, body_hash, episode_id, item_ids)
+SELECT 'q' || id, repo_id, 'h', id, '{}' FROM episode;
+INSERT INTO outbox (repo_id, kind, episode_id)
+SELECT repo_id, 'episode', id FROM episode WHERE NOT projected;
+INSERT INTO outbox (repo_id, kind, number) SELECT id, 'index', 1 FROM repository WHERE name = 's';
+"""
+
+
+async def test_episodes_from_before_are_kept_and_projected_anew(
+    before: None, truth_dsn: str, truth_settings: Settings
+) -> None:
+    conn = await Database(truth_dsn, truth_settings).dedicated()
+    await migrate(conn, migrations()[:1])
+    await conn.execute(OLD_ROWS.encode())
+    await conn.close()
+    stores = await asyncio.gather(*(vector.open(truth_settings) for _ in range(2)))
+    try:
+        deltas = []
+        while (delta := await stores[0].claim()) is not None:
+            deltas.append(delta)
+            await stores[0].done(delta.event_id)
+        said = [(d.repo, d.remove_repo, d.number, len(d.nodes), len(d.links)) for d in deltas]
+        assert sorted(said) == [
+            ("r", False, 0, 4, 2), ("r", False, 3, 1, 0), ("r", True, 0, 0, 0), ("s", False, 1, 1, 0),
+        ]  # fmt: skip
+        removed, code, memory = (d for d in deltas if d.repo == "r")
+        assert removed.remove_repo
+        assert (code.number, memory.number) == (3, 0)
+        notes = await stores[1].list(MemoryFilter(repos=("r",)), limit=10)
+        assert [e.content for e in notes.entries] == ["same text", "same text"]
+    finally:
+        for opened in stores:
+            await opened.close()
