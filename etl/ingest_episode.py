@@ -42,7 +42,8 @@ What is read: Plait's JSON and JSON Lines, JUnit XML, unified diffs, git format-
 Code sessions, SWE-agent trajectories; told by their content, or by --format. A repeat stores nothing
 twice, and a session that has grown only what is new.
 
-Exit codes: 0 all stored (or stored before), 1 at least one was not, 2 wrong usage, 130 interrupted.
+Exit codes: 0 all stored (or stored before), 1 at least one was not, 2 wrong usage, 3 nothing found
+that can be imported, 130 interrupted.
 """
 LONG_INPUT = 2 * 2**20  # bytes from which a progress bar is worth it
 
@@ -127,7 +128,7 @@ async def ingest(args: argparse.Namespace, open_sink: OpenSink) -> int:
         feed.stop()
         progress.finish()
     report.end(dry=args.dry_run)
-    return 1 if report.failed else 0
+    return 1 if report.failed else 0 if report.read else 3
 
 
 Batches = Callable[[], "list[Told]"]

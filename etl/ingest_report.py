@@ -30,6 +30,11 @@ class Report:
     notes: int = 0
     files: set[str] = field(default_factory=set)
 
+    @property
+    def read(self) -> int:
+        """How many things were told of, whatever they were."""
+        return self.stored + self.repeated + self.failed + self.notes
+
     def store(self, told: Told, episode_id: str, items: int, repeated: bool, differs: bool) -> None:
         """`differs`: it was stored before by other options or an earlier version, and stays so."""
         episode = told.read.episode
@@ -53,7 +58,8 @@ class Report:
         elif not self.quiet:
             verb = "Stored before" if repeated else "Stored"
             id_ = episode_id or episode.request_id
-            print(f"{verb} {id_}  {_what(episode)}", flush=True)
+            kept = "; read in another way then, and kept so" if differs else ""
+            print(f"{verb} {id_}  {_what(episode)}{kept}", flush=True)
 
     def would_store(self, told: Told) -> None:
         episode = told.read.episode
@@ -88,7 +94,11 @@ class Report:
                 "metadata": exc.metadata,
             }
             self._line({"error": body})
-        where = "" if exc.message.startswith(told.file) and told.file != "-" else self._where(told)
+        where = self._where(told) if told.format else f"{told.file}: "
+        if told.file != "-" and (
+            exc.message.startswith(told.file) or (not told.format and told.file in exc.message)
+        ):
+            where = ""  # the message names it
         print(f"error: {where}{exc.message} [{exc.reason}]", file=sys.stderr)
 
     def note(self, told: Told) -> None:
@@ -102,9 +112,12 @@ class Report:
             print(f"note: {self._where(told)}{told.read.note}", file=sys.stderr)
 
     def end(self, *, dry: bool) -> None:
-        """A sum, where more than one thing was read."""
-        told = self.stored + self.repeated + self.failed + self.notes
-        if self.as_json or self.quiet or (told < 2 and len(self.files) < 2):
+        """A sum, where more than one thing was read, or nothing."""
+        told = self.read
+        if self.as_json or self.quiet or (told == 1 and len(self.files) < 2):
+            return
+        if not told:
+            print("nothing found that can be imported", file=sys.stderr)
             return
         verb = "would be stored" if dry else "stored"
         parts = [f"{self.stored:,} {verb}"]

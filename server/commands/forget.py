@@ -56,7 +56,7 @@ async def _forget(args: argparse.Namespace) -> int:
         repo = await frame.one_repository(args, client)
         if not args.dry_run and not args.yes:
             would = await client.forget(repo, selector, dry_run=True)
-            what = f"{would.memories:,} memories and {would.episodes:,} episodes of {repo}"
+            what = f"{_what(would)} of {repo}"
             if not (would.memories or would.episodes):
                 return _tell(args, would)
             if not frame.agreed(f"Forget {what} for good?", yes=False):
@@ -98,9 +98,10 @@ def _show(done: Forgotten) -> None:
         print("nothing matches", file=sys.stderr)
         return
     verb = "Would forget" if done.dry_run else "Forgot"
-    print(f"{verb} {done.memories:,} memories and {done.episodes:,} episodes")
+    print(f"{verb} {_what(done)}")
     for place, count in sorted(done.removed.items()):
-        print(f"  {place}: {count:,}")
+        if count:
+            print(f"  {place}: {count:,}")
     if done.dry_run:
         return
     left = sum(done.left.values())
@@ -109,6 +110,13 @@ def _show(done: Forgotten) -> None:
     print(f"The graph {graph}", file=sys.stderr)
     if done.reclaimed:
         print(f"Rewritten: {', '.join(done.reclaimed)}", file=sys.stderr)
+
+
+def _what(done: Forgotten) -> str:
+    from server.commands import show
+
+    memories = show.counted(done.memories, "memory", "memories")
+    return f"{memories} and {show.counted(done.episodes, 'episode')}"
 
 
 def _as_json(done: Forgotten) -> dict[str, Any]:

@@ -164,6 +164,13 @@ def time(text: str) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
+def positive(text: str) -> int:
+    """A whole number from 1 as an argument."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return int(text)
+
+
 async def repositories(args: argparse.Namespace, client: AsyncPlaitClient) -> Repos:
     """What `--repo` and `--all-repos` say; else the repository around the current folder; else the only
     one indexed. Where nothing is indexed, all of it is meant.

@@ -32,6 +32,8 @@ A symbol is an id, a qualified name, or the end of one (`Model.save`); a file is
 it. Exit code 3: nothing found.
 """
 
+TIMES = ("recorded_from",)  # columns of templates that hold milliseconds
+
 
 def main(argv: Sequence[str] | None = None, prog: str = "plait graph") -> int:
     out = _parser(prog)
@@ -81,7 +83,7 @@ async def _graph(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_as_json(answer), ensure_ascii=False))
     else:
-        _show(answer)
+        _show(answer, TIMES if template is not None else ())
     return OK if answer.rows else NOTHING_FOUND
 
 
@@ -135,11 +137,11 @@ def _in_order(template: Template, arguments: Sequence[str]) -> dict[str, Any]:
     return dict(zip(names, arguments, strict=False))
 
 
-def _show(answer: GraphAnswer) -> None:
+def _show(answer: GraphAnswer, times: Sequence[str]) -> None:
     from server.commands import show
 
     if answer.rows:
-        show.rows(answer.columns, answer.rows, show.console())
+        show.rows(answer.columns, answer.rows, show.console(), times)
     else:
         print("nothing found", file=sys.stderr)
     if answer.truncated:

@@ -103,7 +103,9 @@ def _get_parser(actions: Any, prog: str) -> None:
 
 def _list_parser(actions: Any, prog: str) -> None:
     out = _action(actions, prog, "list", "List memories, newest first.", _list)
-    out.add_argument("-n", type=int, default=100, metavar="N", help="most memories (default 100)")
+    out.add_argument(
+        "-n", type=frame.positive, default=100, metavar="N", help="most memories (default 100)"
+    )
     out.add_argument("--history", action="store_true", help="closed versions too")
     _filters(out)
 
@@ -164,7 +166,7 @@ async def _store(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
     from plait.domain.memory import MemorySource, MemoryType
 
     entry = memory_values.new_memory(
-        sys.stdin.read() if args.text == "-" else args.text,
+        _stdin() if args.text == "-" else args.text,
         repo=await frame.one_repository(args, client),
         agent_id=args.agent,
         session_key=args.session,
@@ -197,6 +199,15 @@ async def _store(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
     for id_ in stored.similar:
         print(f"note: much like {id_}", file=sys.stderr)
     return OK
+
+
+def _stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as exc:
+        raise InvalidInput(
+            f"standard input is not UTF-8 (byte {exc.start + 1:,}); convert it", field="text"
+        ) from None
 
 
 def _object(text: str | None) -> dict[str, Any]:
@@ -240,7 +251,7 @@ async def _list(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
 
     where = await _filter(args, client)
     found: list[Any] = []
-    after, left = "", max(1, args.n)
+    after, left = "", args.n
     while True:
         page = await client.list(
             where,

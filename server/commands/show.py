@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rich.console import Console
@@ -17,6 +17,7 @@ from plait.domain.memory import AsOf, MemoryEntry, MemoryMatch
 from plait.domain.values import Hit
 
 SNIPPET_LINES = 4
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WORD = re.compile(r"\w{3,}")
 
 
@@ -38,6 +39,11 @@ def _clean_character(c: str) -> str:
         return "    "
     # Cc: control, Cf: format (bidi overrides, zero-width), Zl/Zp: line separators, Cs: surrogates.
     return "\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp", "Cs") else c
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """`1 memory`, `2 memories`."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def hits(found: Sequence[Hit], query: str, *, explain: bool, out: Console) -> None:
@@ -104,9 +110,16 @@ def _source_line(line: int, text: str, terms: set[str], width: int) -> Text:
 # -- graph ------------------------------------------------------------------------------------------
 
 
-def rows(columns: Sequence[str], cells: Iterable[Sequence[Any]], out: Console) -> None:
-    """A table on a terminal; tab-separated with a heading elsewhere, for `cut` and its kin."""
-    texts = [_row(row) for row in cells]
+def rows(
+    columns: Sequence[str],
+    cells: Iterable[Sequence[Any]],
+    out: Console,
+    times: Sequence[str] = (),
+) -> None:
+    """A table on a terminal; tab-separated with a heading elsewhere, for `cut` and its kin. Columns
+    named in `times` hold milliseconds since 1970, shown as times."""
+    at = {i for i, name in enumerate(columns) if name in times}
+    texts = [_row([_time(v) if i in at else v for i, v in enumerate(row)]) for row in cells]
     if not out.is_terminal:
         for row in [list(columns), *texts]:
             out.file.write("\t".join(row) + "\n")  # rich would turn the tabs into spaces
@@ -117,6 +130,10 @@ def rows(columns: Sequence[str], cells: Iterable[Sequence[Any]], out: Console) -
     for row in texts:
         table.add_row(*(Text(text) for text in row))
     out.print(table)
+
+
+def _time(value: Any) -> Any:
+    return local(_EPOCH + timedelta(milliseconds=value)) if isinstance(value, int) else value
 
 
 def _row(values: Sequence[Any]) -> list[str]:
@@ -259,7 +276,8 @@ def _text(content: str, out: Console, *, whole: bool = False) -> None:
     for line in lines[:SNIPPET_LINES]:
         out.print(Text(f"    {clean(line)[:400]}"))
     if len(lines) > SNIPPET_LINES:
-        out.print(Text(f"    … {len(lines) - SNIPPET_LINES} more lines", style="dim"))
+        more = counted(len(lines) - SNIPPET_LINES, "more line")
+        out.print(Text(f"    … {more}", style="dim"))
 
 
 def entry_json(entry: MemoryEntry) -> dict[str, Any]:

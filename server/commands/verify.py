@@ -97,11 +97,12 @@ async def _verify(
 def _show(args: argparse.Namespace, one: Comparison) -> None:
     if args.json:
         return
-    from server.commands.show import clean
+    from server.commands.show import clean, counted
 
     state = "agrees" if one.consistent else "DIFFERS" if one.checked else "kept changing"
     print(
-        f"{clean(one.revision.repository)}: {state}  {one.nodes:,} nodes, {one.edges:,} edges, "
+        f"{clean(one.revision.repository)}: {state}  {counted(one.nodes, 'node')}, "
+        f"{counted(one.edges, 'edge')}, "
         f"{one.took_ms:,.0f} ms"
     )
     for difference in one.differences:

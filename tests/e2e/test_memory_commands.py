@@ -29,6 +29,7 @@ def plait(plait_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
             input=stdin,
             capture_output=True,
             text=True,
+            errors="surrogateescape",
             timeout=120,
         )
 
@@ -74,6 +75,13 @@ def test_a_memory_from_standard_input_is_found_in_the_terminal(plait: Any) -> No
     listed = plait("memory", "list", *REPO, "-n", "1")
     assert "Line one" in listed.stdout
     assert "\x1b" not in listed.stdout
+
+
+def test_standard_input_that_is_no_text_is_refused(plait: Any) -> None:
+    done = plait("memory", "store", "-", *REPO, stdin="a\udcffb")
+    assert done.returncode == 1
+    assert "not UTF-8 (byte 2)" in done.stderr
+    assert "[INVALID_INPUT]" in done.stderr
 
 
 def test_as_of_words_are_said_back_as_an_instant(plait: Any) -> None:
@@ -169,6 +177,7 @@ def test_usage_errors_and_help(plait: Any) -> None:
         done = plait(*words)
         assert done.returncode == 0
         assert "--repo" in done.stdout or "plait memory store" in done.stdout
+    assert plait("memory", "list", *REPO, "-n", "0").returncode == 2
     bad = plait("memory", "store", "x", *REPO, "--meta", "[1]")
     assert "[INVALID_INPUT]" in bad.stderr
     assert "Traceback" not in bad.stderr

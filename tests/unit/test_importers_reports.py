@@ -235,6 +235,32 @@ def test_git_show_tells_its_commit() -> None:
     assert one.started_at.isoformat() == "2026-03-02T09:00:00+00:00"
 
 
+def commit(letter: str, message: str, diff: str) -> str:
+    head = f"commit {letter * 40}\nAuthor: Ana <a@b.c>\nDate:   Mon Mar 2 10:00:00 2026 +0100\n"
+    return f"{head}\n    {message}\n" + (f"\n{diff}" if diff else "")
+
+
+def test_git_log_is_an_episode_a_commit() -> None:
+    renamed = "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n"
+    parts = [
+        commit("a", "Fixes #1", GIT),
+        commit("b", "Merge branch 'x'", ""),
+        commit("c", "Rename", renamed),
+        commit("d", "Fixes #2", GIT),
+    ]
+    found = read("\n".join(parts))
+    assert [(one.outcome.commit[0], one.outcome.summary) for one in found] == [
+        ("a", "Fixes #1"),
+        ("c", "Rename"),
+        ("d", "Fixes #2"),
+    ]
+    assert [a.path for a in found[1].artifacts] == ["y"]
+    # A longer log, or `git show`, tells of the same commits by the same bytes.
+    alone = [one for part in parts for one in (read(part) if "diff --git" in part else [])]
+    assert [one.request_id for one in alone] == [one.request_id for one in found]
+    assert [one.artifacts for one in alone] == [one.artifacts for one in found]
+
+
 # -- mails -----------------------------------------------------------------------------------------------
 
 

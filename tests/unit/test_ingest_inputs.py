@@ -156,6 +156,21 @@ def test_a_dry_run_stores_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert sink.known == {}
 
 
+def test_nothing_to_import_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(Memory(), tmp_path) == 3
+    assert "nothing found that can be imported" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_has_no_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.json").write_text("")
+    assert run(Memory(), tmp_path / "gone", tmp_path / "empty.json") == 1
+    told = capsys.readouterr().err
+    assert f"error: cannot read {tmp_path / 'gone'}: " in told
+    assert f"error: {tmp_path / 'empty.json'}: the input is empty" in told
+
+
 def test_the_same_bytes_by_other_options_are_stored_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -131,3 +131,12 @@ def test_piped_rows_are_tab_separated() -> None:
     show.rows(("a", "b"), [("x" * 50, 1), ("y", None)], out)
     assert isinstance(out.file, io.StringIO)
     assert out.file.getvalue() == f"a\tb\n{'x' * 50}\t1\ny\t\n"
+
+
+def test_milliseconds_are_shown_as_times() -> None:
+    out = Console(file=io.StringIO(), width=20, soft_wrap=True)
+    at = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
+    cells = [(1, int(at.timestamp() * 1000)), (2, None)]
+    show.rows(("n", "recorded_from"), cells, out, ("recorded_from",))
+    assert isinstance(out.file, io.StringIO)
+    assert out.file.getvalue() == f"n\trecorded_from\n1\t{show.local(at)}\n2\t\n"

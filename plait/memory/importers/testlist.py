@@ -45,9 +45,12 @@ def counts(runs: Sequence[TestRun]) -> dict[str, int]:
 def told(found: Mapping[str, int]) -> str:
     """`2 failed, 40 passed`; the worst first."""
     order = ("failed", "error", "passed", "skipped")
-    names = {"error": "errors"}
-    parts = [f"{found[k]} {names.get(k, k)}" for k in order if found.get(k)]
+    parts = [f"{found[k]} {_noun(k, found[k])}" for k in order if found.get(k)]
     return ", ".join(parts) or "no tests"
+
+
+def _noun(key: str, n: int) -> str:
+    return "errors" if key == "error" and n != 1 else key
 
 
 def status(found: Mapping[str, int]) -> str:

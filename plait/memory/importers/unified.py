@@ -1,4 +1,4 @@
-"""Unified diffs: `git diff`, `diff -u`, Subversion's, and `git show` with its message before."""
+"""Unified diffs: `git diff`, `diff -u`, Subversion's, and `git show` and `git log -p` with messages."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from plait.memory.importers.draft import MAX_CONTENT_BYTES, MAX_RAW_BYTES, Draft
 
 MAX_LINE = 2**20  # bytes; a longer line is no source code
 MAX_BYTES = 256 * 2**20
+MAX_HELD = 64  # blank lines that wait for what follows them
 PROSE_CHARS = 16_000
 
 _HUNK = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
@@ -63,9 +64,13 @@ class Splitter:
         self.prose_size = 0
         self.files = 0
 
+    @property
+    def in_hunk(self) -> bool:
+        return self.open is not None and max(self.left) > 0
+
     def feed(self, line: str) -> FilePatch | None:
         """Take the next line; the file that it ends, if it ends one."""
-        if self.open is not None and max(self.left) > 0 and line[:1] in (" ", "+", "-", "\\", ""):
+        if self.in_hunk and line[:1] in (" ", "+", "-", "\\", ""):
             self._in_hunk(line)
             return None
         self.left = [0, 0]
@@ -180,18 +185,33 @@ def add_file(draft: Draft, file: FilePatch, **meta: object) -> None:
 
 
 def read(stream: BinaryIO, name: str, options: Options) -> Iterator[Read]:
-    """One episode with a diff a file; more of one session when they are many.
+    """One episode with a diff a file, of `git log -p` one a commit: what a message says is about its
+    own diffs. More of one session when the files are many.
 
     Raises: TranscriptInvalid, when there is no diff in it.
     """
     reader = _Reader(name, options)
+    files = 0
+    held: list[bytes] = []  # a blank line before the next commit is no part of the one before
     for line in _lines(stream, name):
-        if done := reader.feed(line):
-            yield done.read()
-    last = reader.end()
-    if last is not None:
+        if reader.begins_commit(line):
+            held.clear()
+            if (last := reader.end()) is not None:
+                yield last.read()
+            files += reader.splitter.files
+            reader = _Reader(name, options)
+        elif not line.strip() and not reader.splitter.in_hunk and len(held) < MAX_HELD:
+            held.append(line)
+            continue
+        for one in (*held, line):
+            if done := reader.feed(one):
+                yield done.read()
+        held.clear()
+    for one in held:
+        reader.feed(one)
+    if (last := reader.end()) is not None:
         yield last.read()
-    if not reader.splitter.files:
+    if not files + reader.splitter.files:
         raise TranscriptInvalid(
             f"{name}: holds no unified diff; make one with `git diff` or `diff -u`", file=name
         )
@@ -232,6 +252,16 @@ class _Reader:
 
     def _draft(self) -> Draft:
         return Draft("diff", self.options, self.name, "text/x-diff")
+
+    def begins_commit(self, raw: bytes) -> bool:
+        """Whether the line is the next commit's first; of one without a diff nothing is read."""
+        told = self.commit or self.splitter.open or self.draft.artifacts
+        return bool(
+            raw.startswith(b"commit ")
+            and told
+            and not self.splitter.in_hunk
+            and _COMMIT.match(raw.decode("utf-8", "replace"))
+        )
 
     def feed(self, raw: bytes) -> Draft | None:
         """An episode, when it is full and the file it ends with is whole."""
