@@ -29,6 +29,7 @@ from plait.memory.similar import same_words, words
 from vector import memories_batch as batch
 from vector import memories_requests as requests
 from vector import memories_write as rows
+from vector.clock import hold
 from vector.episodes import Episodes
 from vector.memories_query import MemoryQuery
 from vector.memories_read import (
@@ -201,6 +202,7 @@ class Memories(MemoryQuery, Similar, Episodes):
 
     async def get(self, tenant: str, repo: str, id_: MemoryId, as_of: AsOf = NOW) -> MemoryEntry:
         where = see(Where(), as_of)
+        await hold(self._app, tenant, (repo,), as_of.recorded)
         found = await self._app.rows(
             f"{GET} AND {where.sql}",
             {**where.params, "id": id_, "name": repo, "tenant": tenant},
@@ -245,6 +247,7 @@ class Memories(MemoryQuery, Similar, Episodes):
         repo_ids = await repositories(self._app, where)
         if not repo_ids:
             return MemoryPage(())
+        await hold(self._app, where.tenant, where.repos, as_of.recorded)
         cond = see(matching(where, repo_ids), as_of, include_superseded=include_superseded)
         if start is not None:
             created, entry_id, version = start

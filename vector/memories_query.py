@@ -18,6 +18,7 @@ from plait.retrieval.query import SearchQuery, analyse
 from plait.retrieval.stages import SEMANTIC_WEIGHT
 from vector import bm25
 from vector.bm25 import SegmentRef, Space
+from vector.clock import hold
 from vector.memories_read import COLUMNS, FROM, WIDTH, Where, matching, repositories, see, to_entry
 from vector.nearest import literal
 from vector.pool import Scoped
@@ -58,6 +59,7 @@ class MemoryQuery(Lexical):
         repo_ids = await repositories(self._app, where)
         if not repo_ids:
             return []
+        await hold(self._app, where.tenant, where.repos, options.as_of.recorded)
         cond = see(matching(where, repo_ids), options.as_of)
         k = max(MIN_CANDIDATES, OVER_FETCH * options.top_k)
         asked = analyse(SearchQuery(text)) if text.strip() else None

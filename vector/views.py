@@ -11,6 +11,7 @@ from plait.domain.scope import check_tenant, unqualify
 from plait.domain.values import Collection, Filter, Revision
 from plait.ports import View
 from vector.bm25 import SegmentRef
+from vector.clock import hold
 from vector.pool import Scoped
 from vector.repositories import COLUMNS, to_revision
 
@@ -75,6 +76,7 @@ async def read_view(app: Scoped, where: Filter) -> PinnedView:
     params: dict[str, Any] = {"repos": names} if names else {}
     if recorded is not None:
         params |= {"recorded": recorded, "code": code}
+    await hold(app, tenant, names, recorded)
     query = (_NOW if recorded is None else _THEN) + (_NAMED if names else _ALL)
     rows = await app.rows(query, params, tenant=tenant)
     revisions = tuple(to_revision(row[:9]) for row in rows)
