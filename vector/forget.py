@@ -83,15 +83,19 @@ class Forgetting:
     ) -> ForgetReceipt:
         """See `RetentionStore.forget`. A dry run does it all and takes it back, so it counts exactly."""
         check(selector)
+        made: tuple[ForgetReceipt, list[int], traces.Gone | None] | None = None
 
         async def attempt(_number: int) -> tuple[ForgetReceipt, list[int], traces.Gone | None]:
+            nonlocal made
             async with (
                 self._db.connection() as conn,
                 conn.transaction(force_rollback=dry_run),
             ):
                 # One pass over every table may take longer than any other statement.
                 await conn.execute("SET LOCAL statement_timeout = 0")
-                return await _forget(conn, tenant, repo, selector, dry_run)
+                if made is None or not await _committed(conn, made[0].id):
+                    made = await _forget(conn, tenant, repo, selector, dry_run)
+                return made
 
         receipt, dropped, gone = await self._db.retry(attempt)
         if gone is None or dry_run:
@@ -162,6 +166,12 @@ def check(selector: Selector) -> None:
             f"recorded_to {end.isoformat()} is not after recorded_from; it is the exclusive end",
             field="selector.recorded_to",
         )
+
+
+async def _committed(conn: Connection, id_: UUID) -> bool:
+    """Whether an earlier try was committed after all, and only its answer was lost."""
+    cursor = await conn.execute("SELECT FROM forgotten WHERE id = %s", (id_,))
+    return await cursor.fetchone() is not None
 
 
 async def _forget(

@@ -72,6 +72,9 @@ class Retention(Episodes):
             try:
                 async with self._db.transaction() as conn:
                     repo_id = await _repository(conn, tenant, plan.repo)
+                    cursor = await conn.execute("SELECT FROM compaction WHERE id = %s", (id_,))
+                    if await cursor.fetchone() is not None:
+                        return await _read(conn, id_), repo_id  # a try whose answer was lost
                     done = await _compact(conn, tenant, repo_id, id_, plan, undo_s, request_id)
                     failpoint.hit("compact.before_commit")
                     return done, repo_id

@@ -12,8 +12,8 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
-from plait.domain.memory import MemoryEntry, MemoryWrite
-from plait.domain.retention import Selector
+from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryReceipt, MemoryWrite
+from plait.domain.retention import Action, CompactionPlan, Selector, Step
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory.entry import NOBODY
 from vector import clock, episodes, links, memories_batch
@@ -176,3 +176,38 @@ async def test_a_diff_that_is_forgotten_while_it_is_settled_leaves_nothing(
     everything = await rows(truth_dsn, "SELECT source || target FROM plait.memory_edge")
     assert not [text for (text,) in everything if str(item) in text or "issue/12" in text]
     assert "trying a transaction again" not in caplog.text
+
+
+@pytest.fixture
+def lost_answers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each transaction of the owner is committed, its answer is lost, and it is tried again."""
+
+    async def retry(attempt: Callable[[int], Any]) -> Any:
+        await attempt(1)
+        return await attempt(2)
+
+    monkeypatch.setattr(store._db, "retry", retry)
+
+
+@pytest.mark.usefixtures("lost_answers")
+async def test_what_was_forgotten_is_told_though_the_answer_was_lost(store: Store) -> None:
+    receipt = await store.append(episode("r", 1))
+    told = await store.forget("default", "r", Selector(ids=(receipt.episode_id,)), dry_run=False)
+    assert told.episodes == (receipt.episode_id,)
+    assert (told.removed["episode"], sum(told.left.values())) == (1, 0)
+    assert told.event_id > 0
+
+
+@pytest.mark.usefixtures("lost_answers")
+async def test_a_compaction_is_done_once_though_its_answer_was_lost(store: Store) -> None:
+    writes = [MemoryWrite(MemoryEntry(NOBODY, "r", "a", f"x {n}"), f"m{n}", b"h") for n in (1, 2)]
+    first, second = await store.store("default", writes)
+    assert isinstance(first, MemoryReceipt)
+    assert isinstance(second, MemoryReceipt)
+    step = Step(
+        Action.DEDUPLICATE, second.entry.id, "said before", first.entry.id, 5, second.entry.version
+    )
+    plan = CompactionPlan("r", "a", (step,), (), 2, 10, 5, 100, ())
+    done = await store.compact("default", plan, 60.0)
+    assert [s.entry_id for s in done.plan.closed] == [second.entry.id]
+    assert len((await store.list(MemoryFilter(repos=("r",)), limit=9)).entries) == 1
