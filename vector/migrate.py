@@ -56,7 +56,9 @@ async def migrate(conn: Connection, shipped: list[Migration] | None = None) -> t
             `postgres.dsn` may not make `plait_app`, or is not the owner of the tables.
     """
     await _check_server(conn)
-    await conn.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
+    async with conn.transaction():  # the lock is the session's; the other's migration may take long
+        await conn.execute("SET LOCAL statement_timeout = 0")
+        await conn.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
     try:
         schemas = await _extensions(conn)
         await conn.execute("CREATE SCHEMA IF NOT EXISTS plait")

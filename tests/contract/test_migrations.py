@@ -14,7 +14,7 @@ import vector
 from plait.domain.errors import SchemaMismatch, StoreUnavailable
 from plait.domain.memory import MemoryFilter
 from plait.settings import Settings, load
-from vector.migrate import migrate, migrations
+from vector.migrate import LOCK, migrate, migrations
 from vector.pool import Database
 from vector.store import Store
 
@@ -38,6 +38,20 @@ async def test_several_processes_may_open_at_once(store: Store, truth_settings: 
     for opened in stores:
         await opened.close()
         await opened.close()
+
+
+async def test_another_process_that_migrates_for_long_is_waited_for(
+    store: Store, truth_dsn: str, truth_settings: Settings
+) -> None:
+    hasty = truth_settings.model_copy(
+        update={"postgres": truth_settings.postgres.model_copy(update={"statement_timeout_s": 1.0})}
+    )
+    async with await psycopg.AsyncConnection.connect(truth_dsn, autocommit=True) as conn:
+        await conn.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
+        opening = asyncio.create_task(vector.open(hasty))
+        await asyncio.wait({opening}, timeout=1.6)
+        assert not opening.done()
+    await (await opening).close()
 
 
 async def test_a_changed_migration_is_named(
