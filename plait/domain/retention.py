@@ -11,6 +11,15 @@ from uuid import UUID
 from plait.domain.memory import MemoryEntry, MemoryId
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """`by`: what wrote it. `degraded`: why it was not what the settings ask for, in plain words."""
+
+    text: str
+    by: str = "extractive"
+    degraded: str = ""
+
+
 class Action(StrEnum):
     SUMMARIZE = "summarize"  # closed; a summary stands for it, linked to it
     DEDUPLICATE = "deduplicate"  # closed; an equal or near-equal one stays

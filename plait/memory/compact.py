@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from plait.domain.errors import StoreContended
-from plait.domain.retention import Compaction, CompactionPlan
+from plait.domain.retention import Compaction, CompactionPlan, Summary
 from plait.domain.scope import Scope
 from plait.memory import retention
 from plait.memory.retention import Group, Planning
-from plait.memory.summarize import Summarizer, Summary
+from plait.memory.summarize import Summarizer
 from plait.ports import RetentionStore
 from plait.settings import MemorySettings
 

@@ -23,9 +23,9 @@ from plait.domain.memory import (
     MemorySource,
     MemoryType,
 )
-from plait.domain.retention import Action, CompactionPlan, Step
+from plait.domain.retention import Action, CompactionPlan, Step, Summary
 from plait.memory.duplicates import duplicates
-from plait.memory.summarize import Summary, extractive
+from plait.memory.summarize import extractive
 from plait.memory.tokens import count
 from plait.settings import MemorySettings
 

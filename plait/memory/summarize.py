@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from plait.domain.errors import BadSettings
 from plait.domain.memory import MemoryEntry
+from plait.domain.retention import Summary
 from plait.memory.extract import extract
 from plait.settings import MemorySettings
 
 DEFAULT_URL = "https://api.openai.com/v1"
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """`by`: what wrote it. `degraded`: why it was not what the settings ask for, in plain words."""
-
-    text: str
-    by: str = "extractive"
-    degraded: str = ""
 
 
 class Summarizer(Protocol):

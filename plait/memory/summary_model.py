@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from plait.domain.memory import MemoryEntry
+from plait.domain.retention import Summary
 from plait.memory.extract import MAX_ENTRY_CHARS, extract, said_on
-from plait.memory.summarize import Summary
 from plait.memory.tokens import count, cut
 from plait.settings import MemorySettings
 

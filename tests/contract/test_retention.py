@@ -29,12 +29,12 @@ from plait.domain.memory import (
     MemoryQueryOptions,
     MemoryReceipt,
 )
-from plait.domain.retention import Action, Compaction
+from plait.domain.retention import Action, Compaction, Summary
 from plait.domain.scope import Scope
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.memory import compact as service
 from plait.memory.entry import NOBODY, check
-from plait.memory.summarize import Extractive, Summary
+from plait.memory.summarize import Extractive
 from plait.settings import MemorySettings
 from vector.store import Store
 
