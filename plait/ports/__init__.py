@@ -1,0 +1,32 @@
+"""What the core and the ETL ask of stores and models: Protocols in verbs, a module a port or two.
+
+Adapters satisfy these by shape (`vector/`, `graph/`, `plait/embedding/`); nothing inherits from them.
+Every method may raise `StoreUnavailable`; further errors are named where they arise.
+"""
+
+from plait.domain.answers import GraphEdge as GraphEdge
+from plait.domain.answers import GraphNode as GraphNode
+from plait.domain.answers import GraphPath as GraphPath
+from plait.domain.answers import GraphResult as GraphResult
+from plait.ports.embedding import EmbeddingProvider as EmbeddingProvider
+from plait.ports.embedding import Vectors as Vectors
+from plait.ports.episodes import EpisodeStore as EpisodeStore
+from plait.ports.graph import GraphStore as GraphStore
+from plait.ports.index import Draft as Draft
+from plait.ports.index import FileGraph as FileGraph
+from plait.ports.index import FileRow as FileRow
+from plait.ports.index import IndexStats as IndexStats
+from plait.ports.index import IndexStore as IndexStore
+from plait.ports.index import Segment as Segment
+from plait.ports.index import StoredFile as StoredFile
+from plait.ports.memory import MemoryStore as MemoryStore
+from plait.ports.memory import RetentionStore as RetentionStore
+from plait.ports.outbox import DeadLetter as DeadLetter
+from plait.ports.outbox import GraphContents as GraphContents
+from plait.ports.outbox import GraphDelta as GraphDelta
+from plait.ports.outbox import Outbox as Outbox
+from plait.ports.search import Place as Place
+from plait.ports.search import SearchStore as SearchStore
+from plait.ports.search import View as View
+from plait.ports.vectors import PendingText as PendingText
+from plait.ports.vectors import VectorQueue as VectorQueue

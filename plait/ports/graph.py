@@ -1,0 +1,61 @@
+"""The graph: written by deltas, read by guarded questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from plait.domain.answers import GraphResult
+from plait.domain.deadline import Deadline
+from plait.domain.memory import (
+    NOW,
+    AsOf,
+)
+from plait.ports.outbox import GraphContents, GraphDelta
+
+
+class GraphStore(Protocol):
+    async def apply(self, delta: GraphDelta) -> None:
+        """Project one event: 500-item transactions, each with its event id and batch number, so that
+        a repeat after a crash goes on where the last committed batch ended."""
+        ...
+
+    async def query(
+        self,
+        cypher: str,
+        parameters: Mapping[str, Any],
+        *,
+        max_rows: int,
+        deadline: Deadline,
+        as_of: AsOf = NOW,
+    ) -> GraphResult:
+        """Run one guarded, read-only statement. It may use `$valid_as_of` and `$recorded_as_of`:
+        `as_of` in ms since 1970, the time of the call where it says nothing.
+
+        Raises: CypherRefused, CypherInvalid, DeadlineExceeded, ResultTooLarge.
+        """
+        ...
+
+    async def template(
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        *,
+        max_rows: int,
+        deadline: Deadline,
+        as_of: AsOf = NOW,
+    ) -> GraphResult:
+        """Run a named template; those of the memory layer answer as of `as_of`. Raises:
+        UnknownTemplate, InvalidInput, and as `query`."""
+        ...
+
+    async def counts(self, repo: str = "") -> Mapping[str, int]:
+        """Nodes by label and edges by relation, of one repository or of all."""
+        ...
+
+    async def contents(self, repo: str) -> GraphContents:
+        """All that the graph holds of `repo`, for comparison. An edge that is there twice has another
+        digest than one that is there once."""
+        ...
+
+    async def close(self) -> None: ...

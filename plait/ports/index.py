@@ -1,0 +1,170 @@
+"""The truth: writing one repository's next revision."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from plait.domain.scope import DEFAULT_TENANT
+from plait.domain.values import (
+    Chunk,
+    ItemId,
+    Revision,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """What the truth knows of one file at the revision a draft starts from."""
+
+    path: str
+    content_hash: bytes
+    language: str
+    graph_hash: bytes  # digest of (nodes, edges) blobs; b"" when the file has none
+    lines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """One indexed file. `facts`: the extractor's findings (opaque here), resolved again on each run."""
+
+    path: str
+    content_hash: bytes
+    language: str
+    size_bytes: int
+    lines: int
+    facts: bytes
+    is_test: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileGraph:
+    """One file's part of the graph: opaque blobs of `plait.domain.graph` and their digest."""
+
+    path: str
+    nodes: bytes
+    edges: bytes
+    graph_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """An immutable BM25 segment over new chunks; document `i` is `ids[i]`.
+
+    `postings[term]` is `(docs, tfs)`: int32 document numbers ascending, uint8 frequencies capped at 255.
+    `lengths` is int32, tokens a document.
+    """
+
+    ids: Sequence[ItemId]
+    lengths: npt.NDArray[np.int32]
+    terms: Sequence[str]
+    docs: Sequence[bytes]
+    tfs: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A revision being written: invisible until `publish`, thrown away by the next `begin` if it never is."""
+
+    repo_id: int
+    repo: str
+    number: int
+    base: int  # the published revision it starts from; 0 for none
+    embedding_model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """Counts of one published run, kept with the revision."""
+
+    files: int = 0
+    chunks: int = 0
+    nodes: int = 0
+    edges: int = 0
+    unresolved: int = 0
+    languages: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+
+class IndexStore(Protocol):
+    """Write one repository's next revision. Readers see the old one until `publish`, then the new one."""
+
+    async def begin(
+        self, repo: str, root: str, *, move: bool = False, tenant: str = DEFAULT_TENANT
+    ) -> Draft:
+        """Open a draft, and remove what a broken earlier draft left.
+
+        Holds a lock on `repo` until `publish`, `discard` or `close`.
+
+        Raises:
+            RepositoryBusy: another process holds the lock.
+            RepositoryNameTaken: the name belongs to another root and `move` is False, or to another
+                tenant.
+            InvalidInput: `repo` is new and reads as a name of another tenant.
+            SchemaMismatch: the database's migrations differ.
+        """
+        ...
+
+    async def stored_files(self, draft: Draft) -> dict[str, StoredFile]:
+        """Every file of the base revision, by path."""
+        ...
+
+    def facts(
+        self, draft: Draft, paths: Iterable[str] | None = None
+    ) -> AsyncIterator[tuple[str, bytes]]:
+        """`(path, facts)` of the base revision's files; all of them when `paths` is None."""
+        ...
+
+    async def write_files(self, draft: Draft, files: Sequence[FileRow]) -> None:
+        """Add or replace files (their chunks too: write them after). Up to 500 items a transaction."""
+        ...
+
+    async def write_chunks(self, draft: Draft, chunks: Sequence[Chunk]) -> None:
+        """Add chunks of files written in this draft. A chunk whose `content_hash` has a vector
+        somewhere in this index takes it over. Up to 500 items a transaction."""
+        ...
+
+    async def write_segment(self, draft: Draft, segment: Segment) -> None:
+        """Add one BM25 segment over chunks of this draft."""
+        ...
+
+    async def write_graph(self, draft: Draft, parts: Sequence[FileGraph]) -> None:
+        """Add or replace files' parts of the graph. Up to 500 items a transaction."""
+        ...
+
+    async def retire(self, draft: Draft, paths: Sequence[str]) -> None:
+        """Take files, their chunks and their parts of the graph out of the draft."""
+        ...
+
+    async def publish(self, draft: Draft, stats: IndexStats) -> Revision:
+        """Show the draft to readers, and queue its projection to the graph: one transaction."""
+        ...
+
+    async def discard(self, draft: Draft) -> None:
+        """Throw the draft away and release the lock. Nothing changed: no new revision."""
+        ...
+
+    async def repositories(self, tenant: str | None = None) -> list[Revision]:
+        """The published repositories of `tenant`, by name; of every tenant for None (maintenance)."""
+        ...
+
+    async def tenants(self) -> list[str]:
+        """Every tenant that has, or had, a repository here (maintenance, and what reads the whole graph)."""
+        ...
+
+    async def revision(self, repo: str) -> Revision:
+        """Raises: RepositoryNotIndexed."""
+        ...
+
+    async def delete_repository(self, repo: str, tenant: str = DEFAULT_TENANT) -> None:
+        """Remove a repository whole, and queue its removal from the graph.
+
+        Raises: RepositoryNotIndexed, also for one of another tenant.
+        """
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,150 @@
+"""The truth: memories, their retention, their end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+
+from plait.domain.errors import RequestIdReused
+from plait.domain.memory import (
+    NOW,
+    AsOf,
+    MemoryEntry,
+    MemoryFilter,
+    MemoryId,
+    MemoryMatch,
+    MemoryPage,
+    MemoryQueryOptions,
+    MemoryReceipt,
+    MemoryWrite,
+    TurnReceipt,
+)
+from plait.domain.retention import Compaction, CompactionPlan, ForgetReceipt, Selector
+from plait.domain.scope import Scope
+
+
+class MemoryStore(Protocol):
+    """Memories of one tenant at a time; row security holds each call to its tenant."""
+
+    async def store(
+        self, tenant: str, writes: Sequence[MemoryWrite]
+    ) -> list[MemoryReceipt | RequestIdReused]:
+        """Store up to 500 memories, their text index and their outbox row in one transaction; each
+        receipt in its write's place.
+
+        Raises: MemoryNotFound, for a `supersedes` that is not there (nothing is stored then).
+        """
+        ...
+
+    async def store_turn(
+        self,
+        tenant: str,
+        repo: str,
+        request_id: str,
+        body_hash: bytes,
+        entries: Sequence[MemoryEntry],
+        note: str = "",
+    ) -> TurnReceipt:
+        """Store what one turn led to under one request id, in one transaction; without entries only
+        the answer `note`. Raises: RequestIdReused."""
+        ...
+
+    async def turn(self, tenant: str, request_id: str, body_hash: bytes) -> TurnReceipt | None:
+        """The answer to a turn that was stored before. Raises: RequestIdReused."""
+        ...
+
+    async def link_similar(self, repo: str, hashes: Sequence[bytes]) -> int:
+        """Link memories whose text has one of `hashes` to those of the same agent that are as near as
+        `memory.near_duplicate` by their vectors, once these are stored; links made. Safe to repeat."""
+        ...
+
+    async def get(self, tenant: str, repo: str, id_: MemoryId, as_of: AsOf = NOW) -> MemoryEntry:
+        """The version of entry `id_` as of those times; `id_` may also be that of a version (as search
+        hits have it). Raises: MemoryNotFound."""
+        ...
+
+    async def query(
+        self,
+        text: str,
+        vector: npt.NDArray[np.float32] | None,
+        options: MemoryQueryOptions,
+    ) -> list[MemoryMatch]:
+        """The best by BM25 and cosine together, best first, ties by id. Raises: ScopeMissing."""
+        ...
+
+    async def delete(self, tenant: str, repo: str, id_: MemoryId) -> None:
+        """Close an entry: gone from reads as of now, its history stays. Closing twice is no error.
+
+        Raises: MemoryNotFound.
+        """
+        ...
+
+    async def recalled(self, scope: Scope, texts: Sequence[str]) -> list[bool]:
+        """For each text, whether the scope holds a living memory with the same words."""
+        ...
+
+    async def list(
+        self,
+        where: MemoryFilter,
+        *,
+        limit: int,
+        after: str = "",
+        as_of: AsOf = NOW,
+        include_superseded: bool = False,
+    ) -> MemoryPage:
+        """Newest first by `created_at`, ties by id, the larger first. With `include_superseded` every
+        version, closed ones and those that are not valid now too. Raises: ScopeMissing,
+        PageTokenInvalid."""
+        ...
+
+
+class RetentionStore(Protocol):
+    async def living(self, scope: Scope) -> list[MemoryEntry]:
+        """Every living memory of (repository, agent), oldest first, with its vector if it has one.
+        An agent "" is that of memories that name none."""
+        ...
+
+    async def usage(
+        self, tenant: str, repo: str = "", agent_id: str | None = None
+    ) -> Mapping[tuple[str, str], int]:
+        """Tokens of living memories by (qualified repository, agent): of all, of one repository's, or
+        of one agent's there."""
+        ...
+
+    async def compact(
+        self, tenant: str, plan: CompactionPlan, undo_s: float, request_id: str = ""
+    ) -> Compaction:
+        """Carry a plan out in one transaction: all of it or nothing. A `request_id` that was carried
+        out before gets the same compaction again.
+
+        Raises: StoreContended, when a memory of the plan has changed since it was made.
+        """
+        ...
+
+    async def compacted(self, tenant: str, repo: str, request_id: str) -> Compaction | None:
+        """The compaction that this request led to, as far as nothing of it was forgotten."""
+        ...
+
+    async def undo(self, tenant: str, compaction_id: UUID) -> int:
+        """Bring back what a compaction closed and close its summaries; entries brought back. One whose
+        text was stored again since is not brought back: it is there.
+
+        Raises: CompactionUnknown, UndoExpired.
+        """
+        ...
+
+    async def forget(
+        self, tenant: str, repo: str, selector: Selector, *, dry_run: bool
+    ) -> ForgetReceipt:
+        """Remove for good, from rows, versions, text index, vectors, evidence, links and request
+        records, and queue the removal from the graph. Raises: InvalidInput, for an empty selector."""
+        ...
+
+    async def reclaim(self) -> list[str]:
+        """Rewrite the tables that `forget` took rows from, so that their files hold nothing of them;
+        the tables. Each is locked meanwhile."""
+        ...

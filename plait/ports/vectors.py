@@ -1,0 +1,44 @@
+"""The truth: vectors that fill in behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from plait.ports.embedding import Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class PendingText:
+    """A text that waits for its vector. Chunks with equal `content_hash` share one."""
+
+    content_hash: bytes
+    text: str
+
+
+class VectorQueue(Protocol):
+    async def ensure_space(self, model: str, dim: int) -> None:
+        """Record the index's one model and dimension, or check them.
+
+        Raises: EmbeddingModelMismatch.
+        """
+        ...
+
+    async def pending(self, repo: str, limit: int, *, code: bool = True) -> Sequence[PendingText]:
+        """Texts of the published revision without a vector, most useful first (agents' items, then code
+        before tests before docs; without `code` agents' items only); `text` is the header line
+        `path qualified.name` + newline + content."""
+        ...
+
+    async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None:
+        """Give every chunk with one of `hashes` its vector; one transaction; safe to repeat."""
+        ...
+
+    async def coverage(self, repo: str) -> tuple[int, int]:
+        """`(embedded, all)` chunks of the published revision."""
+        ...
+
+    async def finish(self, repo: str) -> None:
+        """Build or refresh what nearest-neighbour search needs after a load (HNSW, statistics)."""
+        ...
