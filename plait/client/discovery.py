@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket as sockets
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,3 +56,17 @@ def read(home: Path) -> ServerAddress | None:
         return ServerAddress(**tree)
     except (OSError, ValueError, TypeError):
         return None
+
+
+def running(home: Path) -> ServerAddress | None:
+    """The server of `home` if one takes connections on its socket; a dead one leaves its file behind."""
+    address = read(home)
+    if address is None or not isinstance(address.socket, str) or not hasattr(sockets, "AF_UNIX"):
+        return None
+    try:
+        with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
+            probe.settimeout(1.0)
+            probe.connect(address.socket)
+    except (OSError, ValueError):
+        return None
+    return address

@@ -13,7 +13,7 @@ from plait.client.calls import Call, GraphScope
 from plait.client.errors import PlaitRpcError, from_rpc
 from plait.client.memory_wire import When
 from plait.client.sync_memory import MemoryMethods
-from plait.client.transport import DEFAULT_TARGET, OPTIONS, may_retry, waits
+from plait.client.transport import OPTIONS, default_target, may_retry, waits
 from plait.client.values import (
     AppendedEpisode,
     GraphAnswer,
@@ -31,18 +31,19 @@ T = TypeVar("T")
 class PlaitClient(MemoryMethods):
     """Calls a Plait server, from any thread. One channel: share the client, and close it.
 
-    `target`: `host:port`, or `unix:/path/to/socket`. Every call raises `PlaitRpcError` when it fails, has
+    `target`: `host:port`, or `unix:/path/to/socket`; empty: the running `plait serve` of this PLAIT_HOME,
+    else 127.0.0.1:50051. Every call raises `PlaitRpcError` when it fails, has
     a deadline (`timeout_s` overrides it), and is sent again when no server answered, if that is safe.
 
     `tenant`: whose data the calls mean; empty: the server's own setting. Reads name their repositories,
     or say that all are meant (`Filter.all_repos`).
     """
 
-    def __init__(self, target: str = DEFAULT_TARGET, *, tenant: str = "") -> None:
-        self.target = target
+    def __init__(self, target: str = "", *, tenant: str = "") -> None:
+        self.target = target or default_target()
         self.tenant = tenant
         self._metadata = calls.metadata(tenant)
-        self._channel = grpc.insecure_channel(target, options=OPTIONS)
+        self._channel = grpc.insecure_channel(self.target, options=OPTIONS)
 
     def __enter__(self) -> Self:
         return self

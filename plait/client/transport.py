@@ -8,6 +8,8 @@ from typing import Any
 
 import grpc
 
+from plait import settings
+from plait.client import discovery
 from plait.client.calls import Call
 from plait.client.errors import PlaitRpcError
 from plait.settings import ServerSettings
@@ -27,6 +29,15 @@ OPTIONS = (
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
 )
+
+
+def default_target() -> str:
+    """The running `plait serve` of this PLAIT_HOME; `DEFAULT_TARGET` where there is none.
+
+    Raises: BadSettings.
+    """
+    address = discovery.running(settings.load().home)
+    return address.target if address else DEFAULT_TARGET
 
 
 def waits(call: Call[Any], left_s: float) -> Iterator[float]:
