@@ -17,7 +17,9 @@ from plait.memory.entry import NOBODY
 
 # What uniting an entry with its duplicates may grow its tags to; further ones are left out.
 MAX_UNITED_TAGS = 200
-MAX_READ = 50_000  # characters of a text in which near-duplicates are told
+# Characters of a text in which near-duplicates are told: a batch may meet thousands of long ones, and
+# their words are compared in one process with everything else.
+MAX_READ = 10_000
 
 
 @dataclass(frozen=True, slots=True)
