@@ -8,6 +8,7 @@ What is meant, for reads "as of":
 
 - a time of day is that instant; a day, week, month, quarter or year without one means its end,
   exclusive: the last microsecond in it. A period that still goes on means now.
+- as the bound of a range (`since`, `until`) a period means its start, also one that still goes on.
 - what has no year or date (`Tuesday`, `March 3`, `18:00`) is the latest one that has begun. `last
   Tuesday` is the latest before today, `Tuesday last week` that of the week before (weeks begin on Monday).
 - `two weeks ago` is an instant: days and longer count on the wall clock, hours and shorter on the real one.
@@ -88,13 +89,16 @@ class _Span:
         return self.end - self.start == timedelta(days=1) and self.start.time() == time()
 
 
-def resolve(words: str, now: datetime, zone: tzinfo, field: str = "words") -> datetime:
+def resolve(
+    words: str, now: datetime, zone: tzinfo, field: str = "words", *, bound: bool = False
+) -> datetime:
     """The instant that `words` mean to a caller at `now` in `zone`, in that zone.
 
+    `bound`: of a half-open range (`since`, `until`), where a period means its start.
     Raises: TimeNotUnderstood, on `field`.
     """
     try:
-        return _Reader(words, now.astimezone(zone), zone).read()
+        return _Reader(words, now.astimezone(zone), zone, bound=bound).read()
     except (ValueError, OverflowError):
         shown = words if len(words) <= 60 else f"{words[:60]}…"
         raise TimeNotUnderstood(
@@ -135,13 +139,14 @@ def _refuse() -> NoReturn:
 class _Reader:
     """One text, taken apart from its ends: zone, edge of a period, time of day; what is left is a day."""
 
-    def __init__(self, words: str, now: datetime, zone: tzinfo) -> None:
+    def __init__(self, words: str, now: datetime, zone: tzinfo, *, bound: bool = False) -> None:
         if len(words) > MAX_WORDS or not words.isascii():
             _refuse()
         self.text = " ".join(words.lower().split()).rstrip(".!?")
         self.now = now
         self.wall = now.replace(tzinfo=None, fold=0)
         self.zone = zone
+        self.bound = bound
 
     def read(self) -> datetime:
         if not self.text:
@@ -185,6 +190,8 @@ class _Reader:
         if (ago := self._ago(text)) is not None:
             return ago
         span = self._span(text, None)
+        if self.bound:
+            return self._at(span.start)
         if self._at(span.start) <= self.now < self._at(span.end):
             return self.now
         return self._last(span)
@@ -197,6 +204,8 @@ class _Reader:
 
     def _last(self, span: _Span) -> datetime:
         end = span.end.replace(tzinfo=self.zone).astimezone(UTC)
+        if self.bound:  # the bound itself is exclusive
+            return end.astimezone(self.zone)
         return (end - timedelta(microseconds=1)).astimezone(self.zone)
 
     def _begun(self, span: _Span, clock: time | None) -> _Span:

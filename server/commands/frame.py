@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plait.domain.errors import PlaitError, ScopeMissing
+from server.commands import wording
 
 if TYPE_CHECKING:
     from plait.client.aio import AsyncPlaitClient
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace, work: Callable[[], int]) -> int:
         _trace(args)
         if args.json:
             print(json.dumps(_as_json(exc), ensure_ascii=False))
-        print(f"error: {exc.message} [{exc.reason}]", file=sys.stderr)
+        print(f"error: {wording.said(exc)} [{exc.reason}]", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -154,14 +155,22 @@ def load(args: argparse.Namespace) -> Settings:
 
 
 def time(text: str) -> datetime:
-    """An ISO 8601 time as an argument; without an offset it is UTC."""
+    """A bound in time as an argument: ISO 8601, or words as `--as-of` takes them, where a day or another
+    period means its start; without an offset in this machine's zone."""
+    from plait import settings
+    from plait.memory import timewords
+
     try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
+        zone = timewords.zone_of(settings.time_zone())
+        try:
+            found = timewords.resolve(text, datetime.now(UTC), zone, bound=True)
+        except PlaitError:
+            found = datetime.fromisoformat(text)  # the forms that are no words, as 20260301
+        return (found if found.tzinfo else found.replace(tzinfo=zone)).astimezone(UTC)
+    except (PlaitError, ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time; write it as 2026-11-22T09:30Z or 2026-11-22"
+            f"{text[:60]!r} names no one time; write it as {timewords.EXAMPLES}"
         ) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def positive(text: str) -> int:

@@ -56,7 +56,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     )
     out.add_argument("--tag", action="append", default=[], help="one of these tags (repeatable)")
     out.add_argument(
-        "--since", type=frame.time, metavar="TIME", help="not before, as 2026-11-22T09:30Z"
+        "--since", type=frame.time, metavar="TIME", help="not before: '2026-03-01', 'yesterday'"
     )
     out.add_argument("--until", type=frame.time, metavar="TIME", help="before")
     out.add_argument(
