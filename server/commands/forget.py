@@ -25,7 +25,7 @@ EXAMPLES = """\
 What is named goes from rows, history, text index, vectors, evidence, request records and the graph,
 and cannot be brought back. Several options narrow each other. The answer counts what was removed and
 what a search for it still finds (nothing). `plait memory delete` closes and keeps.
-Exit codes: 1 something is left, 3 nothing matched.
+Exit codes: 1 something is left, 2 off a terminal and without --yes, 3 nothing matched.
 """
 
 
@@ -84,13 +84,24 @@ def _selector(args: argparse.Namespace) -> Selector:
 
 
 def _tell(args: argparse.Namespace, done: Forgotten) -> int:
+    unmatched = _unmatched(args, done)
     if args.json:
-        print(json.dumps(_as_json(done)))
+        print(json.dumps({**_as_json(done), "unmatched_ids": unmatched}))
     else:
         _show(done)
+        for id_ in unmatched:
+            print(f"note: {id_} matched nothing", file=sys.stderr)
     if any(done.left.values()):
         return FAILED
     return OK if done.memories or done.episodes else NOTHING_FOUND
+
+
+def _unmatched(args: argparse.Namespace, done: Forgotten) -> list[str]:
+    """Those of the IDs that named nothing. Unknown, so empty, where the answer's lists were cut."""
+    found = {*done.memory_ids, *done.episode_ids}
+    if done.memories + done.episodes > len(found):
+        return []
+    return [id_ for id_ in dict.fromkeys(args.id) if UUID(id_) not in found]
 
 
 def _show(done: Forgotten) -> None:

@@ -29,6 +29,10 @@ NOTHING_FOUND = 3
 INTERRUPTED = 130
 
 
+class Usage(Exception):
+    """The command was called in a way that can't work; its text says how to call it."""
+
+
 def parser(
     prog: str, about: str, examples: str, *, add_help: bool = True
 ) -> argparse.ArgumentParser:
@@ -58,6 +62,9 @@ def run(args: argparse.Namespace, work: Callable[[], int]) -> int:
             print(json.dumps(_as_json(exc), ensure_ascii=False))
         print(f"error: {wording.said(exc)} [{exc.reason}]", file=sys.stderr)
         return FAILED
+    except Usage as exc:
+        print(f"error: {exc} [USAGE]", file=sys.stderr)
+        return USAGE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -223,10 +230,9 @@ def _around(indexed: Sequence[Repository]) -> str:
 
 
 def agreed(question: str, *, yes: bool) -> bool:
-    """Whether the user wants it: `--yes`, or an answer on a terminal."""
+    """Whether the user wants it: `--yes`, or an answer on a terminal. Raises: Usage, where there is none."""
     if yes:
         return True
     if not sys.stdin.isatty():
-        print("error: nobody to ask; say --yes to go on [USAGE]", file=sys.stderr)
-        return False
+        raise Usage("nobody to ask; say --yes to go on")
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

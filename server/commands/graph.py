@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graph.templates import Template, catalogue, find
+from plait.domain.answers import GraphEdge
 from plait.domain.errors import InvalidInput
 from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
@@ -141,7 +142,11 @@ def _show(answer: GraphAnswer, times: Sequence[str]) -> None:
     from server.commands import show
 
     if answer.rows:
-        show.rows(answer.columns, answer.rows, show.console(), times)
+        columns: Sequence[str] = answer.columns
+        rows: Sequence[Sequence[Any]] = answer.rows
+        if times:
+            columns, rows = without_doubles(columns, rows)
+        show.rows(columns, rows, show.console(), times)
     else:
         print("nothing found", file=sys.stderr)
     if answer.truncated:
@@ -155,6 +160,28 @@ def _show(answer: GraphAnswer, times: Sequence[str]) -> None:
                 f"its text is at {r.revision}",
                 file=sys.stderr,
             )
+
+
+def without_doubles(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]]
+) -> tuple[list[str], list[list[Any]]]:
+    """A table for people: without columns that say what an edge beside them shows (`relation`), and
+    without edges that show nothing but their own heading (`fixes: FIXES`). JSON keeps them."""
+    shown = [[v.relation if isinstance(v, GraphEdge) else None for v in row] for row in rows]
+    edges = [i for i in range(len(columns)) if any(row[i] is not None for row in shown)]
+    drop = {
+        i
+        for i, name in enumerate(columns)
+        if (i in edges and all(row[i] in (None, name.upper()) for row in shown))
+        or (
+            i not in edges
+            and any(
+                all(row[i] == said[e] for row, said in zip(rows, shown, strict=True)) for e in edges
+            )
+        )
+    }
+    keep = [i for i in range(len(columns)) if i not in drop]
+    return [columns[i] for i in keep], [[row[i] for i in keep] for row in rows]
 
 
 def _as_json(answer: GraphAnswer) -> dict[str, Any]:

@@ -119,17 +119,20 @@ def test_learning_a_turn(plait: Any) -> None:
 def test_forgetting_asks_first_and_says_what_is_left(plait: Any) -> None:
     id_ = stored(plait, "Nobody should ever read this sentence about walnuts.")["memory"]["id"]
     asked = plait("forget", id_, *REPO)
-    assert asked.returncode == 1
+    assert asked.returncode == 2
     assert "--yes" in asked.stderr
     would = json.loads(plait("forget", id_, *REPO, "--dry-run", "--json").stdout)
     assert (would["memories"], would["dry_run"]) == (1, True)
-    done = plait("forget", id_, *REPO, "--yes", "--json")
+    unknown = "0198c5f2-0000-7000-8000-000000000000"
+    done = plait("forget", id_, unknown, *REPO, "--yes", "--json")
     assert done.returncode == 0, done.stderr
     receipt = json.loads(done.stdout)
+    assert receipt["unmatched_ids"] == [unknown]
     assert receipt["memory_ids"] == [id_]
     assert not any(receipt["left"].values())
     again = plait("forget", id_, *REPO, "--yes")
     assert (again.returncode, "nothing matches" in again.stderr) == (3, True)
+    assert f"{id_} matched nothing" in again.stderr
     gone = plait("memory", "get", id_, *REPO)
     assert "[MEMORY_NOT_FOUND]" in gone.stderr
     assert plait("forget", *REPO).returncode == 2

@@ -8,9 +8,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from plait.domain.answers import GraphEdge, GraphNode
 from plait.domain.errors import InvalidInput, MemoryNotFound, PlaitError
 from plait.memory.timewords import resolve
 from server.commands import frame
+from server.commands.graph import without_doubles
 from server.commands.wording import said
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -97,3 +99,21 @@ def test_errors_name_options(field: str, message: str, expected: str) -> None:
 def test_errors_without_a_field_keep_their_words() -> None:
     assert said(PlaitError("path is gone; recorded_to stays")) == "path is gone; recorded_to stays"
     assert "`plait memory list` shows" in said(MemoryNotFound("1", "app"))
+
+
+def test_a_table_says_a_word_once() -> None:
+    node = GraphNode("app:memory/1", ("Memory",), {})
+    touches = GraphEdge("TOUCHES", "a", "b", {})
+    fixes = GraphEdge("FIXES", "a", "b", {})
+    columns, rows = without_doubles(
+        ("what", "link", "relation", "recorded_from"),
+        [[node, touches, "TOUCHES", 1], [node, fixes, "FIXES", 2]],
+    )
+    assert columns == ["what", "link", "recorded_from"]
+    assert rows == [[node, touches, 1], [node, fixes, 2]]
+    columns, rows = without_doubles(
+        ("fix", "test", "fixes", "touches"),
+        [[node, None, fixes, touches], [node, None, fixes, None]],
+    )
+    assert (columns, rows) == (["fix", "test"], [[node, None], [node, None]])
+    assert without_doubles(("a", "b"), [["x", "x"]]) == (["a", "b"], [["x", "x"]])
