@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -118,7 +119,8 @@ async def ingest(args: argparse.Namespace, open_sink: OpenSink) -> int:
 
     report = Report(as_json=args.json, quiet=args.quiet)
     progress = _Progress(args)
-    feed = Feed(_told(args, progress))
+    skipped: Counter[str] = Counter()
+    feed = Feed(_told(args, progress, skipped))
     try:
         if args.dry_run:
             await _show(feed.batch, report)
@@ -127,7 +129,7 @@ async def ingest(args: argparse.Namespace, open_sink: OpenSink) -> int:
     finally:
         feed.stop()
         progress.finish()
-    report.end(dry=args.dry_run)
+    report.end(dry=args.dry_run, skipped=skipped)
     return 1 if report.failed else 0 if report.read else 3
 
 
@@ -183,19 +185,19 @@ async def _store(sink: Sink, batch: Sequence[Told], report: Report) -> None:
             report.error(told, answer.error)
 
 
-def _told(args: argparse.Namespace, progress: _Progress) -> Iterator[Told]:
+def _told(args: argparse.Namespace, progress: _Progress, skipped: Counter[str]) -> Iterator[Told]:
     """What the importers tell of all files, in order."""
     from etl import ingest_inputs
     from etl.ingest_inputs import Told
 
     options = _options(args)
-    found: list[Input | Told] = list(ingest_inputs.inputs(args.files))
+    found: list[Input | Told] = list(ingest_inputs.inputs(args.files, skipped))
     progress.start(sum(one.size for one in found if not isinstance(one, Told)))
     for one in found:
         if isinstance(one, Told):
             yield one
         else:
-            yield from ingest_inputs.read(one, args.format, options, progress.advance)
+            yield from ingest_inputs.read(one, args.format, options, progress.advance, skipped)
 
 
 def _options(args: argparse.Namespace) -> Options:

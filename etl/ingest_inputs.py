@@ -6,6 +6,7 @@ import io
 import os
 import stat
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,16 @@ MAX_FILES = 100_000  # of one folder
 MAX_DEPTH = 32
 STDIN = "-"
 
+# Why a file of a folder is left out.
+OTHER_ENDING = "other endings"
+EMPTY = "empty"
+NO_FILE = "links or no plain files"
+UNKNOWN = "in no format that can be imported"
+
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file; `found` in a folder it is left out in silence when it is nothing that can be imported."""
+    """A file; `found` in a folder it is counted and left out when it is nothing that can be imported."""
 
     name: str
     size: int = 0
@@ -39,8 +46,11 @@ class Told:
     read: Read
 
 
-def inputs(names: Sequence[str]) -> Iterator[Input | Told]:
-    """The files behind `names`, in order; folders by name. A name that can't be read is a Told."""
+def inputs(names: Sequence[str], skipped: Counter[str]) -> Iterator[Input | Told]:
+    """The files behind `names`, in order; folders by name. A name that can't be read is a Told.
+
+    `skipped` counts files of folders that are left out, by why.
+    """
     for name in names:
         if name == STDIN:
             yield Input(STDIN)
@@ -51,12 +61,12 @@ def inputs(names: Sequence[str]) -> Iterator[Input | Told]:
             yield _unreadable(name, exc)
             continue
         if stat.S_ISDIR(about.st_mode):
-            yield from _folder(name)
+            yield from _folder(name, skipped)
         else:
             yield Input(name, about.st_size if stat.S_ISREG(about.st_mode) else 0)
 
 
-def _folder(root: str) -> Iterator[Input | Told]:
+def _folder(root: str, skipped: Counter[str]) -> Iterator[Input | Told]:
     """Its files of known endings, sorted. Links are not followed: they may lead round, or out."""
     count = 0
     for folder, subfolders, files in os.walk(root, followlinks=False):
@@ -64,6 +74,7 @@ def _folder(root: str) -> Iterator[Input | Told]:
         subfolders[:] = sorted(d for d in subfolders if d != ".git") if depth < MAX_DEPTH else []
         for file in sorted(files):
             if not file.lower().endswith(registry.ENDINGS):
+                skipped[OTHER_ENDING] += 1
                 continue
             path = Path(folder, file)
             try:
@@ -72,6 +83,7 @@ def _folder(root: str) -> Iterator[Input | Told]:
                 yield _unreadable(str(path), exc)
                 continue
             if not stat.S_ISREG(about.st_mode) or not about.st_size:
+                skipped[EMPTY if stat.S_ISREG(about.st_mode) else NO_FILE] += 1
                 continue
             count += 1
             if count > MAX_FILES:
@@ -88,7 +100,11 @@ def _unreadable(name: str, exc: OSError | ValueError) -> Told:
 
 
 def read(
-    source: Input, format_: str, options: Options, seen: Callable[[int], None]
+    source: Input,
+    format_: str,
+    options: Options,
+    seen: Callable[[int], None],
+    skipped: Counter[str],
 ) -> Iterator[Told]:
     """What is in one file. Nothing is raised but what stops the whole run; `seen` counts bytes."""
     told = ""
@@ -100,11 +116,14 @@ def read(
                 raise EpisodeInvalid("the input is empty; docs/episodes.md shows what can be read")
             told = format_ or registry.detect(head, source.name)
             if source.found and not format_ and not _meant(told, head):
+                skipped[UNKNOWN] += 1
                 return
             for one in registry.read(stream, source.name, told, options):
                 yield Told(source.name, told, one)
     except PlaitError as exc:
-        if not (source.found and not told):  # a folder may hold anything
+        if source.found and not told:  # a folder may hold anything
+            skipped[UNKNOWN] += 1
+        else:
             yield Told(source.name, told, Read(1, None, exc))
     except OSError as exc:
         yield _unreadable(source.name, exc)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ _PLURAL = {
     "turn": "turns", "plan": "plans", "diff": "diffs", "reflection": "reflections",
     "test_result": "test results", "note": "notes",
 }  # fmt: skip
+MAX_ERRORS = 5  # printed of one file
 
 
 @dataclass(slots=True)
@@ -29,6 +31,7 @@ class Report:
     failed: int = 0
     notes: int = 0
     files: set[str] = field(default_factory=set)
+    faults: Counter[str] = field(default_factory=Counter)  # by file
 
     @property
     def read(self) -> int:
@@ -60,6 +63,8 @@ class Report:
             id_ = episode_id or episode.request_id
             kept = "; read in another way then, and kept so" if differs else ""
             print(f"{verb} {id_}  {_what(episode)}{kept}", flush=True)
+        if not repeated:
+            self._odd(told)
 
     def would_store(self, told: Told) -> None:
         episode = told.read.episode
@@ -81,6 +86,7 @@ class Report:
         for artifact in episode.artifacts:
             first = " ".join(artifact.content[:400].split())[:100]
             print(f"    {artifact.kind:<12} {artifact.path or '-'}  {first}")
+        self._odd(told)
 
     def error(self, told: Told, exc: PlaitError) -> None:
         self.failed += 1
@@ -94,6 +100,9 @@ class Report:
                 "metadata": exc.metadata,
             }
             self._line({"error": body})
+        self.faults[told.file] += 1
+        if self.faults[told.file] > MAX_ERRORS:
+            return  # a file in another format than it is said to be has one a line
         where = self._where(told) if told.format else f"{told.file}: "
         if told.file != "-" and (
             exc.message.startswith(told.file) or (not told.format and told.file in exc.message)
@@ -104,6 +113,11 @@ class Report:
     def note(self, told: Told) -> None:
         self.notes += 1
         self.files.add(told.file)
+        self._odd(told)
+
+    def _odd(self, told: Told) -> None:
+        if not told.read.note:
+            return
         if self.as_json:
             self._line(
                 {"note": {"message": told.read.note, "file": told.file, "line": told.read.line}}
@@ -111,8 +125,14 @@ class Report:
         elif not self.quiet:
             print(f"note: {self._where(told)}{told.read.note}", file=sys.stderr)
 
-    def end(self, *, dry: bool) -> None:
-        """A sum, where more than one thing was read, or nothing."""
+    def end(self, *, dry: bool, skipped: Mapping[str, int]) -> None:
+        """What was not said of faults and skipped files; a sum, where more than one thing was read, or
+        nothing."""
+        for file, count in self.faults.items():
+            if count > MAX_ERRORS:
+                more = f"{count - MAX_ERRORS:,} more errors; --json has them all"
+                print(f"error: {file}: {more}", file=sys.stderr)
+        self._skipped(skipped)
         told = self.read
         if self.as_json or self.quiet or (told == 1 and len(self.files) < 2):
             return
@@ -126,6 +146,12 @@ class Report:
         parts += [f"{self.notes:,} not ended yet"] if self.notes else []
         files = f"{len(self.files):,} file{'s' if len(self.files) != 1 else ''}"
         print(f"{files}: episodes: {', '.join(parts)}", file=sys.stderr)
+
+    def _skipped(self, skipped: Mapping[str, int]) -> None:
+        if skipped and not self.quiet:
+            total = sum(skipped.values())
+            why = ", ".join(f"{n:,} {reason}" for reason, n in sorted(skipped.items()))
+            print(f"skipped {total:,} file{'s' if total != 1 else ''}: {why}", file=sys.stderr)
 
     @staticmethod
     def _where(told: Told) -> str:

@@ -19,7 +19,8 @@ MAX_DOCUMENT_BYTES = 48 * 2**20
 class Read:
     """One document: its episode, or what is wrong with it. `line` is where it starts, from 1.
 
-    Neither, with a `note`: something that is not stored, and no fault.
+    Neither, with a `note`: something that is not stored, and no fault. A `note` beside an episode says
+    what is odd about it.
     """
 
     line: int

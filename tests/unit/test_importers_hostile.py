@@ -268,6 +268,7 @@ def test_a_trajectory_of_any_shape_is_read_or_refused(value: object) -> None:
         st.fixed_dictionaries(
             {}, optional=dict.fromkeys(("action", "observation", "thought", "response"), JSON)
         ),
+        min_size=1,
         max_size=4,
     ),
     JSON,

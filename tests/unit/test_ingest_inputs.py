@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,10 +26,13 @@ EPISODE = {"repo": "x", "outcome": {"status": "success"}}
 DIFF = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
 
 
+SKIPPED: Counter[str] = Counter()
+
+
 def named(*names: object) -> list[str]:
     return [
         i.name if isinstance(i, Input) else f"!{i.file}"
-        for i in ingest_inputs.inputs([str(n) for n in names])
+        for i in ingest_inputs.inputs([str(n) for n in names], SKIPPED)
     ]
 
 
@@ -43,7 +47,13 @@ def test_folders_are_searched_without_following_links(tmp_path: Path) -> None:
     (tmp_path / "b" / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "out.json").symlink_to("/etc/passwd")
     os.mkfifo(tmp_path / "pipe.json")
+    SKIPPED.clear()
     assert named(tmp_path) == [str(tmp_path / "a.XML"), str(tmp_path / "b" / "run.jsonl")]
+    assert SKIPPED == {
+        ingest_inputs.OTHER_ENDING: 1,
+        ingest_inputs.EMPTY: 1,
+        ingest_inputs.NO_FILE: 2,
+    }
 
 
 def test_a_name_that_is_not_there_is_told_and_the_others_read(tmp_path: Path) -> None:
@@ -212,3 +222,57 @@ def test_a_store_that_is_gone_stops_the_run(tmp_path: Path) -> None:
     (tmp_path / "c.diff").write_text(DIFF)
     with pytest.raises(PlaitError, match="gone"):
         run(Gone(), tmp_path, "--repo", "x")
+
+
+def dry(*words: str) -> int:
+    args = ingest_episode.parser("ingest").parse_args([*words, "--dry-run", "--repo", "x"])
+    return asyncio.run(ingest_episode.ingest(args, _no_sink))
+
+
+@asynccontextmanager
+async def _no_sink(_: argparse.Namespace) -> AsyncIterator[Sink]:
+    pytest.fail("a dry run opens nothing")
+    yield
+
+
+def test_a_folder_says_what_it_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.diff").write_text(DIFF)
+    (tmp_path / "package.json").write_text('{"name": "x"}')
+    (tmp_path / "notes.txt").write_text("no")
+    assert dry(str(tmp_path)) == 0
+    said = capsys.readouterr().err
+    assert "skipped 2 files: 1 in no format that can be imported, 1 other endings\n" in said
+
+
+def test_a_wrong_format_prints_a_few_errors_and_a_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.log"
+    file.write_text("no JSON\n" * 30)
+    assert dry(str(file), "--format", "claude-code") == 1
+    lines = [x for x in capsys.readouterr().err.splitlines() if x.startswith("error: ")]
+    assert len(lines) == 6
+    assert lines[-1].endswith("25 more errors; --json has them all")
+    assert dry(str(file), "--format", "claude-code", "--json") == 1
+    out = capsys.readouterr().out.splitlines()
+    assert sum("error" in json.loads(line) for line in out) == 30
+
+
+def test_a_diff_cut_short_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cut.diff"
+    file.write_text(DIFF.replace("@@ -1 +1 @@", "@@ -1,9 +1,9 @@"))
+    assert dry(str(file)) == 0
+    assert "the diff of x ends inside a hunk; what is there is taken" in capsys.readouterr().err
+    file.write_text(DIFF)
+    assert dry(str(file)) == 0
+    assert "hunk" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("body", ['{"trajectory": []}', '{"messages": [], "info": {}}'])
+def test_an_empty_trajectory_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], body: str
+) -> None:
+    file = tmp_path / "run.traj"
+    file.write_text(body)
+    assert dry(str(file)) == 1
+    assert "its trajectory is empty" in capsys.readouterr().err

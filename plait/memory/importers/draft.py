@@ -66,6 +66,7 @@ class Draft:
     raw: list[bytes] = field(default_factory=list)
     identity: bytes = b""  # what the request id is made from, where it is not `raw`
     tests: dict[str, int] | None = None  # counts of the last run of tests
+    note: str = ""  # what the one who imports should know of it
     text_bytes: int = 0
     raw_bytes: int = 0
 
@@ -103,7 +104,7 @@ class Draft:
     def read(self) -> Read:
         """The checked episode, or what is wrong with it."""
         try:
-            return Read(self.line, self._episode())
+            return Read(self.line, self._episode(), note=self.note)
         except PlaitError as exc:
             return Read(self.line, None, exc)
 

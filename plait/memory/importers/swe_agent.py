@@ -106,6 +106,11 @@ def _decode(raw: bytes, name: str) -> _Trajectory:
             f"{name}: has neither `trajectory` nor `messages`; it is no SWE-agent trajectory",
             file=name,
         )
+    if not (run.trajectory or run.messages or text(_value(run.info), "submission").strip()):
+        raise TranscriptInvalid(
+            f"{name}: its trajectory is empty: the run did nothing, so there is nothing to store",
+            file=name,
+        )
     return run
 
 

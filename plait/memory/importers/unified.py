@@ -35,6 +35,7 @@ class FilePatch:
     lines: list[str] = field(default_factory=list)
     size: int = 0  # bytes
     path: str = ""
+    short: bool = False  # a hunk ends before it has the lines that its header counts
     oversized: int = 0  # lines left out: the patch of this file is larger than an artifact may be
 
     def add(self, line: str) -> None:
@@ -73,7 +74,7 @@ class Splitter:
         if self.in_hunk and line[:1] in (" ", "+", "-", "\\", ""):
             self._in_hunk(line)
             return None
-        self.left = [0, 0]
+        self._close_hunk()
         if line.startswith(_NEW_FILE):
             # Subversion's own header stands before git's or the plain one's: one file.
             if self._continues(line):
@@ -89,8 +90,14 @@ class Splitter:
         return None
 
     def end(self) -> FilePatch | None:
+        self._close_hunk()
         done, self.open = self.open, None
         return self._done(done)
+
+    def _close_hunk(self) -> None:
+        if self.open is not None and self.in_hunk:
+            self.open.short = True
+        self.left = [0, 0]
 
     def _continues(self, line: str) -> bool:
         return (
@@ -177,7 +184,11 @@ def split(text: str) -> tuple[list[FilePatch], str]:
 
 
 def add_file(draft: Draft, file: FilePatch, **meta: object) -> None:
-    """The patch of one file as an artifact."""
+    """The patch of one file as an artifact. A hunk that is cut short is said, not refused."""
+    if file.short:
+        meta["cut_short"] = True
+        where = f"the diff of {file.path}" if file.path else "a diff"
+        draft.note = f"{where} ends inside a hunk; what is there is taken"
     draft.add(ArtifactKind.DIFF, file.text, inside(file.path, draft.options.root), meta)
     draft.count("files_changed")
     if file.oversized:
