@@ -98,7 +98,12 @@ class Forgetting:
                 return made
 
         receipt, dropped, gone = await self._db.retry(attempt)
-        if gone is None or dry_run:
+        if dry_run:
+            return receipt
+        if gone is None:
+            # What an earlier call committed and could not finish, on a full disk say.
+            if await self._db.rows(q.STALE, {}):
+                await self._db.retry(lambda _: self._refresh(None))
             return receipt
         self._spaces.drop(dropped)
         # Committed already: a connection that is lost from here on must not fail the call.
@@ -109,12 +114,14 @@ class Forgetting:
             receipt.event_id, False, receipt.reopened,
         )  # fmt: skip
 
-    async def _refresh(self, gone: traces.Gone) -> int:
-        """Take the planner's statistics anew, which hold values of columns; how many still do."""
+    async def _refresh(self, gone: traces.Gone | None) -> int:
+        """Take the planner's statistics anew, which hold values of columns; how many still hold some of
+        `gone`. It serves all that was forgotten until now, and until it ends that stays to be done."""
         conn = await self._db.dedicated()
         try:
             with translated():
                 await conn.execute("SET statement_timeout = 0")
+                stale = [id_ for (id_,) in await (await conn.execute(q.STALE)).fetchall()]
                 await conn.execute("ANALYZE " + ", ".join(f"plait.{t}" for t in q.ANALYZED))
                 empty = []
                 for table in q.ANALYZED:
@@ -126,20 +133,25 @@ class Forgetting:
                     cursor = await conn.execute(q.EMPTY_STATISTICS, {"tables": empty})
                     for column in await cursor.fetchall():
                         await conn.execute(q.CLEAR, column)
-                return await traces.in_statistics(conn, gone, q.ANALYZED)
+                left = await traces.in_statistics(conn, gone, q.ANALYZED) if gone else 0
+                await conn.execute(q.REFRESHED, {"ids": stale})
+                return left
         finally:
             await conn.close()
 
     async def reclaim(self) -> list[str]:
         conn = await self._db.dedicated()
         try:
-            await conn.execute("SET statement_timeout = 0")
-            tables = [f"plait.{t}" for t in q.TOUCHED]
-            for table in tables:
-                await conn.execute(f"VACUUM (FULL, ANALYZE) {table}")
-            return tables
+            with translated():
+                await conn.execute("SET statement_timeout = 0")
+                tables = [f"plait.{t}" for t in q.TOUCHED]
+                for table in tables:
+                    await conn.execute(f"VACUUM (FULL, ANALYZE) {table}")
         finally:
             await conn.close()
+        if await self._db.rows(q.STALE, {}):
+            await self._db.retry(lambda _: self._refresh(None))
+        return tables
 
 
 def check(selector: Selector) -> None:

@@ -136,6 +136,9 @@ INSERT INTO forgotten (id, repo_id, at, selector, entries, episodes, proof)
 VALUES (%(id)s, %(repo)s, %(at)s, %(selector)s, %(entries)s, %(episodes)s, %(proof)s)
 """
 
+STALE = "SELECT id FROM forgotten WHERE NOT refreshed"
+REFRESHED = "UPDATE forgotten SET refreshed = true WHERE id = ANY(%(ids)s)"
+
 # ANALYZE leaves the statistics of a table that became empty as they were.
 EMPTY_STATISTICS = """
 SELECT s.tablename, s.attname, s.inherited FROM pg_stats s

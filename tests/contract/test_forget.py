@@ -25,6 +25,7 @@ from plait.domain.errors import (
     RepositoryNotIndexed,
     RequestForgotten,
     RequestIdReused,
+    StoreFull,
     StoreUnavailable,
     UndoExpired,
 )
@@ -449,6 +450,38 @@ async def test_reclaim_takes_it_out_of_the_tables_files(store: Store, truth_dsn:
     # The store works on.
     assert (await remember(store, "and on it goes")).version == 1
     assert await store.query("goes", None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
+
+
+async def test_statistics_that_a_full_disk_left_are_taken_by_the_next_call(
+    store: Store, truth_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stale = "SELECT count(*) FROM plait.forgotten WHERE NOT refreshed"
+
+    async def full(*_: Any) -> int:
+        raise StoreFull("the disk is full")
+
+    await remember(store, "this one stays", tags=("other",))
+
+    def left() -> int:
+        with psycopg.connect(truth_dsn, autocommit=True) as conn:
+            return int(conn.execute(stale).fetchall()[0][0])
+
+    for again in ("forget", "reclaim"):
+        entry = await remember(store, f"{again} it", tags=(MARK,))
+        with psycopg.connect(truth_dsn, autocommit=True) as conn:
+            conn.execute("ANALYZE")
+        with monkeypatch.context() as broken:
+            broken.setattr(store, "_refresh", full)
+            with pytest.raises(StoreFull):
+                await forget(store, ids=(entry.id,))
+        assert left() == 1
+        assert MARK in dump(truth_dsn)["pg_stats"]
+        if again == "forget":
+            assert (await forget(store, ids=(entry.id,))).entries == ()
+        else:
+            await store.reclaim()
+        assert left() == 0
+        assert not [table for table, rows in dump(truth_dsn).items() if MARK in rows]
 
 
 async def test_what_breaks_in_the_middle_changes_nothing(store: Store, truth_dsn: str) -> None:

@@ -229,5 +229,8 @@ CREATE TABLE forgotten (
     selector jsonb NOT NULL,
     entries  uuid[] NOT NULL,
     episodes uuid[] NOT NULL,
-    proof    jsonb NOT NULL
+    proof    jsonb NOT NULL,
+    -- Whether the planner's statistics were taken anew since: they keep values of columns.
+    refreshed boolean NOT NULL DEFAULT false
 );
+CREATE INDEX forgotten_stale ON forgotten (id) WHERE NOT refreshed;
