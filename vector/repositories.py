@@ -21,6 +21,23 @@ TABLES = (
 )  # fmt: skip
 
 
+# Tenants of whose text something is in the graph, or may be: nothing is in it that is neither in these
+# tables nor among the events that wait or were given up. A repository that is being removed counts until
+# its removal is projected. Scalar look-ups, which are one of an index each: an EXISTS may be planned as a
+# hash of the whole table.
+TENANTS = """
+SELECT DISTINCT r.tenant FROM repository r
+ WHERE r.published > 0 OR r.graph_number > 0 OR r.graph_target > 0
+    OR r.graph_busy OR r.graph_broken OR r.memory_busy
+    OR (SELECT 1 FROM item i WHERE i.repo_id = r.id LIMIT 1) IS NOT NULL
+    OR (SELECT 1 FROM episode e WHERE e.repo_id = r.id LIMIT 1) IS NOT NULL
+    OR (SELECT 1 FROM memory_node n WHERE n.repo_id = r.id LIMIT 1) IS NOT NULL
+    OR (SELECT 1 FROM outbox o WHERE o.repo_id = r.id LIMIT 1) IS NOT NULL
+    OR (SELECT 1 FROM dead_letter d WHERE d.repo_id = r.id LIMIT 1) IS NOT NULL
+ ORDER BY r.tenant
+"""
+
+
 def to_revision(row: tuple[Any, ...]) -> Revision:
     """From a row of `COLUMNS`."""
     return Revision(*row)
@@ -66,8 +83,7 @@ class Repositories:
         return [to_revision(row) for row in rows]
 
     async def tenants(self) -> list[str]:
-        rows = await self._db.rows("SELECT DISTINCT tenant FROM repository ORDER BY tenant", {})
-        return [row[0] for row in rows]
+        return [row[0] for row in await self._db.rows(TENANTS, {})]
 
     async def revision(self, repo: str) -> Revision:
         rows = await self._db.rows(
@@ -112,7 +128,10 @@ class Repositories:
             for table in TABLES:
                 await conn.execute(f"DELETE FROM {table} WHERE repo_id = %(id)s", params)
             await drop_segments(conn, "repo_id = %(id)s", params)
+            # The removal takes all of the repository out of the graph, whatever these left of it there.
+            # Dead letters second: an event that is given up meanwhile is in one of the two.
             await conn.execute("DELETE FROM outbox WHERE repo_id = %(id)s", params)
+            await conn.execute("DELETE FROM dead_letter WHERE repo_id = %(id)s", params)
             await conn.execute(
                 "INSERT INTO outbox (repo_id, kind) VALUES (%(id)s, 'remove')", params
             )

@@ -153,7 +153,8 @@ class IndexStore(Protocol):
         ...
 
     async def tenants(self) -> list[str]:
-        """Every tenant that has, or had, a repository here (maintenance, and what reads the whole graph)."""
+        """Every tenant with a repository that is published, holds text, or may be in the graph still
+        (maintenance, and what reads the whole graph)."""
         ...
 
     async def revision(self, repo: str) -> Revision:

@@ -93,6 +93,8 @@ class GraphReader:
         # With nothing of its own a tenant's epoch would be the whole server's.
         memory = not asked.template or templates.find(asked.template).memory
         result, seen = await read_steady(truth, names, read, self._deadline, memory=memory)
+        if asked.cypher:
+            await self._alone(asked)  # another tenant's first text may have come meanwhile
         return result, [r for r in seen.revisions if not asked.repos or r.repo in asked.repos]
 
     async def _view(self, asked: GraphQuestion) -> View:
