@@ -10,6 +10,7 @@ from plait.domain.errors import (
     EmbeddingModelMismatch,
     InvalidInput,
     MemoryNotFound,
+    PlaitError,
     RequestIdReused,
 )
 from plait.domain.memory import (
@@ -31,6 +32,7 @@ from vector import memories_requests as requests
 from vector import memories_write as rows
 from vector.clock import hold
 from vector.episodes import Episodes
+from vector.memories_missing import missing
 from vector.memories_query import MemoryQuery
 from vector.memories_read import (
     COLUMNS,
@@ -81,7 +83,7 @@ class Memories(MemoryQuery, Similar, Episodes):
 
     async def store(
         self, tenant: str, writes: Sequence[MemoryWrite]
-    ) -> list[MemoryReceipt | RequestIdReused]:
+    ) -> list[MemoryReceipt | PlaitError]:
         """See `MemoryStore.store`. Recorded times of one batch are equal in a repository."""
         if len(writes) > MAX_WRITES:
             raise InvalidInput(
@@ -96,7 +98,7 @@ class Memories(MemoryQuery, Similar, Episodes):
         answers = await self._store_requests(tenant, asked)
         return [
             answer
-            if isinstance(answer, RequestIdReused)
+            if isinstance(answer, PlaitError)
             else replace(answer.receipts[0], repeated=True)
             if answer.repeated
             else answer.receipts[0]
@@ -117,7 +119,7 @@ class Memories(MemoryQuery, Similar, Episodes):
             raise InvalidInput("a turn's memories are all of one repository", field="repository")
         asked = Request(request_id, body_hash, repo, rows.prepare(writes), note)
         (answer,) = await self._store_requests(tenant, [asked])
-        if isinstance(answer, RequestIdReused):
+        if isinstance(answer, PlaitError):
             raise answer
         return answer
 
@@ -131,7 +133,7 @@ class Memories(MemoryQuery, Similar, Episodes):
 
     async def _store_requests(
         self, tenant: str, asked: Sequence[Request]
-    ) -> list[TurnReceipt | RequestIdReused]:
+    ) -> list[TurnReceipt | PlaitError]:
         """An answer for each of `asked`, in their order."""
         if not asked:
             return []
@@ -143,13 +145,13 @@ class Memories(MemoryQuery, Similar, Episodes):
             lambda _: batch.attempt(self._app, tenant, list(first.values()), model)
         )
         self._merge_grown([(repo_id, Collection.MEMORIES.value) for repo_id in done.grown])
-        out: list[TurnReceipt | RequestIdReused] = []
+        out: list[TurnReceipt | PlaitError] = []
         for request in asked:
             again = first[request.id] is not request
-            if request.id in done.refused or (
-                again and request.body_hash != first[request.id].body_hash
-            ):
-                out.append(done.refused.get(request.id) or RequestIdReused(request.id))
+            if again and request.body_hash != first[request.id].body_hash:
+                out.append(RequestIdReused(request.id))
+            elif request.id in done.refused:
+                out.append(done.refused[request.id])
             else:
                 answer = done.answers[request.id]
                 out.append(replace(answer, repeated=True) if again else answer)
@@ -183,8 +185,8 @@ class Memories(MemoryQuery, Similar, Episodes):
                 raise EmbeddingModelMismatch(model, dim, "the memory's", wrong)
         return str(model)
 
-    async def delete(self, tenant: str, repo: str, id_: MemoryId) -> None:
-        async def attempt(_: int) -> None:
+    async def delete(self, tenant: str, repo: str, id_: MemoryId) -> bool:
+        async def attempt(_: int) -> bool:
             async with self._app.transaction(tenant) as conn:
                 cursor = await conn.execute(
                     "SELECT r.id FROM repository r JOIN memories i ON i.repo_id = r.id"
@@ -194,9 +196,9 @@ class Memories(MemoryQuery, Similar, Episodes):
                 row = await cursor.fetchone()
                 if row is None:
                     raise MemoryNotFound(id_, repo)
-                await batch.close(conn, tenant, row[0], id_)
+                return await batch.close(conn, tenant, row[0], id_)
 
-        await self._app.retry(attempt)
+        return await self._app.retry(attempt)
 
     # -- reading ------------------------------------------------------------------------------------
 
@@ -209,7 +211,7 @@ class Memories(MemoryQuery, Similar, Episodes):
             tenant=tenant,
         )
         if not found:
-            raise MemoryNotFound(id_, repo)
+            raise await missing(self._app, tenant, repo, id_, as_of)
         return replace(to_entry(found[0], as_of.recorded), embedding=entry_vector(found[0][WIDTH]))
 
     async def recalled(self, scope: Scope, texts: Sequence[str]) -> list[bool]:

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from psycopg import Rollback
 from psycopg import errors as pg
 
 from plait.domain import failpoint
-from plait.domain.errors import RequestIdReused, StoreContended
+from plait.domain.errors import PlaitError, StoreContended
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryId, MemoryReceipt, TurnReceipt
 from vector import memories_links as links
@@ -28,17 +29,17 @@ class Done:
     """What a transaction did: an answer for each request, and the repositories it added text to."""
 
     answers: dict[str, TurnReceipt] = field(default_factory=dict)
-    refused: dict[str, RequestIdReused] = field(default_factory=dict)
+    refused: dict[str, PlaitError] = field(default_factory=dict)
     grown: list[int] = field(default_factory=list)
 
 
 async def attempt(app: Scoped, tenant: str, asked: Sequence[Request], model: str) -> Done:
-    """One try of a whole batch, in one transaction. Raises: StoreContended, MemoryNotFound."""
+    """One try of a whole batch, in one transaction. Raises: StoreContended."""
     done = Done()
     try:
         async with app.transaction(tenant) as conn:
             known = await requests.answered(conn, tenant, asked)
-            done.answers, done.refused = known.answers, known.refused
+            done.answers, done.refused = known.answers, {**known.refused}
             fresh = [r for r in asked if r.id not in known.answers and r.id not in known.refused]
             by_repo: dict[str, list[Request]] = defaultdict(list)
             for request in fresh:
@@ -47,6 +48,8 @@ async def attempt(app: Scoped, tenant: str, asked: Sequence[Request], model: str
             # In the order of their ids: two batches never wait for each other's clocks.
             for repo_id in sorted(ids):
                 await _write(conn, tenant, repo_id, by_repo[ids[repo_id]], model, done)
+            if fresh and all(request.id in done.refused for request in fresh):
+                raise Rollback  # nothing is stored, so no repository is made either, nor a time taken
             failpoint.hit("memory.before_commit")
         failpoint.hit("memory.after_commit")
     except pg.UniqueViolation as exc:
@@ -82,6 +85,11 @@ async def _write(
         alike = await links.ask_alike(conn, repo_id, parts)
         terms = rows.terms(parts)
         made = plan(asked[0].repo, parts, await rows.alive(living), targets)
+        refused = await _refused(conn, tenant, asked, made)
+        done.refused |= refused
+        asked = [request for request in asked if request.id not in refused]
+        if not asked:
+            return
         similar = links.near(made, await links.buckets(alike))
         touched = await rows.write(conn, repo_id, tenant, made, at, model, terms)
         await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar, at))
@@ -96,14 +104,36 @@ async def _write(
         done.grown.append(repo_id)
 
 
-async def close(conn: Connection, tenant: str, repo_id: int, id_: MemoryId) -> None:
-    """End the entry, unless it has ended."""
+async def _refused(
+    conn: Connection, tenant: str, asked: Sequence[Request], made: Plan
+) -> dict[str, PlaitError]:
+    """By id, why a request is not stored. Raises: StoreContended, when one of them was answered by
+    another transaction while this one waited: it is its own repeat that has the place it asks for."""
+    outcomes = iter(made.outcomes)
+    refused: dict[str, PlaitError] = {}
+    for request in asked:
+        for _, outcome in zip(request.parts, outcomes, strict=False):
+            if isinstance(outcome, PlaitError):
+                if len(request.parts) > 1:
+                    raise outcome  # of a turn all is stored or nothing
+                refused[request.id] = outcome
+    if refused:
+        again = [request for request in asked if request.id in refused]
+        known = await requests.answered(conn, tenant, again)
+        if known.answers or known.refused:
+            raise StoreContended("a request with the same id ended just now; run the same again")
+    return refused
+
+
+async def close(conn: Connection, tenant: str, repo_id: int, id_: MemoryId) -> bool:
+    """End the entry, unless it has ended: False."""
     at = await tick(conn, repo_id)
     row = (await rows.newest(conn, repo_id, [id_])).get(id_)
     if row is None or not row.alive:
-        return
+        return False
     made = Plan([Slot(row.entry, row, closed=True)])
     await rows.queue_event(conn, repo_id, await rows.write(conn, repo_id, tenant, made, at, "", {}))
+    return True
 
 
 def _edges(
@@ -132,9 +162,12 @@ def _receipts(
     similar: Mapping[MemoryId, Sequence[tuple[MemoryId, float]]],
     at: datetime,
 ) -> dict[int, MemoryReceipt]:
-    """By the identity of a part."""
+    """By the identity of a part that is stored."""
     out = {}
-    for part, (slot, duplicate) in zip(parts, made.outcomes, strict=True):
+    for part, outcome in zip(parts, made.outcomes, strict=True):
+        if isinstance(outcome, PlaitError):
+            continue
+        slot, duplicate = outcome
         near = tuple(id_ for id_, _ in similar.get(slot.id, ()))
         out[id(part)] = MemoryReceipt(slot.result(at), duplicate=duplicate, similar=near)
     return out

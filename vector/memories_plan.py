@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
-from plait.domain.errors import MemoryNotFound
+from plait.domain.errors import MemoryClosed, MemoryNotFound, PlaitError
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
 from plait.memory.entry import NOBODY
 
@@ -114,11 +114,11 @@ class Slot:
 
 @dataclass(slots=True)
 class Plan:
-    """`outcomes`: for each write its entry and whether that held the text already; `supersedes`: pairs
-    (new, old)."""
+    """`outcomes`: for each write its entry and whether that held the text already, or why it is not
+    stored; `supersedes`: pairs (new, old)."""
 
     slots: list[Slot] = field(default_factory=list)
-    outcomes: list[tuple[Slot, bool]] = field(default_factory=list)
+    outcomes: list[tuple[Slot, bool] | PlaitError] = field(default_factory=list)
     supersedes: list[tuple[Slot, Slot]] = field(default_factory=list)
 
 
@@ -130,20 +130,26 @@ def plan(
 ) -> Plan:
     """`alive`: living entries with the key of a part; `targets`: by the id that `supersedes` names.
 
-    Raises: MemoryNotFound.
+    A write is refused alone: one that names no entry here (MemoryNotFound), or one whose place another
+    entry has (MemoryClosed), so that of two that correct the same entry not both live.
     """
     out = Plan()
     by_id: dict[MemoryId, Slot] = {}
     by_key: dict[Key, Slot] = {}
     for row in (*alive, *targets.values()):
         if row.entry.id not in by_id:
-            slot = by_id[row.entry.id] = Slot(row.entry, row, closed=not row.alive)
+            slot = by_id[row.entry.id] = Slot(
+                row.entry, row, closed=not row.alive, by=row.entry.superseded_by
+            )
             out.slots.append(slot)
             if row.alive and row.key is not None:
                 by_key[row.key] = slot
     for part in parts:
-        old = _target(repo, part, targets, by_id)
         known = by_key.get(part.key)
+        old = _target(repo, part, targets, by_id, known)
+        if isinstance(old, PlaitError):
+            out.outcomes.append(old)
+            continue
         if known is None:
             slot = by_key[part.key] = Slot(part.entry, prepared=part)
             out.slots.append(slot)
@@ -161,22 +167,32 @@ def plan(
 
 
 def _target(
-    repo: str, part: Prepared, targets: Mapping[MemoryId, Row], by_id: Mapping[MemoryId, Slot]
-) -> Slot | None:
+    repo: str,
+    part: Prepared,
+    targets: Mapping[MemoryId, Row],
+    by_id: Mapping[MemoryId, Slot],
+    known: Slot | None,
+) -> Slot | PlaitError | None:
+    """What `part` takes the place of. `known`: the living entry that says the same; it may be said to
+    have a place again that it has."""
     wanted = part.write.supersedes
     if wanted is None:
         return None
     row = targets.get(wanted)
     if row is None:
-        raise MemoryNotFound(wanted, repo)
-    return by_id[row.entry.id]
+        return MemoryNotFound(wanted, repo)
+    old = by_id[row.entry.id]
+    if old.closed and (known is None or known.id != old.by):
+        return MemoryClosed(wanted, row.entry.superseded_at, old.by)
+    return old
 
 
 def _supersede(out: Plan, old: Slot, new: Slot, by_key: dict[Key, Slot]) -> None:
-    if not old.closed:
-        old.closed, old.by = True, new.id
-        if old.row is not None and old.row.key is not None:
-            by_key.pop(old.row.key, None)
+    if old.closed:
+        return
+    old.closed, old.by = True, new.id
+    if old.row is not None and old.row.key is not None:
+        by_key.pop(old.row.key, None)
     out.supersedes.append((new, old))
 
 

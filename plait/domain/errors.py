@@ -7,6 +7,7 @@ mapped ancestor. `docs/errors.md` lists every reason with its fix, and a test ke
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar
 
 
@@ -351,9 +352,42 @@ class MemoryNotFound(NotFound):
 
     reason = "MEMORY_NOT_FOUND"
 
-    def __init__(self, id_: object, repo: str) -> None:
+    def __init__(self, id_: object, repo: str, why: str = "", **metadata: object) -> None:
+        """`why`: why this read does not see a memory that is there, and which does."""
         super().__init__(
-            f"no memory {id_} in {repo!r}; `ListMemories` shows those there are", id=id_, repo=repo
+            f"memory {id_} of {repo!r} is not read: {why}"
+            if why
+            else f"no memory {id_} in {repo!r}; `ListMemories` shows those there are",
+            id=id_,
+            repo=repo,
+            **metadata,
+        )
+
+
+class MemoryClosed(Conflict):
+    """What a memory is to take the place of has ended: something else has its place, or it was deleted."""
+
+    reason = "MEMORY_CLOSED"
+
+    def __init__(self, id_: object, at: datetime | None, by: object | None) -> None:
+        """`at`: None where an earlier memory of the same batch ended it; `by`: what has its place."""
+        when = f"at {at.isoformat()}" if at else "earlier in this batch"
+        if by is None:
+            super().__init__(
+                f"memory {id_} can't be superseded: it was closed {when}, and nothing has its place (it "
+                "was deleted, or what had its place was forgotten); leave `supersedes` out to store this "
+                "as a new memory",
+                id=id_,
+                superseded_at=at.isoformat() if at else "",
+                superseded_by="",
+            )
+            return
+        super().__init__(
+            f"memory {id_} can't be superseded again: memory {by} took its place {when}; read that one "
+            "and supersede it, or leave `supersedes` out to store this beside it",
+            id=id_,
+            superseded_at=at.isoformat() if at else "",
+            superseded_by=by,
         )
 
 

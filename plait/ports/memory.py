@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from plait.domain.errors import RequestIdReused
+from plait.domain.errors import PlaitError
 from plait.domain.memory import (
     NOW,
     AsOf,
@@ -32,11 +32,10 @@ class MemoryStore(Protocol):
 
     async def store(
         self, tenant: str, writes: Sequence[MemoryWrite]
-    ) -> list[MemoryReceipt | RequestIdReused]:
-        """Store up to 500 memories, their text index and their outbox row in one transaction; each
-        receipt in its write's place.
-
-        Raises: MemoryNotFound, for a `supersedes` that is not there (nothing is stored then).
+    ) -> list[MemoryReceipt | PlaitError]:
+        """Store up to 500 memories, their text index and their outbox row in one transaction; in each
+        write's place its receipt, or why it alone is refused: RequestIdReused, MemoryNotFound for a
+        `supersedes` that is not there, MemoryClosed for one whose place is taken or that was deleted.
         """
         ...
 
@@ -64,7 +63,7 @@ class MemoryStore(Protocol):
 
     async def get(self, tenant: str, repo: str, id_: MemoryId, as_of: AsOf = NOW) -> MemoryEntry:
         """The version of entry `id_` as of those times; `id_` may also be that of a version (as search
-        hits have it). Raises: MemoryNotFound."""
+        hits have it). Raises: MemoryNotFound, which says why an entry that is there is not read."""
         ...
 
     async def query(
@@ -76,8 +75,9 @@ class MemoryStore(Protocol):
         """The best by BM25 and cosine together, best first, ties by id. Raises: ScopeMissing."""
         ...
 
-    async def delete(self, tenant: str, repo: str, id_: MemoryId) -> None:
-        """Close an entry: gone from reads as of now, its history stays. Closing twice is no error.
+    async def delete(self, tenant: str, repo: str, id_: MemoryId) -> bool:
+        """Close an entry: gone from reads as of now, its history stays. Closing twice is no error; then it
+        is False.
 
         Raises: MemoryNotFound.
         """

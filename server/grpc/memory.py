@@ -11,7 +11,6 @@ import numpy.typing as npt
 from plait.client import memory_wire
 from plait.domain.errors import (
     InvalidInput,
-    MemoryNotFound,
     PlaitError,
     Unavailable,
 )
@@ -59,7 +58,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         tenant = self._tenant(context)
         parsed = self._batch(tenant, request)
         writes = [one for one in parsed if isinstance(one, MemoryWrite)]
-        outcomes = iter(await self._app.commit(self._store_each(tenant, writes)))
+        outcomes = iter(await self._app.commit(self._store(tenant, writes)))
         return pb.BatchStoreMemoriesResponse(
             results=[
                 _result(tenant, one, next(outcomes) if isinstance(one, MemoryWrite) else one)
@@ -87,27 +86,11 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
                 out.append(exc)
         return out
 
-    async def _store_each(self, tenant: str, writes: list[MemoryWrite]) -> list[Outcome]:
-        """As `_store`, but what takes the place of an entry that isn't there fails alone."""
-        failed: dict[int, PlaitError] = {}
-        while True:
-            left = [i for i in range(len(writes)) if i not in failed]
-            try:
-                stored = await self._store(tenant, [writes[i] for i in left]) if left else []
-                break
-            except MemoryNotFound as exc:
-                lost = [i for i in left if str(writes[i].supersedes) == exc.metadata.get("id")]
-                if not lost:
-                    raise
-                failed |= dict.fromkeys(lost, exc)
-        found = dict(zip(left, stored, strict=True))
-        return [failed[i] if i in failed else found[i] for i in range(len(writes))]
-
     async def _store(self, tenant: str, writes: list[MemoryWrite]) -> list[Outcome]:
-        outcomes = await self._app.truth.store(tenant, writes)
-        self._app.written(
-            {write.entry.repo for write in writes}, {_scope(tenant, w) for w in writes}
-        )
+        outcomes = await self._app.truth.store(tenant, writes) if writes else []
+        stored = [w for w, o in zip(writes, outcomes, strict=True) if isinstance(o, MemoryReceipt)]
+        if stored:
+            self._app.written({w.entry.repo for w in stored}, {_scope(tenant, w) for w in stored})
         return list(outcomes)
 
     async def DeleteMemory(

@@ -18,7 +18,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from plait.domain.errors import MemoryNotFound
+from plait.domain.errors import MemoryClosed, MemoryNotFound
 from plait.domain.memory import (
     AsOf,
     MemoryEntry,
@@ -37,6 +37,7 @@ DAY = timedelta(days=1)
 TODAY = datetime.now(UTC).replace(minute=30, second=0, microsecond=0)
 DAYS = st.integers(-6, 6).map(lambda n: TODAY + n * DAY)
 COMPARED = count()
+REFUSED = count()
 
 
 # -- the history ------------------------------------------------------------------------------------
@@ -153,6 +154,23 @@ class Model:
         if event.over is not None and event.over != event.id:
             out.pop(event.over, None)
 
+    def refuses(self, said: Say, over: MemoryId | None) -> bool:
+        """Whether `over` has ended, but for by an entry that is alive and says the same."""
+        out: dict[MemoryId, Known] = {}
+        heirs: dict[MemoryId, MemoryId] = {}
+        for event in self.log:
+            if event.said is None:
+                out.pop(event.id, None)
+                continue
+            if event.over in out and event.over != event.id:
+                heirs[event.over] = event.id
+            self._say(out, event, event.said)
+        if over is None or over in out:
+            return False
+        heir = out.get(heirs.get(over, over))
+        mine = (said.repo, said.agent, said.session, said.text)
+        return heir is None or (heir.repo, heir.agent, heir.session, heir.text) != mine
+
     def answer(self, as_of: AsOf, repos: Iterable[str]) -> list[Known]:
         """What a read answers: living and true then, newest first."""
         at = as_of.valid or datetime.now(UTC)
@@ -205,6 +223,10 @@ async def play(store: Store, steps: list[list[Say] | Delete], salt: int) -> Mode
             batch.append((said, over, check(entry, f"{salt}-{next(request)}", over)))
         receipts = await store.store("default", [write for _, _, write in batch])
         for (said, over, _), receipt in zip(batch, receipts, strict=True):
+            if model.refuses(said, over):
+                assert isinstance(receipt, MemoryClosed)
+                next(REFUSED)
+                continue
             assert isinstance(receipt, MemoryReceipt)
             at = await time_of(store, said.repo)
             model.log.append(Event(at, said, receipt.entry.id, over))
@@ -290,6 +312,7 @@ async def test_every_answer_equals_the_replay(store: Store, capsys: Any) -> None
             if i % 7 == 0:
                 await compare_each(store, model, as_of)
     total = next(COMPARED) - before - 1
+    assert next(REFUSED) > 10
     with capsys.disabled():
         print(f"\n{total:,} answers of {len(histories)} histories equal their replay")
     assert total > 5_000

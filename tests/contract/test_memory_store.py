@@ -15,12 +15,15 @@ import pytest
 from plait.domain.errors import (
     EmbeddingModelMismatch,
     InvalidInput,
+    MemoryClosed,
     MemoryNotFound,
     PageTokenInvalid,
     RequestIdReused,
     ScopeMissing,
+    StoreFull,
 )
 from plait.domain.memory import (
+    NOW,
     AsOf,
     MemoryEntry,
     MemoryFilter,
@@ -36,6 +39,7 @@ from plait.domain.scope import Scope
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory.entry import NOBODY, check
 from tests.contract.conftest import IndexFiles
+from vector import memories_requests
 from vector.store import Store
 
 T = "default"
@@ -110,10 +114,30 @@ async def test_a_batch_is_one_transaction(store: Store, truth_dsn: str) -> None:
         await store.store(T, [write(f"n {i}") for i in range(501)])
 
 
-async def test_all_of_it_or_nothing(store: Store, truth_dsn: str) -> None:
+async def test_what_supersedes_nothing_is_refused_alone(store: Store, truth_dsn: str) -> None:
     nobody = MemoryId(uuid4())
-    with pytest.raises(MemoryNotFound):
-        await store.store(T, [write("first"), write("second", supersedes=nobody)])
+    tables = ("item", "segment", "posting", "outbox", "memory_request", "memory_edge")
+    (alone,) = await store.store(T, [write("second", supersedes=nobody)])
+    assert isinstance(alone, MemoryNotFound)
+    for table in (*tables, "repository", "repo_clock"):
+        assert sql(truth_dsn, f"SELECT count(*) FROM {table}") == [(0,)], table
+    first, second = await store.store(T, [write("first"), write("second", supersedes=nobody)])
+    assert isinstance(first, MemoryReceipt)
+    assert isinstance(second, MemoryNotFound)
+    assert await contents(store) == ["first"]
+    assert sql(truth_dsn, "SELECT count(*) FROM memory_request") == [(1,)]
+
+
+async def test_a_turn_is_stored_whole_or_not_at_all(
+    store: Store, truth_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: Any) -> None:
+        raise StoreFull("the disk is full")
+
+    entries = [write("one", "q").entry, write("two", "q").entry]
+    monkeypatch.setattr(memories_requests, "record", full)
+    with pytest.raises(StoreFull):
+        await store.store_turn(T, "r", "q", b"h", entries)
     for table in ("item", "segment", "posting", "outbox", "memory_request", "memory_edge"):
         assert sql(truth_dsn, f"SELECT count(*) FROM {table}") == [(0,)], table
 
@@ -248,12 +272,135 @@ async def test_superseding_closes_and_links(store: Store, truth_dsn: str) -> Non
         "SELECT source, target, recorded_to FROM memory_edge WHERE relation = 'SUPERSEDES'",
     )
     assert edges == [(f"memory/{new.entry.id}", f"memory/{old.entry.id}", None)]
-    # Once more, by somebody who did not know: nothing else is closed.
-    (third,) = await keep(store, write("deploy on mondays", supersedes=old.entry.id))
-    assert (await store.get(T, "r", new.entry.id)).content == "never deploy on fridays"
     # What was answered before the closing is answered the same after it.
     assert (await store.get(T, "r", old.entry.id, before)).superseded_by is None
-    assert third.entry.version == 1
+
+
+async def test_a_place_that_is_taken_is_not_taken_again(store: Store, truth_dsn: str) -> None:
+    (a,) = await keep(store, write("deploy on fridays"))
+    first = write("never deploy on fridays", "q", supersedes=a.entry.id)
+    (b,) = await keep(store, first)
+    late = write("deploy on mondays", "late", supersedes=a.entry.id)
+    (refused,) = await store.store(T, [late])
+    assert isinstance(refused, MemoryClosed)
+    assert b.entry.created_at is not None
+    assert refused.metadata == {
+        "id": str(a.entry.id),
+        "superseded_at": b.entry.created_at.isoformat(),
+        "superseded_by": str(b.entry.id),
+    }
+    assert await contents(store) == ["never deploy on fridays"]
+    # By the id of a version that is closed, too; and the entry's own text is no way round.
+    (own,) = await store.store(T, [write("deploy on fridays", supersedes=a.entry.id)])
+    assert isinstance(own, MemoryClosed)
+    # Repeats get their answers: the same request, and the same said by somebody else.
+    assert await keep(store, first) == [replace(b, repeated=True)]
+    (same,) = await keep(store, write("never deploy on fridays", supersedes=a.entry.id))
+    assert (same.entry.id, same.duplicate) == (b.entry.id, True)
+    ((edges,),) = sql(truth_dsn, "SELECT count(*) FROM memory_edge WHERE relation = 'SUPERSEDES'")
+    assert edges == 1
+    # What was refused was not answered: the id serves the corrected request.
+    (c,) = await keep(store, write("deploy on mondays", "late", supersedes=b.entry.id))
+    assert await contents(store) == ["deploy on mondays"]
+    assert c.entry.version == 1
+
+
+async def test_what_was_deleted_is_not_superseded(store: Store) -> None:
+    (a,) = await keep(store, write("deploy on fridays"))
+    await store.delete(T, "r", a.entry.id)
+    (refused,) = await store.store(T, [write("never", supersedes=a.entry.id)])
+    assert isinstance(refused, MemoryClosed)
+    assert refused.metadata["superseded_by"] == ""
+    assert "deleted" in refused.message
+
+
+async def test_in_one_batch_the_first_takes_the_place(store: Store) -> None:
+    (a,) = await keep(store, write("a"))
+    b, c, d, b_again = await store.store(
+        T,
+        [
+            write("b", "b", supersedes=a.entry.id),
+            write("c", "c", supersedes=a.entry.id),
+            write("d"),
+            write("b", "b2", supersedes=a.entry.id),
+        ],
+    )
+    assert isinstance(b, MemoryReceipt)
+    assert isinstance(c, MemoryClosed)
+    assert c.metadata["superseded_by"] == str(b.entry.id)
+    assert isinstance(d, MemoryReceipt)
+    assert isinstance(b_again, MemoryReceipt)
+    assert (b_again.entry.id, b_again.duplicate) == (b.entry.id, True)
+    assert sorted(await contents(store)) == ["b", "d"]
+
+
+async def test_writers_at_once_leave_one_in_the_place(store: Store, other: Store) -> None:
+    (a,) = await keep(store, write("a"))
+    answers = await asyncio.gather(
+        *(
+            s.store(T, [write(f"{i}", supersedes=a.entry.id)])
+            for i in range(4)
+            for s in (store, other)
+        )
+    )
+    stored = [one for (one,) in answers if isinstance(one, MemoryReceipt)]
+    assert len({r.entry.id for r in stored}) == 1
+    assert all(isinstance(one, MemoryReceipt | MemoryClosed) for (one,) in answers)
+    assert len(await contents(store)) == 1
+
+
+async def test_one_request_twice_at_once_is_answered_twice(store: Store, other: Store) -> None:
+    for n in range(4):
+        (a,) = await keep(store, write(f"a {n}"))
+        one = write(f"b {n}", f"q{n}", supersedes=a.entry.id)
+        answers = await asyncio.gather(*(s.store(T, [one]) for s in (store, other, store, other)))
+        receipts = [r for (r,) in answers if isinstance(r, MemoryReceipt)]
+        assert len(receipts) == 4
+        assert len({r.entry.id for r in receipts}) == 1
+
+
+async def unread(
+    store: Store, id_: MemoryId, as_of: AsOf = NOW, *, repo: str = "r", tenant: str = T
+) -> MemoryNotFound:
+    with pytest.raises(MemoryNotFound) as caught:
+        await store.get(tenant, repo, id_, as_of)
+    assert caught.value.reason == "MEMORY_NOT_FOUND"
+    return caught.value
+
+
+async def test_a_get_says_why_it_does_not_see_a_memory(store: Store) -> None:
+    (a,) = await keep(store, write("a"))
+    (b,) = await keep(store, write("b", supersedes=a.entry.id))
+    assert b.entry.created_at is not None
+    assert a.entry.created_at is not None
+    error = await unread(store, a.entry.id)
+    assert error.metadata["superseded_by"] == str(b.entry.id)
+    assert error.metadata["superseded_at"] == b.entry.created_at.isoformat()
+    assert f"superseded by {b.entry.id}" in error.message
+    assert "--recorded-as-of` (`recorded_as_of`) a time before that" in error.message
+    await store.delete(T, "r", b.entry.id)
+    assert "deleted" in (await unread(store, b.entry.id)).message
+    early = AsOf(recorded=a.entry.created_at - timedelta(microseconds=1))
+    assert "it was stored at" in (await unread(store, a.entry.id, early)).message
+    # At a time before the closing, nothing says that it came.
+    future = AsOf(valid=datetime(2000, 1, 1, tzinfo=UTC), recorded=a.entry.created_at)
+    (c,) = await keep(store, write("c", valid_from=datetime(2030, 1, 1, tzinfo=UTC)))
+    error = await unread(store, c.entry.id, replace(future, recorded=None))
+    assert "valid from 2030-01-01T00:00:00+00:00 to further on" in error.message
+    assert error.metadata["valid_to"] == ""
+    nothing = await unread(store, MemoryId(uuid4()))
+    assert "no memory" in nothing.message
+
+
+async def test_why_is_told_in_the_repository_named_only(store: Store) -> None:
+    (a,) = await keep(store, write("a"))
+    await store.delete(T, "r", a.entry.id)
+    await keep(store, write("x", repo="r2"))
+    await keep(store, write("x", repo="acme@r"), tenant="acme")
+    for tenant, repo in ((T, "r2"), ("acme", "acme@r"), ("acme", "r"), (T, "gone")):
+        error = await unread(store, a.entry.id, repo=repo, tenant=tenant)
+        assert error.message == MemoryNotFound(a.entry.id, repo).message
+        assert set(error.metadata) == {"id", "repo"}
 
 
 async def test_an_entry_that_supersedes_itself_is_corrected(store: Store) -> None:
@@ -623,8 +770,8 @@ async def test_nothing_crosses_between_tenants(store: Store) -> None:
         await store.get("acme", "r", mine.entry.id)
     with pytest.raises(MemoryNotFound):
         await store.delete("acme", "acme@r", mine.entry.id)
-    with pytest.raises(MemoryNotFound):
-        await store.store("acme", [write("x", repo="acme@r", supersedes=mine.entry.id)])
+    (refused,) = await store.store("acme", [write("x", repo="acme@r", supersedes=mine.entry.id)])
+    assert isinstance(refused, MemoryNotFound)
     assert (await store.get(T, "r", mine.entry.id)).content == "the secret zebra"
 
 

@@ -288,8 +288,9 @@ async def test_a_memory_is_its_tenants_by_whatever_name_it_is_asked_for(store: S
                 with pytest.raises(MemoryNotFound):
                     await store.delete(tenant, repo, ids[other])
             stolen = replace(a_memory(qualify(tenant, "web"), "mine"), supersedes=ids[other])
-            with pytest.raises(MemoryNotFound):
-                await store.store(tenant, [stolen])
+            (refused,) = await store.store(tenant, [stolen])
+            assert isinstance(refused, MemoryNotFound)
+            assert str(refused) == str(MemoryNotFound(ids[other], qualify(tenant, "web")))
     for tenant in TENANTS:
         page = await store.list(MemoryFilter(tenant, all_repos=True), limit=10)
         assert [e.id for e in page.entries] == [ids[tenant]]
