@@ -71,7 +71,7 @@ def rebuild(repositories: Sequence[str], everywhere: bool, timeout_s: float | No
 
 def compact(
     repo: str,
-    agent_id: str,
+    agent_id: str | None,
     *,
     dry_run: bool,
     undo_s: float | None,
@@ -80,7 +80,11 @@ def compact(
 ) -> Call[Compacted]:
     """Retried only with a request id: without one a second try would be a second compaction."""
     request = pb.CompactRequest(
-        request_id=request_id, repository=repo, agent_id=agent_id, dry_run=dry_run
+        request_id=request_id,
+        repository=repo,
+        agent_id=agent_id or "",
+        without_agent=agent_id is None,
+        dry_run=dry_run,
     )
     if undo_s is not None:
         request.undo_window.FromTimedelta(timedelta(seconds=undo_s))

@@ -125,9 +125,9 @@ class AsyncMemoryMethods:
 
     async def delete(
         self, id_: MemoryId | str, repo: str, *, timeout_s: float | None = None
-    ) -> None:
-        """Close a memory: its history stays (`forget` removes). Safe to repeat."""
-        await self._run(memory_calls.delete(id_, repo, timeout_s))
+    ) -> bool:
+        """Close a memory: its history stays (`forget` removes). False: it was closed before."""
+        return await self._run(memory_calls.delete(id_, repo, timeout_s))
 
     async def learn(
         self,
@@ -178,14 +178,14 @@ class AsyncMemoryMethods:
     async def compact(
         self,
         repo: str,
-        agent_id: str,
+        agent_id: str | None,
         *,
         dry_run: bool = False,
         undo_s: float | None = None,
         request_id: str = "",
         timeout_s: float | None = None,
     ) -> Compacted:
-        """Thin out an agent's memories, or say what that would do and why."""
+        """Thin out an agent's memories (None: those of no agent's), or say what that would do."""
         return await self._run(
             admin_calls.compact(
                 repo,

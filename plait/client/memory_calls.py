@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plait.client import decode, memory_wire
-from plait.client.calls import READ_TIMEOUT_S, SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S, Call, nothing
+from plait.client.calls import READ_TIMEOUT_S, SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S, Call
 from plait.client.errors import PlaitRpcError, from_item
 from plait.client.memory_values import Learned, Memories, MemoryAnswer, StoredMemory, Tool
 from plait.client.memory_wire import When
@@ -143,11 +143,15 @@ def _answer(message: pb.QueryMemoriesResponse) -> MemoryAnswer:
     )
 
 
-def delete(id_: MemoryId | str, repo: str, timeout_s: float | None) -> Call[None]:
+def delete(id_: MemoryId | str, repo: str, timeout_s: float | None) -> Call[bool]:
     """Retried: to close twice is no error."""
     request = pb.DeleteMemoryRequest(id=str(id_), repository=repo)
     timeout = timeout_s or WRITE_TIMEOUT_S
-    return Call(_SERVICE, "DeleteMemory", request, pb.DeleteMemoryResponse, nothing, timeout)
+    return Call(_SERVICE, "DeleteMemory", request, pb.DeleteMemoryResponse, _closed, timeout)
+
+
+def _closed(response: pb.DeleteMemoryResponse) -> bool:
+    return not response.closed_before
 
 
 def learn(

@@ -90,6 +90,7 @@ class CompactRequest(_message.Message):
     UNDO_WINDOW_FIELD_NUMBER: _builtins.int
     REPOSITORY_FIELD_NUMBER: _builtins.int
     AGENT_ID_FIELD_NUMBER: _builtins.int
+    WITHOUT_AGENT_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Names this request; the same id gets the same compaction again. Empty: every call is a new one."""
     dry_run: _builtins.bool
@@ -97,7 +98,9 @@ class CompactRequest(_message.Message):
     repository: _builtins.str
     """Required. The repository whose memories to compact."""
     agent_id: _builtins.str
-    """Required. The agent whose memories to compact. At most 256 bytes."""
+    """The agent whose memories to compact. At most 256 bytes. Required, unless `without_agent` is set."""
+    without_agent: _builtins.bool
+    """The memories of no agent; `agent_id` stays empty."""
     @_builtins.property
     def undo_window(self) -> _duration_pb2.Duration:
         """How long it can be undone, at most 365 days. Not set: the server's `memory.undo_s`."""
@@ -110,10 +113,11 @@ class CompactRequest(_message.Message):
         undo_window: _duration_pb2.Duration | None = ...,
         repository: _builtins.str = ...,
         agent_id: _builtins.str = ...,
+        without_agent: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["undo_window", b"undo_window"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "dry_run", b"dry_run", "repository", b"repository", "request_id", b"request_id", "undo_window", b"undo_window"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "dry_run", b"dry_run", "repository", b"repository", "request_id", b"request_id", "undo_window", b"undo_window", "without_agent", b"without_agent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

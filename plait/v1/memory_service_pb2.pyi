@@ -303,7 +303,8 @@ class StoreMemoryRequest(_message.Message):
     """Names this request; see types.proto."""
     supersedes: _builtins.str
     """Id of a memory of the same repository that this one takes the place of: it is closed in the same
-    transaction. Unknown: `NOT_FOUND` (MEMORY_NOT_FOUND).
+    transaction. Unknown: `NOT_FOUND` (MEMORY_NOT_FOUND). Closed before, by a deletion or by another
+    memory, which `metadata` names as `superseded_by`: `ALREADY_EXISTS` (MEMORY_CLOSED).
     """
     @_builtins.property
     def memory(self) -> Global___Memory:
@@ -766,12 +767,17 @@ class DeleteMemoryResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    CLOSED_BEFORE_FIELD_NUMBER: _builtins.int
+    closed_before: _builtins.bool
+    """It was closed before this call: deleted, or its place taken."""
     def __init__(
         self,
+        *,
+        closed_before: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed_before", b"closed_before"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

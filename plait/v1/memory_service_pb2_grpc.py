@@ -84,8 +84,8 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def BatchStoreMemories(self, request, context):
-        """Store up to 500 memories in one transaction; one that breaks a rule or reuses a request id has its
-        error in its place and the others are stored.
+        """Store up to 500 memories in one transaction; one that breaks a rule, reuses a request id or
+        supersedes what has ended has its error in its place and the others are stored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

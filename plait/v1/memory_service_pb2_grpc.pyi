@@ -36,8 +36,8 @@ class MemoryServiceStub:
     StoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.StoreMemoryRequest, _memory_service_pb2.StoreMemoryResponse]
     """Store one memory. The same text, alive in the same repository, agent and session, stays one entry."""
     BatchStoreMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.BatchStoreMemoriesRequest, _memory_service_pb2.BatchStoreMemoriesResponse]
-    """Store up to 500 memories in one transaction; one that breaks a rule or reuses a request id has its
-    error in its place and the others are stored.
+    """Store up to 500 memories in one transaction; one that breaks a rule, reuses a request id or
+    supersedes what has ended has its error in its place and the others are stored.
     """
     GetMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.GetMemoryRequest, _memory_service_pb2.GetMemoryResponse]
     """Read one memory, now or as of other times."""
@@ -60,8 +60,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     StoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.StoreMemoryRequest, _memory_service_pb2.StoreMemoryResponse]  # type: ignore[assignment]
     """Store one memory. The same text, alive in the same repository, agent and session, stays one entry."""
     BatchStoreMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.BatchStoreMemoriesRequest, _memory_service_pb2.BatchStoreMemoriesResponse]  # type: ignore[assignment]
-    """Store up to 500 memories in one transaction; one that breaks a rule or reuses a request id has its
-    error in its place and the others are stored.
+    """Store up to 500 memories in one transaction; one that breaks a rule, reuses a request id or
+    supersedes what has ended has its error in its place and the others are stored.
     """
     GetMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.GetMemoryRequest, _memory_service_pb2.GetMemoryResponse]  # type: ignore[assignment]
     """Read one memory, now or as of other times."""
@@ -93,8 +93,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.BatchStoreMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.BatchStoreMemoriesResponse, _abc.Awaitable[_memory_service_pb2.BatchStoreMemoriesResponse]]:
-        """Store up to 500 memories in one transaction; one that breaks a rule or reuses a request id has its
-        error in its place and the others are stored.
+        """Store up to 500 memories in one transaction; one that breaks a rule, reuses a request id or
+        supersedes what has ended has its error in its place and the others are stored.
         """
 
     @_abc_1.abstractmethod

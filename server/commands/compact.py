@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   plait compact --repo app --agent fixer --dry-run   what would be done, and why
   plait compact --repo app --agent fixer
+  plait compact --repo app --no-agent                what people and programs stored for no agent
   plait compact --undo 0198c5f2-…                    bring back what it closed
 
 Duplicates are closed, old memories are summarised, recent successes and failures stay. Nothing is
@@ -29,15 +30,17 @@ DAY_S = 86_400.0
 def main(argv: Sequence[str] | None = None, prog: str = "plait compact") -> int:
     out = frame.parser(prog, "Thin out an agent's memories.", EXAMPLES)
     frame.add_one_repo(out)
-    out.add_argument("--agent", default="", metavar="ID", help="whose memories")
+    whose = out.add_mutually_exclusive_group()
+    whose.add_argument("--agent", default="", metavar="ID", help="whose memories")
+    whose.add_argument("--no-agent", action="store_true", help="the memories of no agent")
     out.add_argument("--dry-run", action="store_true", help="say what would be done, and why")
     out.add_argument("--undo", metavar="ID", help="undo the compaction of this id")
     out.add_argument("--undo-days", type=float, metavar="N", help="how long it can be undone")
     args = out.parse_args(argv)
-    if args.undo and (args.dry_run or args.agent):
+    if args.undo and (args.dry_run or args.agent or args.no_agent):
         out.error("--undo takes the compaction's id alone")
-    if not args.undo and not args.agent:
-        out.error("say whose memories: --agent ID")
+    if not args.undo and not args.agent and not args.no_agent:
+        out.error("say whose memories: --agent ID, or --no-agent")
     return frame.run_async(args, lambda: _compact(args))
 
 
@@ -51,7 +54,7 @@ async def _compact(args: argparse.Namespace) -> int:
             return OK
         done = await client.compact(
             await frame.one_repository(args, client),
-            args.agent,
+            None if args.no_agent else args.agent,
             dry_run=args.dry_run,
             undo_s=None if args.undo_days is None else args.undo_days * DAY_S,
         )

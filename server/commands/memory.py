@@ -337,12 +337,16 @@ async def _filter(args: argparse.Namespace, client: AsyncPlaitClient) -> MemoryF
 
 async def _delete(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
     repo = await frame.one_repository(args, client)
+    before = []
     for id_ in args.id:
-        await client.delete(id_, repo)
+        closed = await client.delete(id_, repo)
+        if not closed:
+            before.append(id_)
         if not args.json:
-            print(f"Closed {id_}; its history stays", file=sys.stderr)
+            said = "Closed" if closed else "Closed before:"
+            print(f"{said} {id_}; its history stays", file=sys.stderr)
     if args.json:
-        _print({"deleted": args.id})
+        _print({"deleted": args.id, "closed_before": before})
     return OK
 
 

@@ -115,8 +115,13 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         parse.request_id(request.request_id)
         parse_memory.repository(tenant, request.repository, "repository")
         agent = parse.text(request.agent_id, "agent_id", parse.MAX_NAME_BYTES)
-        if not agent:
-            raise parse.bad("agent_id", "is empty; say whose memories to compact")
+        if request.without_agent == bool(agent):
+            raise parse.bad(
+                "agent_id",
+                "is given and without_agent is set; leave one of them out"
+                if agent
+                else "is empty; say whose memories to compact, or set without_agent",
+            )
         where = Scope(tenant, request.repository, agent)
         undo_s = parse_memory.undo_window(request, self._app.settings.memory.undo_s)
         work = self._app.retention.compact(

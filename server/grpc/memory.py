@@ -100,12 +100,12 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         id_ = parse_memory.id_(request.id, "id")
         repo = parse_memory.repository(tenant, request.repository, "repository")
 
-        async def delete() -> None:
-            await self._app.truth.delete(tenant, repo, id_)
+        async def delete() -> bool:
+            closed = await self._app.truth.delete(tenant, repo, id_)
             self._app.written({repo})
+            return closed
 
-        await self._app.commit(delete())
-        return pb.DeleteMemoryResponse()
+        return pb.DeleteMemoryResponse(closed_before=not await self._app.commit(delete()))
 
     async def Learn(self, request: pb.LearnRequest, context: Any) -> pb.LearnResponse:
         tenant = self._tenant(context)

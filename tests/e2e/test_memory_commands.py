@@ -96,7 +96,9 @@ def test_as_of_words_are_said_back_as_an_instant(plait: Any) -> None:
 
 def test_deleting_keeps_history(plait: Any) -> None:
     id_ = stored(plait, "Short-lived.")["memory"]["id"]
-    assert plait("memory", "delete", id_, *REPO).returncode == 0
+    assert f"Closed {id_}" in plait("memory", "delete", id_, *REPO).stderr
+    again = plait("memory", "delete", id_, *REPO)
+    assert (again.returncode, f"Closed before: {id_}" in again.stderr) == (0, True)
     now = json.loads(plait("memory", "list", *REPO, "--json").stdout)
     assert id_ not in {m["id"] for m in now["memories"]}
     history = json.loads(plait("memory", "list", *REPO, "--history", "--json").stdout)
@@ -153,6 +155,11 @@ def test_compacting_shows_why_and_can_be_undone(plait: Any) -> None:
     assert undone.returncode == 0, undone.stderr
     assert f"{done['closed']:,} memories" in undone.stdout
     assert plait("compact", *REPO).returncode == 2
+    for session in ("a", "b"):
+        text = ("memory", "store", "Nobody's insight, kept twice.", *REPO, "--session", session)
+        assert plait(*text).returncode == 0
+    nobodys = json.loads(plait("compact", *REPO, "--no-agent", "--json").stdout)
+    assert (nobodys["examined"] >= 2, nobodys["closed"]) == (True, 1)
 
 
 def test_verify_and_rebuild(plait: Any) -> None:
