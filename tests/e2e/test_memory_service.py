@@ -172,6 +172,24 @@ async def test_superseding_closes_and_history_stays(client: AsyncPlaitClient, re
     assert closed.superseded_at is not None
 
 
+async def test_a_place_that_is_taken_is_refused_and_named(
+    client: AsyncPlaitClient, repo: str
+) -> None:
+    old = (await client.store(note("Port is 80.", repo))).entry
+    new = (await client.store(note("Port is 443.", repo), supersedes=old.id)).entry
+    with pytest.raises(PlaitRpcError) as caught:
+        await client.store(note("Port is 8443.", repo), supersedes=old.id)
+    assert (caught.value.code, caught.value.reason) == (
+        grpc.StatusCode.ALREADY_EXISTS,
+        "MEMORY_CLOSED",
+    )
+    assert caught.value.metadata["superseded_by"] == str(new.id)
+    with pytest.raises(PlaitRpcError) as caught:
+        await client.get(old.id, repo)
+    assert caught.value.reason == "MEMORY_NOT_FOUND"
+    assert caught.value.metadata["superseded_by"] == str(new.id)
+
+
 async def test_deleting_closes_and_twice_is_no_error(client: AsyncPlaitClient, repo: str) -> None:
     entry = (await client.store(note("to go", repo))).entry
     await client.delete(entry.id, repo)
@@ -239,6 +257,28 @@ async def test_what_is_no_tenants_name_is_refused(server: Server, name: str, rep
             await made.list(MemoryFilter(repos=(repo,)))
     assert caught.value.code is grpc.StatusCode.INVALID_ARGUMENT
     assert "plait-tenant" in caught.value.fields
+
+
+async def test_a_mistyped_tenant_keeps_cypher_refused_only_until_it_is_deleted(
+    server: Server, client: AsyncPlaitClient, repo: str
+) -> None:
+    async def cypher() -> str:
+        try:
+            await client.graph_query("MATCH (n) RETURN count(n)", all_repositories=True)
+        except PlaitRpcError as exc:
+            return exc.reason
+        return ""
+
+    async with AsyncPlaitClient(f"127.0.0.1:{server.port}", tenant="defautl") as typo:
+        try:
+            await typo.store(note("Port is 80.", repo))
+            assert await cypher() == "CYPHER_REFUSED"
+        finally:
+            await typo.delete_repository(repo)
+    deadline = asyncio.get_running_loop().time() + 60
+    while await cypher():
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.1)
 
 
 async def test_an_unknown_memory_is_not_found(client: AsyncPlaitClient, repo: str) -> None:
