@@ -177,7 +177,7 @@ def test_repos_lists_what_is_indexed(plait: Any, repository: Path) -> None:
 
 def test_deleting_asks_first(plait: Any) -> None:
     done = plait("repos", "delete", "commanded")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "--yes" in done.stderr
 
 
