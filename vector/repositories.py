@@ -23,16 +23,16 @@ TABLES = (
 
 # Tenants of whose text something is in the graph, or may be: nothing is in it that is neither in these
 # tables nor among the events that wait or were given up. A repository that is being removed counts until
-# its removal is projected. Scalar look-ups, which are one of an index each: an EXISTS may be planned as a
-# hash of the whole table.
+# its removal is projected. In an index's order, one look-up each: else the planner takes what is asked for
+# to be common, and reads a whole table to find none of a repository that is gone.
 TENANTS = """
 SELECT DISTINCT r.tenant FROM repository r
  WHERE r.published > 0 OR r.graph_number > 0 OR r.graph_target > 0
     OR r.graph_busy OR r.graph_broken OR r.memory_busy
-    OR (SELECT 1 FROM item i WHERE i.repo_id = r.id LIMIT 1) IS NOT NULL
-    OR (SELECT 1 FROM episode e WHERE e.repo_id = r.id LIMIT 1) IS NOT NULL
-    OR (SELECT 1 FROM memory_node n WHERE n.repo_id = r.id LIMIT 1) IS NOT NULL
-    OR (SELECT 1 FROM outbox o WHERE o.repo_id = r.id LIMIT 1) IS NOT NULL
+    OR (SELECT 1 FROM item i WHERE i.repo_id = r.id ORDER BY i.path LIMIT 1) IS NOT NULL
+    OR (SELECT 1 FROM episode e WHERE e.repo_id = r.id ORDER BY e.recorded_at LIMIT 1) IS NOT NULL
+    OR (SELECT 1 FROM memory_node n WHERE n.repo_id = r.id ORDER BY n.name LIMIT 1) IS NOT NULL
+    OR (SELECT 1 FROM outbox o WHERE o.repo_id = r.id ORDER BY o.id LIMIT 1) IS NOT NULL
     OR (SELECT 1 FROM dead_letter d WHERE d.repo_id = r.id LIMIT 1) IS NOT NULL
  ORDER BY r.tenant
 """
