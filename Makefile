@@ -13,8 +13,14 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $(READY)
 
+# Two processes, each with servers of its own; then the faults, which print what they did.
 test: $(READY)
+ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
+else
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/e2e/test_faults.py
+	$(BIN)/python -m pytest tests/e2e/test_faults.py
+endif
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -233,7 +233,7 @@ def test_a_file_that_can_no_longer_be_parsed_is_not_found_as_it_was(
         (("index", ".", "--repo", "a\nb"), "[INVALID_INPUT]"),
         (("index", b"nonu\xff"), "not valid UTF-8"),
         (("search", b"nonu\xff"), "not valid UTF-8"),
-        (("search", "x", "--since", "when I was young"), "is no time"),
+        (("search", "x", "--since", "when I was young"), "names no one time"),
     ],
 )
 def test_words_that_cannot_be_meant_are_refused_before_a_server_starts(
