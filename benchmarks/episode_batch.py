@@ -7,7 +7,6 @@ segments, which happens behind the answer, is waited for between batches and not
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import shutil
 import time
@@ -15,12 +14,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkdtemp
 
+import uvloop
+
 import vector
 from benchmarks.memory_batch import SIZE, report, texts
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory.episode import check
 from plait.settings import load
 from plait.supervisor.lease import wait_stopped
+from server.serve import collect_seldom
 
 SHAPES = {"1 episode of 500": (1, 500), "50 of 10": (50, 10), "500 of 1": (500, 1)}
 
@@ -68,7 +70,8 @@ def main() -> None:
     args = parser.parse_args()
     home = Path(mkdtemp(prefix="plait-bench-", dir="/tmp"))
     home.chmod(0o711)
-    asyncio.run(measure(args.batches, home))
+    collect_seldom()
+    uvloop.run(measure(args.batches, home))
     for lock in home.rglob("keeper.lock"):
         wait_stopped(lock.parent, 60.0)
     shutil.rmtree(home)

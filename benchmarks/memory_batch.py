@@ -7,7 +7,6 @@ has them. Batches go in one after another, so the later ones meet a repository t
 from __future__ import annotations
 
 import argparse
-import asyncio
 import random
 import shutil
 import statistics
@@ -16,11 +15,14 @@ from pathlib import Path
 from tempfile import mkdtemp
 from uuid import uuid4
 
+import uvloop
+
 import vector
 from plait.domain.memory import MemoryEntry, MemoryMetadata, MemoryWrite
 from plait.memory.entry import NOBODY, check
 from plait.settings import load
 from plait.supervisor.lease import wait_stopped
+from server.serve import collect_seldom
 
 SIZE = 500
 
@@ -64,6 +66,7 @@ async def measure(batches: int, home: Path) -> None:
             start = time.perf_counter()
             await store.store("default", writes)
             took.append((time.perf_counter() - start) * 1e3)
+            await store.merged()
         singles = []
         for write in batch(repo, 200, 10_000):
             start = time.perf_counter()
@@ -92,7 +95,8 @@ def main() -> None:
     if home is None:
         home = Path(mkdtemp(prefix="plait-bench-", dir="/tmp"))
         home.chmod(0o711)
-    asyncio.run(measure(args.batches, home))
+    collect_seldom()
+    uvloop.run(measure(args.batches, home))
     if args.home is None:
         for lock in home.rglob("keeper.lock"):
             wait_stopped(lock.parent, 60.0)

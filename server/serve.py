@@ -44,7 +44,7 @@ async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -
         logger.warning("listening without authentication beyond this machine", extra={"host": host})
     with claimed(settings.home) as socket:
         async with open_app(settings, background=True) as app:
-            _collect_seldom()
+            collect_seldom()
             async with running(app, socket=socket, host=host, port=port) as server:
                 address = ServerAddress(
                     pid=os.getpid(),
@@ -60,7 +60,7 @@ async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -
                 logger.info("draining", extra={"limit_s": settings.server.drain_s})
 
 
-def _collect_seldom() -> None:
+def collect_seldom() -> None:
     """What is loaded by now stays; a call makes thousands of objects and nearly no cycles, so looking
     for cycles every 700 of them, as Python does, was a tenth of a batch's CPU."""
     gc.collect()
