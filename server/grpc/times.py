@@ -18,11 +18,7 @@ LATEST = datetime(9999, 12, 29, tzinfo=UTC)
 
 
 def as_of(message: types_pb2.AsOf, at: str = "as_of") -> AsOf:
-    """Raises: InvalidInput, TimeNotUnderstood. Nothing set: `NOW`.
-
-    A recorded time that is still to come is now, which the answer says back: nobody knows yet what will
-    be known then, and a caller's clock may be ahead of this one.
-    """
+    """Raises: InvalidInput, TimeNotUnderstood. Nothing set: `NOW`."""
     now = datetime.now(UTC)
     if message.HasField("caller_time"):
         now = _instant(message.caller_time, f"{at}.caller_time")
@@ -31,8 +27,6 @@ def as_of(message: types_pb2.AsOf, at: str = "as_of") -> AsOf:
     clock = _Clock(now, zone, at)
     valid = clock.read(message.valid, "valid") if message.HasField("valid") else None
     recorded = clock.read(message.recorded, "recorded") if message.HasField("recorded") else None
-    if recorded is not None:
-        recorded = min(recorded, datetime.now(UTC))
     return AsOf(valid, recorded) if valid or recorded else NOW
 
 
