@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -26,11 +27,11 @@ from plait.domain.retention import Selector
 T = TypeVar("T")
 
 
-class MemoryMethods:
+class MemoryMethods(ABC):
     """Memories: `new_memory` makes entries; times of a read are instants or words (`last Tuesday`)."""
 
-    def _run(self, call: Call[T]) -> T:
-        raise NotImplementedError
+    @abstractmethod
+    def _run(self, call: Call[T]) -> T: ...
 
     def store(
         self,

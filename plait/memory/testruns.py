@@ -89,8 +89,13 @@ def _from_meta(told: list[Any] | tuple[Any, ...]) -> Iterator[TestRun]:
 
 
 def _finite(value: object) -> float | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and math.isfinite(value) else None  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # JSON's integers have no bound
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _from_output(content: str) -> Iterator[TestRun]:

@@ -149,8 +149,8 @@ class Model:
         else:  # told again: nothing that was said before is taken back
             known.tags |= set(said.tags)
             known.importance = max(known.importance, said.importance)
-            known.start = None if None in (known.start, start) else min(known.start, start)  # type: ignore[type-var]
-            known.end = None if None in (known.end, end) else max(known.end, end)  # type: ignore[type-var]
+            known.start = min(known.start, start) if known.start and start else None
+            known.end = max(known.end, end) if known.end and end else None
         if event.over is not None and event.over != event.id:
             out.pop(event.over, None)
 
