@@ -116,6 +116,52 @@ class MemorySettings(_Section):
     summary_timeout_s: float = Field(30.0, gt=0)
 
 
+class RecallSettings(_Section):
+    """Recall; configs/recall.yaml says what each does, docs/recall.md why it is so."""
+
+    budget_tokens: int = Field(4_000, ge=50, le=1_000_000)
+    window_share: float = Field(0.1, gt=0, le=1)  # of a stated window, in place of `budget_tokens`
+    items: int = Field(24, ge=1, le=200)  # the most a context holds
+    min_score: float = Field(0.2, ge=0, le=1)  # below it an item is no help
+    cooldown_s: float = Field(1_800.0, ge=0)
+    keep_s: float = Field(30 * 86_400.0, ge=0)  # receipts and their feedback
+    # Shares of the budget that a collection may take while others still have something to say.
+    code_share: float = Field(0.6, gt=0, le=1)
+    memory_share: float = Field(0.5, gt=0, le=1)
+    max_graph_edges: int = Field(4_000_000, ge=0)  # of one repository, kept in memory
+    # The score of a memory: similarity, importance, recency. Weights are scaled to add up to 1.
+    similarity_weight: float = Field(0.7, ge=0)
+    importance_weight: float = Field(0.2, ge=0)
+    recency_weight: float = Field(0.1, ge=0)
+    half_life_days: float = Field(30.0, gt=0)
+    feedback_bound: float = Field(0.15, ge=0, le=0.15)
+    feedback_half_life_days: float = Field(60.0, gt=0)
+
+
+class LanguageSettings(_Section):
+    """A chat model for query rewriting and reranking; used by `full` alone, and only when named."""
+
+    provider: Literal["none", "openai"] = (
+        "none"  # openai: any server that speaks its chat completions
+    )
+    model: str = ""
+    base_url: str = ""
+    api_key: SecretStr = SecretStr("")
+    timeout_s: float = Field(8.0, gt=0)
+    rewrite: bool = True  # HyDE and expansion
+    rerank: bool = True  # the cross-encoder stage
+    max_candidates: int = Field(30, ge=2, le=50)
+
+
+class RerankSettings(_Section):
+    """A local cross-encoder: a folder with model.onnx and tokenizer.json of your own. None is shipped."""
+
+    model_dir: str = ""
+    timeout_s: float = Field(0.5, gt=0)
+    max_candidates: int = Field(30, ge=2, le=50)
+    threads: int = Field(0, ge=0)
+
+
 class ServerSettings(_Section):
     host: str = "127.0.0.1"
     port: int = Field(50051, ge=0, le=65535)
@@ -144,6 +190,9 @@ class Settings(_Section):
     server: ServerSettings = ServerSettings()
     scope: ScopeSettings = ScopeSettings()
     memory: MemorySettings = MemorySettings()
+    recall: RecallSettings = RecallSettings()
+    language: LanguageSettings = LanguageSettings()
+    rerank: RerankSettings = RerankSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
 
 

@@ -15,7 +15,7 @@ from plait.domain.memory import AsOf, MemoryMatch, MemoryQueryOptions
 from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.retrieval.fusion import minmax, order
 from plait.retrieval.query import SearchQuery, analyse
-from plait.retrieval.stages import SEMANTIC_WEIGHT
+from plait.retrieval.strategy import SEMANTIC_WEIGHT
 from vector import bm25
 from vector.bm25 import SegmentRef, Space
 from vector.clock import hold

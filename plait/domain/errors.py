@@ -248,6 +248,12 @@ class EmbeddingUnavailable(Unavailable):
     reason = "EMBEDDING_UNAVAILABLE"
 
 
+class LanguageModelUnavailable(Unavailable):
+    """The chat model or reranker does not answer; whoever asked goes on without it."""
+
+    reason = "LANGUAGE_MODEL_UNAVAILABLE"
+
+
 class EmbeddingRefused(Precondition):
     """The provider refused for good: a wrong key, an unknown model, a wrong dimension."""
 
@@ -345,6 +351,19 @@ class MemoryInvalid(InvalidInput):
     """A memory that breaks a rule of docs/memories.md; `field` is at fault."""
 
     reason = "MEMORY_INVALID"
+
+
+class RecallUnknown(NotFound):
+    """No receipt of that recall: never made, another tenant's, or no longer kept."""
+
+    reason = "RECALL_UNKNOWN"
+
+    def __init__(self, recall_id: object) -> None:
+        super().__init__(
+            f"no recall {recall_id} is on record; use the `recall_id` of an answer of this tenant, not "
+            "older than `recall.keep_s`",
+            recall_id=recall_id,
+        )
 
 
 class MemoryNotFound(NotFound):

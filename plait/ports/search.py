@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -46,11 +47,51 @@ class Place:
     symbol: str
     kind: str
     is_test: bool
+    start_line: int = 0  # 1-based, inclusive; 0: no file
+    end_line: int = 0
+    # What only agents' items have:
+    importance: float = 0.5
+    ts: datetime | None = None  # when it was written
+    type: str = ""  # episodic, semantic, procedural
+    source: str = ""  # agent, user, system
+    agent_id: str = ""
+    session_key: str = ""
+    tags: tuple[str, ...] = ()
+    episode_id: UUID | None = None
 
     @property
     def file(self) -> tuple[str, str]:
         """`(repo, path)`."""
         return (self.repo, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in code as a text names it. `path`: whole, or its end at a `/` (stack traces give absolute
+    ones, so `path` may also be longer than the repository's). `symbol`: a qualified name, or its end at a
+    `.`. Lines 1-based, inclusive; 0: any. At least `path` or `symbol` is there."""
+
+    path: str = ""
+    symbol: str = ""
+    start_line: int = 0
+    end_line: int = 0
+    repo: str = ""  # qualified; "": any of the view
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the current index says of where a memory is anchored, and of what stands behind it.
+
+    `anchored`: the memory names a path or a symbol. `known`: how the anchor read when the memory was
+    recorded is on record. `there`, `changed`: the anchor now. `proven`: a test that passed validates it
+    (VALIDATED_BY), or its run succeeded with tests that passed. `external`: its text came from outside."""
+
+    anchored: bool
+    known: bool = False
+    there: bool = False
+    changed: bool = False
+    proven: bool = False
+    external: bool = False
 
 
 class SearchStore(Protocol):
@@ -95,4 +136,26 @@ class SearchStore(Protocol):
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
         """The items behind candidates; ids that are gone are left out."""
+        ...
+
+    async def located(
+        self, view: View, spots: Sequence[Spot], where: Filter, k: int
+    ) -> list[list[ItemId]]:
+        """For each spot the chunks there, at most `k`, the narrowest that holds its lines first. Ambiguous
+        ends of paths and names give the chunks of all that fit; none gives an empty list."""
+        ...
+
+    async def chunks_of(
+        self, view: View, symbols: Sequence[tuple[str, str, str]], where: Filter
+    ) -> list[ItemId | None]:
+        """For each `(repo, path, symbol)` its first chunk: the one with the symbol's own line."""
+        ...
+
+    async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
+        """Of agents' items: what the revisions of `view` say of their anchors. Code is left out."""
+        ...
+
+    async def vocabulary(self, view: View, words: Sequence[str], k: int) -> dict[str, list[str]]:
+        """For each word up to `k` terms of the repositories' symbol names that go with it (the name it is
+        a part of, an abbreviation of it), most used first."""
         ...

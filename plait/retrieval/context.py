@@ -1,23 +1,36 @@
-"""What the stages hand on, what they may ask, and the loop that runs them."""
+"""What the stages hand on, what they may ask, and the tuple's runner."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from time import perf_counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from plait.domain.deadline import Deadline
+from plait.domain.recall import Block, Dropped, Impact, RecallOptions
 from plait.domain.values import Candidate, Hit, Item, ItemId, Timing
-from plait.ports import EmbeddingProvider, Place, SearchStore, View
-from plait.retrieval.query import Analysis, Mode, SearchQuery
-from plait.settings import SearchSettings
+from plait.ports import (
+    EmbeddingProvider,
+    LanguageModel,
+    Place,
+    RecallStore,
+    RelationStore,
+    Reranker,
+    SearchStore,
+    Standing,
+    View,
+)
+from plait.retrieval.anchors import Anchors
+from plait.retrieval.query import Analysis, SearchQuery
+from plait.retrieval.strategy import Strategy
+from plait.settings import RecallSettings, SearchSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
     """A part that an answer lacks, and why: an error's reason, or a short word."""
 
-    part: str  # semantic, lexical, identifiers, phrase
+    part: str  # an arm or a stage
     cause: str
 
     def __str__(self) -> str:
@@ -26,33 +39,74 @@ class Degraded:
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """What stages may ask. `provider` is awaited at each use, so that it may open itself late."""
+    """What stages may ask. Openers are awaited at each use, so that a model opens on first need; what is
+    None is not configured, and its stage passes the context on."""
 
     store: SearchStore
     provider: Callable[[], Awaitable[EmbeddingProvider]]
     settings: SearchSettings
+    recall: RecallSettings = field(default_factory=RecallSettings)
+    relations: RelationStore | None = None
+    receipts: RecallStore | None = None
+    reranker: Callable[[], Awaitable[Reranker]] | None = None
+    language: Callable[[], Awaitable[LanguageModel]] | None = None
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """`terms`: further BM25 terms with their weight beside the query's own 1.0. `passages`: what an answer
+    may look like (HyDE), embedded beside the query. `by`: identifiers, or a model's name."""
+
+    terms: Mapping[str, float] = field(default_factory=dict)
+    passages: tuple[str, ...] = ()
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The candidates after one stage, best first, with their scores: what explanations are read from."""
+
+    stage: str
+    scores: Mapping[ItemId, float]  # in the order of rank
 
 
 @dataclass(frozen=True, slots=True)
 class SearchContext:
-    """One search on its way through the stages; each returns a changed copy."""
+    """One search or recall on its way through the stages; each returns a changed copy.
+
+    `order` holds the candidates that are still in, best first, `fused` their scores. A stage that takes
+    one out says why in `dropped`. `factors` has by stage what multiplies a score (1.0: left out); `score`
+    applies them."""
 
     query: SearchQuery
     asked: Analysis
-    k: int
+    k: int  # hits wanted; for a context the most items it may hold
     fusion: str
     deadline: Deadline
+    options: RecallOptions | None = None  # a context is wanted; None: hits
     view: View | None = None
+    anchors: Anchors = field(default_factory=Anchors)
+    rewrite: Rewrite = field(default_factory=Rewrite)
+    strategy: Strategy = field(default_factory=Strategy)
     rankings: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
-    weights: Mapping[str, float] = field(default_factory=dict)
     fused: Mapping[ItemId, float] = field(default_factory=dict)
     order: Sequence[ItemId] = ()
     places: Mapping[ItemId, Place] = field(default_factory=dict)
+    standing: Mapping[ItemId, Standing] = field(default_factory=dict)
+    also: Mapping[ItemId, tuple[ItemId, ...]] = field(default_factory=dict)  # joined neighbours
+    reasons: Mapping[ItemId, tuple[str, ...]] = field(default_factory=dict)
+    factors: Mapping[str, Mapping[ItemId, float]] = field(default_factory=dict)
     signals: Mapping[ItemId, Mapping[str, float]] = field(default_factory=dict)  # for `explain`
+    dropped: Mapping[ItemId, Dropped] = field(default_factory=dict)
+    shown: frozenset[ItemId] = frozenset()  # left out by the session's cool-down
     items: Mapping[ItemId, Item] = field(default_factory=dict)
+    impact: Impact = field(default_factory=Impact)
     hits: tuple[Hit, ...] = ()
+    block: Block | None = None
     degraded: tuple[Degraded, ...] = ()
     timings: tuple[Timing, ...] = ()
+    trail: tuple[Snapshot, ...] = ()
 
     @property
     def at(self) -> View:
@@ -61,30 +115,29 @@ class SearchContext:
             raise RuntimeError("`resolve` must run before this stage")
         return self.view
 
+    @property
+    def traced(self) -> bool:
+        """Whether the caller wants to know what each stage did."""
+        return self.query.explain or bool(self.query.why_not)
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One decision. `calls_model`: left out of `Mode.FAST`."""
+    """One decision.
+
+    `calls_model`: asks a language model, so `Mode.FAST` is without it. `arm`: brings candidates; arms that
+    stand next to each other run side by side. `needed`: cannot be switched off. `shed`: the order in
+    which stages are left out when time runs short, 1 first; 0: never. `when`: whether it has anything to
+    do; a stage that has not is neither run, nor timed, nor missed.
+    """
 
     run: Callable[[SearchContext, Deps], Awaitable[SearchContext]]
     calls_model: bool = False
+    arm: bool = False
+    needed: bool = False
+    shed: int = 0
+    when: Callable[[SearchContext, Deps], bool] = lambda ctx, deps: True
 
     @property
     def name(self) -> str:
         return self.run.__name__
-
-
-def plan(mode: Mode, stages: Sequence[Stage]) -> tuple[Stage, ...]:
-    """The stages that `mode` runs: fast is the same tuple without calls to a language model."""
-    return tuple(s for s in stages if mode is Mode.FULL or not s.calls_model)
-
-
-async def run(ctx: SearchContext, deps: Deps, stages: Sequence[Stage]) -> SearchContext:
-    """Run `stages` in order and time each one. Raises: DeadlineExceeded, between two of them."""
-    timings = []
-    for stage in stages:
-        ctx.deadline.check("the search")
-        start = perf_counter()
-        ctx = await stage.run(ctx, deps)
-        timings.append(Timing(stage.name, (perf_counter() - start) * 1e3))
-    return replace(ctx, timings=tuple(timings))

@@ -9,7 +9,7 @@ from typing import Literal
 
 from plait.domain.deadline import Deadline
 from plait.domain.errors import InvalidInput
-from plait.domain.values import Filter
+from plait.domain.values import Filter, ItemId
 from plait.retrieval.text import query_terms
 
 MAX_QUERY_BYTES = 8192
@@ -34,7 +34,9 @@ class QueryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """One search. `k` 0 and `fusion` None: as the settings say. `min_score` cuts after fusion."""
+    """One search. `k` 0 and `fusion` None: as the settings say. `min_score` cuts after fusion.
+
+    `off`: stages that are left out. `why_not`: items whose fate is to be told."""
 
     text: str
     where: Filter = field(default_factory=Filter)
@@ -44,6 +46,8 @@ class SearchQuery:
     fusion: Literal["minmax", "rrf"] | None = None
     explain: bool = False
     deadline: Deadline | None = None
+    off: tuple[str, ...] = ()
+    why_not: tuple[ItemId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

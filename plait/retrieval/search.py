@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from plait.domain.deadline import Deadline
 from plait.domain.values import Hit, Timing
 from plait.ports import EmbeddingProvider, SearchStore, View
-from plait.retrieval.context import Degraded, Deps, SearchContext, Stage, plan, run
+from plait.retrieval.context import Degraded, Deps, SearchContext, Stage
 from plait.retrieval.query import Mode, QueryKind, SearchQuery, analyse
+from plait.retrieval.runner import plan, run
 from plait.retrieval.stages import STAGES
 from plait.settings import SearchSettings
 
@@ -65,7 +66,7 @@ class SearchService:
             fusion=query.fusion or settings.fusion,
             deadline=query.deadline or Deadline.after(settings.timeout_s),
         )
-        ctx = await run(ctx, self._deps, plan(query.mode, self._stages))
+        ctx = await run(ctx, self._deps, plan(query.mode, self._stages, query.off))
         return SearchAnswer(ctx.hits, ctx.at, ctx.degraded, ctx.timings, ctx.asked.kind)
 
 

@@ -1,0 +1,72 @@
+"""The truth: what is related to what, as one revision of the code and the links of memories have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from plait.ports.search import View
+
+
+@dataclass(frozen=True, slots=True)
+class CodeGraph:
+    """The code graph of one revision of one repository, compact: nodes are rows, edges CSR both ways.
+
+    `ids`: node ids without `repo:`, row → id; `row`: id → row. `out_*` are the edges by source, `in_*` by
+    target: `start` has shape (n + 1,), `other` and `relation` shape (m,), `weight` is the confidence.
+    `relation` is an index into `relations`. Immutable and shared: never write to an array."""
+
+    repo: str
+    revision: int
+    relations: tuple[str, ...]
+    ids: Sequence[str]
+    row: Mapping[str, int]
+    names: Sequence[str]
+    paths: Sequence[str]
+    lines: npt.NDArray[np.int32]  # (n,) first lines
+    is_test: npt.NDArray[np.bool_]  # (n,)
+    out_start: npt.NDArray[np.int64]
+    out_other: npt.NDArray[np.int32]
+    out_relation: npt.NDArray[np.int8]
+    out_weight: npt.NDArray[np.float32]
+    in_start: npt.NDArray[np.int64]
+    in_other: npt.NDArray[np.int32]
+    in_relation: npt.NDArray[np.int8]
+    in_weight: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLink:
+    """One edge that episodes and memories made, as a view sees it; both ends without `repo:`."""
+
+    repo: str
+    relation: str
+    source: str
+    target: str
+    confidence: float
+    resolver: str
+    at: datetime  # when it was recorded
+
+
+class RelationStore(Protocol):
+    async def code_graph(self, view: View, repo: str, *, wait_s: float = 0.0) -> CodeGraph | None:
+        """The graph of `repo` at the view's revision. It is read once a revision, in the background, and
+        kept; None while that takes longer than `wait_s` (ask again later), or where it is larger than
+        `recall.max_graph_edges`, which `graph_state` tells apart."""
+        ...
+
+    def graph_state(self, view: View, repo: str) -> str:
+        """ready, loading, too_large, or none (no code)."""
+        ...
+
+    async def links(
+        self, view: View, ends: Sequence[tuple[str, str]], limit: int
+    ) -> list[MemoryLink]:
+        """Living memory-layer links with one of `ends` (repo, node id without `repo:`) as source or target,
+        as of the view's times, the newest first."""
+        ...

@@ -1,0 +1,55 @@
+"""The stages, one module each, and their order: the one tuple behind every search and recall."""
+
+from plait.retrieval.context import Deps, SearchContext, Stage
+from plait.retrieval.stages.cross_encoder import cross_encoder
+from plait.retrieval.stages.feedback import feedback
+from plait.retrieval.stages.fetch import fetch
+from plait.retrieval.stages.filter import filter
+from plait.retrieval.stages.format import format
+from plait.retrieval.stages.fts import fts
+from plait.retrieval.stages.hierarchical import hierarchical
+from plait.retrieval.stages.relations import relations
+from plait.retrieval.stages.rerank import rerank
+from plait.retrieval.stages.resolve import resolve
+from plait.retrieval.stages.rewrite import rewrite
+from plait.retrieval.stages.score import score
+from plait.retrieval.stages.semantic import semantic
+from plait.retrieval.stages.strategy import strategy
+from plait.retrieval.stages.tags import tags
+
+
+def _has_relations(ctx: SearchContext, deps: Deps) -> bool:
+    return deps.relations is not None
+
+
+def _has_feedback(ctx: SearchContext, deps: Deps) -> bool:
+    return deps.receipts is not None
+
+
+def _has_reranker(ctx: SearchContext, deps: Deps) -> bool:
+    return deps.reranker is not None
+
+
+def _has_model(ctx: SearchContext, deps: Deps) -> bool:
+    return deps.language is not None
+
+
+STAGES: tuple[Stage, ...] = (
+    Stage(resolve, needed=True),  # which revisions, which places the text names
+    Stage(rewrite, shed=5),  # what else to ask for
+    Stage(strategy, needed=True),  # which arms, what each weighs
+    Stage(semantic, arm=True),  # by meaning
+    Stage(fts, arm=True),  # by words
+    Stage(relations, shed=4, when=_has_relations),  # by the graph, from the best so far
+    Stage(fetch, needed=True),  # one list; where its best stand
+    Stage(hierarchical, shed=6),  # files, then symbols; neighbours joined
+    Stage(filter, needed=True),  # what may not be in it
+    Stage(tags),  # what tags say
+    Stage(feedback, shed=3, when=_has_feedback),  # what became of earlier recalls
+    Stage(score),  # the full score
+    Stage(rerank, shed=2, when=_has_reranker),  # a local model reads the best
+    Stage(cross_encoder, calls_model=True, shed=1, when=_has_model),  # a chat model reads the best
+    Stage(format, needed=True),  # hits, or a packed context
+)
+
+__all__ = ["STAGES"]

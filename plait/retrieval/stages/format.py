@@ -1,0 +1,52 @@
+"""The answer: hits, or a context packed into a budget of tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plait.domain.values import Hit, ItemId
+from plait.retrieval import fusion
+from plait.retrieval.context import Deps, SearchContext
+
+
+async def format(ctx: SearchContext, deps: Deps) -> SearchContext:
+    """Threshold, and the items behind the best k."""
+    kept = [id_ for id_ in ctx.order if ctx.fused[id_] >= ctx.query.min_score][: ctx.k]
+    items = await deps.store.fetch(ctx.at, kept) if kept else {}
+    order = [id_ for id_ in kept if id_ in items]
+    arms = told(ctx, order)
+    hits = [Hit(items[id_], ctx.fused[id_], arms[id_]) for id_ in order]
+    return replace(ctx, items=items, order=order, hits=tuple(hits))
+
+
+def told(ctx: SearchContext, order: list[ItemId]) -> dict[ItemId, dict[str, float]]:
+    """Each arm's raw score of the items in `order`; with `explain` also `ARM.rank` (from 1), `ARM.scaled`,
+    `ARM.weight`, `bonus.NAME` and `factor.NAME`."""
+    arms: dict[ItemId, dict[str, float]] = {id_: {} for id_ in order}
+    for arm, ranking in ctx.rankings.items():
+        for candidate in ranking:
+            if (said := arms.get(candidate.id)) is not None:
+                said[arm] = candidate.score
+    if ctx.query.explain:
+        for id_, more in _explained(ctx, order).items():
+            arms[id_] |= more
+    return arms
+
+
+def _explained(ctx: SearchContext, order: list[ItemId]) -> dict[ItemId, dict[str, float]]:
+    said = {id_: dict(ctx.signals.get(id_, {})) for id_ in order}
+    for stage, factors in ctx.factors.items():
+        for id_, factor in factors.items():
+            if id_ in said:
+                said[id_][f"factor.{stage}"] = factor
+    for arm, ranking in ctx.rankings.items():
+        if not ranking:
+            continue
+        for rank, (id_, scaled) in enumerate(
+            fusion.scale(ranking, fusion.FLOORS.get(arm)), start=1
+        ):
+            if id_ in said:
+                said[id_][f"{arm}.rank"] = float(rank)
+                said[id_][f"{arm}.scaled"] = scaled
+                said[id_][f"{arm}.weight"] = ctx.strategy.weights[arm]
+    return said

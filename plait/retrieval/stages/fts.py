@@ -1,0 +1,44 @@
+"""The arms that compare words: BM25, quoted phrases, names typed from memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from plait.domain.values import Candidate, ItemId
+from plait.retrieval.context import Deps, SearchContext
+
+Ranking = Sequence[Candidate]
+
+# Trigrams are for a name typed from memory, not for a page of code: 4 ms a name.
+MAX_WORDS_FOR_TRIGRAMS = 4
+MAX_TRIGRAM_NAMES = 2
+
+
+async def fts(ctx: SearchContext, deps: Deps) -> SearchContext:
+    """`lexical`, `phrase` and `identifiers`, side by side."""
+    store, view, where, asked = deps.store, ctx.at, ctx.query.where, ctx.asked
+    k, weights = deps.settings.candidates, ctx.strategy.weights
+    arms: dict[str, Awaitable[Ranking]] = {}
+    if asked.terms and weights.get("lexical"):
+        arms["lexical"] = store.lexical(view, asked.terms, where, k)
+    if asked.phrases and weights.get("phrase"):
+        arms["phrase"] = _best_of(lambda p: store.phrase(view, p, where, k), asked.phrases)
+    short = asked.words <= MAX_WORDS_FOR_TRIGRAMS
+    if asked.identifiers and short and weights.get("identifiers"):
+        names = [name.rpartition(".")[2] for name in asked.identifiers[:MAX_TRIGRAM_NAMES]]
+        arms["identifiers"] = _best_of(lambda n: store.identifiers(view, n, where, k), names)
+    found = await asyncio.gather(*arms.values())
+    return replace(ctx, rankings={**ctx.rankings, **dict(zip(arms, found, strict=True))})
+
+
+async def _best_of(ask: Callable[[str], Awaitable[Ranking]], names: Sequence[str]) -> Ranking:
+    """One ranking from several of one scale: an item's best score counts."""
+    best: dict[ItemId, float] = {}
+    for ranking in await asyncio.gather(*map(ask, names)):
+        for candidate in ranking:
+            best[candidate.id] = max(candidate.score, best.get(candidate.id, candidate.score))
+    return sorted(
+        (Candidate(id_, value) for id_, value in best.items()), key=lambda c: (-c.score, c.id.int)
+    )

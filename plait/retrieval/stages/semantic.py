@@ -1,0 +1,42 @@
+"""The arm that compares meanings: cosine neighbours of the query."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from plait.domain.errors import (
+    BadModelFile,
+    BadSettings,
+    EmbeddingModelMismatch,
+    EmbeddingRefused,
+    EmbeddingUnavailable,
+)
+from plait.retrieval.context import Degraded, Deps, SearchContext
+
+logger = logging.getLogger(__name__)
+
+
+async def semantic(ctx: SearchContext, deps: Deps) -> SearchContext:
+    """Raises: EmbeddingModelMismatch; whatever else the provider can't do only costs this arm."""
+    view = ctx.at
+    if not ctx.strategy.weights.get("semantic"):
+        return ctx
+    if not view.model:
+        return _without(ctx, "no_vectors")
+    if any(revision.embedded < revision.chunks for revision in view.revisions):
+        ctx = _without(ctx, "coverage")
+    try:
+        provider = await deps.provider()
+        if (provider.model, provider.dim) != (view.model, view.dim):
+            raise EmbeddingModelMismatch(view.model, view.dim, provider.model, provider.dim)
+        vector = await provider.embed_query(ctx.asked.text)
+    except (EmbeddingUnavailable, EmbeddingRefused, BadModelFile, BadSettings) as exc:
+        logger.warning("search without vectors", extra={"reason": exc.reason, "error": exc.message})
+        return _without(ctx, exc.reason)
+    found = await deps.store.nearest(view, vector, ctx.query.where, deps.settings.candidates)
+    return replace(ctx, rankings={**ctx.rankings, "semantic": found})
+
+
+def _without(ctx: SearchContext, cause: str) -> SearchContext:
+    return replace(ctx, degraded=(*ctx.degraded, Degraded("semantic", cause)))

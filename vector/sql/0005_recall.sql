@@ -1,0 +1,6 @@
+-- Recall: how a memory's anchor read when it was recorded, receipts, feedback.
+-- docs/schema-postgres.md gives the reason of every table.
+
+-- BLAKE2b of the anchored chunks' content hashes at the time of recording; NULL: no anchor, or not known.
+ALTER TABLE item ADD COLUMN anchor_hash bytea;
+ALTER TABLE item ALTER COLUMN anchor_hash SET STATISTICS 0;
