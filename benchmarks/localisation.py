@@ -30,9 +30,10 @@ from benchmarks.memory_store import MemoryStore
 from plait import embedding
 from plait.ports import EmbeddingProvider
 from plait.retrieval.context import Deps, SearchContext, Stage
-from plait.retrieval.search import SearchQuery, SearchService
+from plait.retrieval.runner import plan
+from plait.retrieval.search import Mode, SearchQuery, SearchService
 from plait.retrieval.signals import path_kind
-from plait.retrieval.stages import STAGES, score
+from plait.retrieval.stages import STAGES
 from plait.settings import EmbeddingSettings, SearchSettings
 
 # Weights and signals were chosen on the first group alone; the second was only reported.
@@ -40,20 +41,23 @@ TUNED = frozenset({"click", "scrapy", "attrs", "celery"})
 METRICS = ("file R@5", "function MRR", "function R@10")
 K = 60  # chunks; deeper ones change no metric but the tail of MRR
 Results = npt.NDArray[np.float64]  # (queries, metrics); NaN where a query has no functions
+LEXICAL = frozenset({"lexical"})
+SEMANTIC = frozenset({"semantic"})
+ALL = frozenset({"lexical", "semantic", "phrase", "identifiers", "anchors", "relations"})
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One row of the table: which arms are asked, how they are united, with signals or without."""
+    """One row of the table: which arms are asked, how they are united, which stages are switched off."""
 
     name: str
-    arms: frozenset[str]
+    arms: frozenset[str] = ALL
     fusion: str = "minmax"
-    signals: bool = True
+    off: tuple[str, ...] = ()
 
     def stages(self) -> tuple[Stage, ...]:
-        kept = [s for s in STAGES if self.signals or s.run is not score]
-        at = next(i for i, s in enumerate(kept) if s.name == "fuse")
+        kept = plan(Mode.FAST, STAGES, self.off)
+        at = next(i for i, s in enumerate(kept) if s.name == "fetch")
         return (*kept[:at], Stage(self.only), *kept[at:])
 
     async def only(self, ctx: SearchContext, deps: Deps) -> SearchContext:
@@ -61,18 +65,21 @@ class Variant:
         return replace(ctx, rankings={a: r for a, r in ctx.rankings.items() if a in self.arms})
 
 
-LEXICAL = frozenset({"lexical"})
-SEMANTIC = frozenset({"semantic"})
-ALL = frozenset({"lexical", "semantic", "phrase", "identifiers"})
+PLAIN = tuple(
+    s.name for s in STAGES if not s.needed and not s.arm
+)  # all that is not the arms alone
 VARIANTS = (
-    Variant("BM25 alone", LEXICAL, signals=False),
-    Variant("vector alone", SEMANTIC, signals=False),
-    Variant("united, RRF", ALL, "rrf", signals=False),
-    Variant("united, min-max", ALL, signals=False),
+    Variant("BM25 alone", LEXICAL, off=PLAIN),
+    Variant("vector alone", SEMANTIC, off=PLAIN),
+    Variant("united, RRF", fusion="rrf", off=PLAIN),
+    Variant("united, min-max", off=PLAIN),
     Variant("BM25 + signals", LEXICAL),
     Variant("vector + signals", SEMANTIC),
-    Variant("united, RRF + signals", ALL, "rrf"),
-    Variant("united, min-max + signals", ALL),
+    Variant("united, RRF + signals", fusion="rrf"),
+    Variant("united, min-max + signals"),
+    # Each arm and each stage off in turn.
+    *(Variant(f"without {arm}", ALL - {arm}) for arm in sorted(ALL)),
+    *(Variant(f"without {stage}", off=(stage,)) for stage in PLAIN),
 )
 
 

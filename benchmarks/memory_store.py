@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from benchmarks.localisation_corpus import Piece
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Revision
-from plait.ports import Place, Vectors, View
+from plait.ports import Place, Spot, Standing, Vectors, View
 from plait.retrieval.text import tokens
 from vector import bm25
 
@@ -27,6 +27,7 @@ class MemoryStore:
         self._ids = [ItemId(UUID(int=n)) for n in range(len(pieces))]
         self._revision = Revision(1, repo, 1, chunks=len(pieces), embedded=len(vectors))
         self._model = model
+        self._by_symbol: dict[tuple[str, str], ItemId] = {}
         self._space, self._postings = _index(pieces)
 
     def piece(self, id_: ItemId) -> Piece:
@@ -70,7 +71,16 @@ class MemoryStore:
         found = {}
         for id_ in ids:
             p = self.piece(id_)
-            found[id_] = Place(self._repo, Collection.FILES, p.path, p.symbol, p.kind, p.is_test)
+            found[id_] = Place(
+                self._repo,
+                Collection.FILES,
+                p.path,
+                p.symbol,
+                p.kind,
+                p.is_test,
+                p.start_line,
+                p.end_line,
+            )
         return found
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
@@ -92,6 +102,44 @@ class MemoryStore:
                 is_test=p.is_test,
             )
         return found
+
+    async def located(
+        self, view: View, spots: Sequence[Spot], where: Filter, k: int
+    ) -> list[list[ItemId]]:
+        """Whole paths or ends of them, names or ends of them; the narrowest chunk first."""
+        return [self._at(spot)[:k] for spot in spots]
+
+    def _at(self, spot: Spot) -> list[ItemId]:
+        found = []
+        for id_, piece in zip(self._ids, self._pieces, strict=True):
+            symbol = piece.symbol.partition("#")[0]
+            if spot.path and not _ends(spot.path, piece.path, "/"):
+                continue
+            if spot.symbol and not _ends(symbol, spot.symbol, "."):
+                continue
+            first, last = spot.start_line, spot.end_line or spot.start_line
+            if first and (piece.end_line < first or piece.start_line > last):
+                continue
+            found.append((piece.end_line - piece.start_line, id_))
+        return [id_ for _, id_ in sorted(found, key=lambda f: (f[0], f[1].int))]
+
+    async def chunks_of(
+        self, view: View, symbols: Sequence[tuple[str, str, str]], where: Filter
+    ) -> list[ItemId | None]:
+        if not self._by_symbol:
+            for id_, piece in zip(self._ids, self._pieces, strict=True):
+                self._by_symbol.setdefault((piece.path, piece.symbol.partition("#")[0]), id_)
+        return [self._by_symbol.get((path, symbol)) for _, path, symbol in symbols]
+
+    async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
+        return {}  # code only
+
+    async def vocabulary(self, view: View, words: Sequence[str], k: int) -> dict[str, list[str]]:
+        return {}
+
+
+def _ends(whole: str, end: str, joint: str) -> bool:
+    return whole == end or whole.endswith(joint + end) or end.endswith(joint + whole)
 
 
 def _index(pieces: Sequence[Piece]) -> tuple[bm25.Space, dict[str, bm25.TermPostings]]:
