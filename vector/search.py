@@ -54,7 +54,14 @@ ITEM_COLUMNS = (
     " i.content, i.ts, i.meta, i.tags, i.is_test"
 )
 
-PLACE_COLUMNS = "i.id, i.repo_id, i.collection, i.path, i.symbol, i.kind, i.is_test"
+PLACE_COLUMNS = (
+    "i.id, i.repo_id, i.collection, i.path, i.symbol, i.kind, i.is_test, i.start_line, i.end_line"
+)
+# What only agents' items have, in the order of `Place`. A chat that is learned later is as old as it is.
+AGENT_PLACE_COLUMNS = (
+    f"{PLACE_COLUMNS}, i.importance, coalesce(i.valid_from, i.ts), i.type, i.source, i.agent_id,"
+    " i.session_key, i.tags, i.episode_id"
+)
 
 
 class Lexical:
@@ -124,19 +131,24 @@ class Lexical:
 
     async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
         repos = {r.repo_id: r.repo for r in view.revisions}
-        rows = await self._by_id(view, ids, PLACE_COLUMNS)
-        return {
-            id_: Place(repos[row[1]], Collection(row[2]), *row[3:]) for id_, row in rows.items()
-        }
+        rows = await self._by_id(view, ids, PLACE_COLUMNS, agents=AGENT_PLACE_COLUMNS)
+        return {id_: _place(repos, row) for id_, row in rows.items()}
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
         rows = await self._by_id(view, ids, ITEM_COLUMNS, " JOIN repository r ON r.id = i.repo_id")
         return {id_: to_item(row) for id_, row in rows.items()}
 
     async def _by_id(
-        self, view: View, ids: Sequence[ItemId], columns: str, join: str = ""
+        self,
+        view: View,
+        ids: Sequence[ItemId],
+        columns: str,
+        join: str = "",
+        *,
+        agents: str = "",
     ) -> dict[ItemId, tuple[Any, ...]]:
-        """`columns`, the id first, of the `ids` that `view` sees, in the order of `ids`."""
+        """`columns`, the id first, of the `ids` that `view` sees, in the order of `ids`; of agents' items
+        the columns `agents`, if given."""
         found: dict[ItemId, tuple[Any, ...]] = {}
         # Most candidates are code: the other partitions are asked only for what is not.
         for collections in ((Collection.FILES,), tuple(c for c in Collection if c != "files")):
@@ -144,8 +156,9 @@ class Lexical:
             if not missing:
                 break
             cond = condition(view, Filter(collections=collections))
+            wanted = columns if collections == (Collection.FILES,) else agents or columns
             query = (
-                f"SELECT {columns} FROM {cond.table} i{join}"
+                f"SELECT {wanted} FROM {cond.table} i{join}"
                 f" WHERE i.id = ANY(%(ids)s) AND {cond.where}"
             )
             for row in await self._app.rows(
@@ -232,6 +245,14 @@ class Lexical:
         rows = await self._app.rows(query, params, tenant=view.tenant)
         matching = {row[0] for row in rows}
         return [c for c in portion if c.id in matching]
+
+
+def _place(repos: Mapping[int, str], row: tuple[Any, ...]) -> Place:
+    """From a row of `PLACE_COLUMNS` or `AGENT_PLACE_COLUMNS`."""
+    if len(row) == 9:
+        return Place(repos[row[1]], Collection(row[2]), *row[3:])
+    *head, tags, episode_id = row[3:]
+    return Place(repos[row[1]], Collection(row[2]), *head, tuple(tags), episode_id)
 
 
 def to_item(row: tuple[Any, ...]) -> Item:

@@ -51,7 +51,7 @@ class Place:
     end_line: int = 0
     # What only agents' items have:
     importance: float = 0.5
-    ts: datetime | None = None  # when it was written
+    ts: datetime | None = None  # since when it holds, else when it was written
     type: str = ""  # episodic, semantic, procedural
     source: str = ""  # agent, user, system
     agent_id: str = ""

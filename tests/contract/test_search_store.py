@@ -314,3 +314,33 @@ async def test_a_repository_of_memories_alone_can_be_searched(store: Store) -> N
     assert len(await store.lexical(await store.view(anywhere), ["disk"], anywhere, 5)) == 1
     with pytest.raises(RepositoryNotIndexed):
         await store.view(Filter(repos=("mem",)))
+
+
+async def test_places_of_agents_items_have_what_ranking_needs(
+    store: Store, index: IndexFiles
+) -> None:
+    await index(store, "r", CODE)
+    began = datetime(2026, 1, 2, tzinfo=UTC)
+    receipt = await store.append(
+        Episode(
+            request_id="1",
+            repo="r",
+            outcome=Outcome("success"),
+            artifacts=(Artifact(ArtifactKind.PLAN, "open the socket later", "src/util.toy"),),
+            agent_id="ada",
+            session_key="s",
+            tags=("net", "slow"),
+            started_at=began,
+        )
+    )
+    where = Filter(collections=ALL)
+    view = await store.view(where)
+    code, *_ = await store.lexical(view, ["join_paths"], Filter(), 1)
+    places = await store.places(view, [receipt.item_ids[0], code.id])
+    plan, chunk = places.values()
+    assert (plan.path, plan.type, plan.source, plan.agent_id) == (
+        "src/util.toy", "episodic", "agent", "ada",
+    )  # fmt: skip
+    assert (plan.session_key, plan.tags, plan.ts) == ("s", ("net", "slow"), began)
+    assert (plan.episode_id, plan.importance) == (receipt.episode_id, 0.5)
+    assert (chunk.start_line, chunk.end_line, chunk.ts) == (1, 1, None)
