@@ -13,6 +13,8 @@ from plait.domain.values import Filter, ItemId
 from plait.retrieval.text import query_terms
 
 MAX_QUERY_BYTES = 8192
+# A patch or a traceback that is about one thing; larger ones are cut by who made them.
+MAX_ATTACHED_BYTES = 262_144
 MAX_K = 200
 # Enough for a pasted page; each further term costs the store a posting list.
 MAX_TERMS = 256
@@ -36,7 +38,8 @@ class QueryKind(StrEnum):
 class SearchQuery:
     """One search. `k` 0 and `fusion` None: as the settings say. `min_score` cuts after fusion.
 
-    `off`: stages that are left out. `why_not`: items whose fate is to be told."""
+    `off`: stages that are left out. `why_not`: items whose fate is to be told. `attached`: a diff or a
+    stack trace that `text` is about; with one `text` may be empty."""
 
     text: str
     where: Filter = field(default_factory=Filter)
@@ -48,11 +51,13 @@ class SearchQuery:
     deadline: Deadline | None = None
     off: tuple[str, ...] = ()
     why_not: tuple[ItemId, ...] = ()
+    attached: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`text`: without NULs and half characters, which no store or model takes.
+    """`text`: without NULs and half characters, which no store or model takes; of a query with nothing but
+    an attachment its beginning. `attached`: the diff or stack trace beside it, cleaned alike.
 
     `identifiers` are dotted names (`Session.get`), as written but for calls and separators.
     """
@@ -63,11 +68,13 @@ class Analysis:
     phrases: tuple[str, ...]
     identifiers: tuple[str, ...]
     words: int
+    attached: str = ""
 
 
 def analyse(query: SearchQuery) -> Analysis:
     """Raises: InvalidInput, for a query that is empty, too long, or out of range."""
-    text = _checked(query)
+    attached = _attached(query)
+    text = _checked(query, attached)
     names = identifiers(text)
     return Analysis(
         text=text,
@@ -76,6 +83,7 @@ def analyse(query: SearchQuery) -> Analysis:
         phrases=tuple(_PHRASE.findall(text)[:MAX_PHRASES]),
         identifiers=names,
         words=len(text.split()),
+        attached=attached,
     )
 
 
@@ -115,7 +123,24 @@ def _names(text: str, *, any_word: bool) -> list[str]:
     return names
 
 
-def _checked(query: SearchQuery) -> str:
+def _attached(query: SearchQuery) -> str:
+    size = len(query.attached.encode("utf-8", "replace"))
+    if size > MAX_ATTACHED_BYTES:
+        raise InvalidInput(
+            f"attached has {size} bytes, more than {MAX_ATTACHED_BYTES}; send the part that matters: the "
+            "innermost frames, or the hunks of one change",
+            field="attached",
+            size=size,
+            limit=MAX_ATTACHED_BYTES,
+        )
+    return _clean(query.attached) if query.attached.strip() else ""
+
+
+def _clean(text: str) -> str:
+    return text.replace("\x00", " ").encode("utf-8", "replace").decode("utf-8")
+
+
+def _checked(query: SearchQuery, attached: str) -> str:
     size = len(query.text.encode("utf-8", "replace"))
     if size > MAX_QUERY_BYTES:
         raise InvalidInput(
@@ -124,7 +149,9 @@ def _checked(query: SearchQuery) -> str:
             size=size,
             limit=MAX_QUERY_BYTES,
         )
-    text = query.text.replace("\x00", " ").encode("utf-8", "replace").decode("utf-8")
+    text = _clean(query.text)
+    if not text.strip():
+        text = attached.encode()[:MAX_QUERY_BYTES].decode("utf-8", "ignore")
     if not text.strip():
         raise InvalidInput("the query is empty; say what to look for", field="query")
     if not 0 <= query.k <= MAX_K:

@@ -9,7 +9,7 @@ from plait.domain.deadline import Deadline
 from plait.domain.recall import Block, Dropped, Impact, RecallId, RecallOptions
 from plait.domain.values import ItemId, Timing
 from plait.ports import View
-from plait.retrieval.context import Degraded, Deps, SearchContext, Stage
+from plait.retrieval.context import Degraded, Deps, SearchContext, Snapshot, Stage
 from plait.retrieval.query import SearchQuery, analyse
 from plait.retrieval.runner import plan, run
 from plait.retrieval.stages import STAGES
@@ -29,6 +29,7 @@ class RecallAnswer:
     why_not: Mapping[ItemId, Dropped] | None = None
     degraded: tuple[Degraded, ...] = ()
     timings: tuple[Timing, ...] = ()
+    trail: tuple[Snapshot, ...] = ()  # the candidates stage by stage, where the query explains
     replay_of: RecallId | None = None
     same: bool = False
 
@@ -63,4 +64,5 @@ class RecallService:
             impact=ctx.impact,
             degraded=ctx.degraded,
             timings=ctx.timings,
+            trail=ctx.trail,
         )

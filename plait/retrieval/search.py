@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from plait.domain.deadline import Deadline
-from plait.domain.values import Hit, Timing
+from plait.domain.recall import Dropped
+from plait.domain.values import Hit, ItemId, Timing
 from plait.ports import EmbeddingProvider, SearchStore, View
-from plait.retrieval.context import Degraded, Deps, SearchContext, Stage
+from plait.retrieval.context import Degraded, Deps, SearchContext, Snapshot, Stage
 from plait.retrieval.query import Mode, QueryKind, SearchQuery, analyse
 from plait.retrieval.runner import plan, run
 from plait.retrieval.stages import STAGES
@@ -21,13 +22,16 @@ OpenProvider = Callable[[], Awaitable[EmbeddingProvider]]
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """Hits best first. `degraded` empty: every arm was asked, over every chunk."""
+    """Hits best first. `degraded` empty: every arm was asked, over every chunk. `why_not`: of each item
+    that the query asked about. `trail`: the candidates stage by stage, where the query explains."""
 
     hits: tuple[Hit, ...]
     view: View
     degraded: tuple[Degraded, ...]
     timings: tuple[Timing, ...]
     kind: QueryKind
+    why_not: Mapping[ItemId, Dropped] | None = None
+    trail: tuple[Snapshot, ...] = ()
 
     @property
     def coverage(self) -> tuple[int, int]:
@@ -37,7 +41,9 @@ class SearchAnswer:
 
 
 class SearchService:
-    """Searches `store`. `provider` may be a coroutine function, so that the model loads on first need."""
+    """Searches `store`. `provider` may be a coroutine function, so that the model loads on first need.
+
+    `over` makes one from `Deps`, which a server's search and recall share."""
 
     def __init__(
         self,
@@ -48,6 +54,12 @@ class SearchService:
     ) -> None:
         self._deps = Deps(store, _opener(provider), settings)
         self._stages = tuple(stages)
+
+    @classmethod
+    def over(cls, deps: Deps, stages: Sequence[Stage] = STAGES) -> SearchService:
+        service = cls(deps.store, deps.provider, deps.settings, stages)
+        service._deps = deps
+        return service
 
     async def search(self, query: SearchQuery) -> SearchAnswer:
         """Answer `query`; what can't be asked in time, or at all, is named in `degraded`.
@@ -67,7 +79,9 @@ class SearchService:
             deadline=query.deadline or Deadline.after(settings.timeout_s),
         )
         ctx = await run(ctx, self._deps, plan(query.mode, self._stages, query.off))
-        return SearchAnswer(ctx.hits, ctx.at, ctx.degraded, ctx.timings, ctx.asked.kind)
+        return SearchAnswer(
+            ctx.hits, ctx.at, ctx.degraded, ctx.timings, ctx.asked.kind, trail=ctx.trail
+        )
 
 
 def _opener(provider: EmbeddingProvider | OpenProvider) -> OpenProvider:
