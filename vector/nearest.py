@@ -12,14 +12,12 @@ from plait.domain.errors import EmbeddingModelMismatch
 from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.ports import View
 from vector.filters import Condition, condition
-from vector.pool import Scoped
+from vector.pool import OVER_FETCH, Scoped
 
 # Up to here the filtered rows are compared one by one: recall 1, and faster than HNSW with a filter
 # that keeps one row in a hundred.
 EXACT_ROWS = 5_000
-# HNSW under `relaxed_order` returns rows a little out of order: take more, sort again. With a filter
-# recall needs more still; without one, 100 × 1.25 stays within one pass of ef_search 128.
-OVER_FETCH = 1.25
+# With a filter recall needs more than `OVER_FETCH`.
 OVER_FETCH_FILTERED = 4
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 
 from plait.domain.values import Candidate, ItemId
 
@@ -27,55 +28,82 @@ def minmax(rankings: Rankings, weights: Mapping[str, float]) -> Scores:
     retrieval", TOIS 42(1), 2023, with their theoretical floor where an arm has one (`FLOORS`), else
     the lowest score returned. An item that an arm did not return counts as at that arm's floor.
     """
-    found = {arm: ranking for arm, ranking in rankings.items() if ranking and weights[arm] > 0.0}
-    total = sum(weights[arm] for arm in found)
-    fused: Scores = {}
-    for arm, ranking in found.items():
-        share = weights[arm] / total
-        for id_, scaled in scale(ranking, FLOORS.get(arm)):
-            # Shares add up to 1, but for a rounding.
-            fused[id_] = min(1.0, fused.get(id_, 0.0) + share * scaled)
-    return fused
+    sums = _Sums()
+    for arm, ranking, share in _shares(rankings, weights):
+        sums.add(ranking, [share * value for value in scaled(ranking, FLOORS.get(arm))])
+    return sums.scores()
 
 
-def scale(ranking: Sequence[Candidate], floor: float | None = None) -> list[tuple[ItemId, float]]:
-    """`ranking` with scores in [0, 1], order kept; all 1 when all are equal. Scores below `floor`,
+def scaled(ranking: Sequence[Candidate], floor: float | None = None) -> list[float]:
+    """The scores of `ranking` in [0, 1], in its order; all 1 when all are equal. Scores below `floor`,
     which should not be there, lower it."""
-    best = max(candidate.score for candidate in ranking)
-    lowest = min(candidate.score for candidate in ranking)
+    values = [candidate.score for candidate in ranking]
+    best, lowest = max(values), min(values)
     if floor is None or floor > lowest:
         floor = lowest
     span = best - floor
     if span <= 0.0:
-        return [(candidate.id, 1.0) for candidate in ranking]
-    return [(candidate.id, (candidate.score - floor) / span) for candidate in ranking]
+        return [1.0] * len(values)
+    return [(value - floor) / span for value in values]
+
+
+def scale(ranking: Sequence[Candidate], floor: float | None = None) -> list[tuple[ItemId, float]]:
+    """`scaled` with the ids."""
+    return [(c.id, value) for c, value in zip(ranking, scaled(ranking, floor), strict=True)]
 
 
 def rrf(rankings: Rankings, weights: Mapping[str, float]) -> Scores:
     """`Σ_a w_a (k + 1) / (k + rank_a) / Σ_a w_a`: 1 for the item that every arm puts first."""
-    found = {arm: ranking for arm, ranking in rankings.items() if ranking and weights[arm] > 0.0}
-    total = sum(weights[arm] for arm in found)
-    fused: Scores = {}
-    for arm, ranking in found.items():
-        share = weights[arm] / total
-        for rank, candidate in enumerate(ranking, start=1):
-            part = share * (RRF_K + 1) / (RRF_K + rank)
-            fused[candidate.id] = min(1.0, fused.get(candidate.id, 0.0) + part)
-    return fused
+    sums = _Sums()
+    for _, ranking, share in _shares(rankings, weights):
+        ranks = range(1, len(ranking) + 1)
+        sums.add(ranking, [share * (RRF_K + 1) / (RRF_K + rank) for rank in ranks])
+    return sums.scores()
+
+
+class _Sums:
+    """Sums by item. Hashing a UUID costs 0.2 µs and there are hundreds: once for each candidate."""
+
+    def __init__(self) -> None:
+        self._slots: dict[ItemId, int] = {}
+        self._sums: list[float] = []
+
+    def add(self, ranking: Sequence[Candidate], parts: Sequence[float]) -> None:
+        slots, sums = self._slots, self._sums
+        for candidate, part in zip(ranking, parts, strict=True):
+            at = slots.setdefault(candidate.id, len(sums))
+            if at == len(sums):
+                sums.append(part)
+            else:
+                sums[at] += part
+
+    def scores(self) -> Scores:
+        # Shares add up to 1, but for a rounding.
+        return {id_: min(1.0, value) for id_, value in zip(self._slots, self._sums, strict=True)}
+
+
+def _shares(
+    rankings: Rankings, weights: Mapping[str, float]
+) -> list[tuple[str, Sequence[Candidate], float]]:
+    """`(arm, ranking, share of the weight)` of the arms that found something; shares add up to 1."""
+    found = [(a, r, weights[a]) for a, r in rankings.items() if r and weights[a] > 0.0]
+    total = sum(weight for _, _, weight in found)
+    return [(arm, ranking, weight / total) for arm, ranking, weight in found]
 
 
 def order(scores: Mapping[ItemId, float], rankings: Rankings) -> list[ItemId]:
     """Best score first; ties by the best rank in any arm, then by id. Deterministic."""
-    # Hashing a UUID costs 0.2 µs and there are hundreds: ranks are looked up only if there are ties.
+    entries = sorted(scores.items(), key=lambda entry: -entry[1])
+    if len(set(scores.values())) == len(scores):
+        return [id_ for id_, _ in entries]
+    best = _best_ranks(rankings)
+    return [id_ for id_, _ in sorted(entries, key=lambda e: (-e[1], best.get(e[0], 0), e[0].int))]
+
+
+def _best_ranks(rankings: Rankings) -> dict[ItemId, int]:
     best: dict[ItemId, int] = {}
-    if len(set(scores.values())) < len(scores):
-        for ranking in rankings.values():
-            for rank, candidate in enumerate(ranking):
-                known = best.get(candidate.id)
-                if known is None or rank < known:
-                    best[candidate.id] = rank
-
-    def key(entry: tuple[ItemId, float]) -> tuple[float, int, int]:
-        return (-entry[1], best[entry[0]], entry[0].int) if best else (-entry[1], 0, 0)
-
-    return [id_ for id_, _ in sorted(scores.items(), key=key)]
+    for rank, row in enumerate(zip_longest(*rankings.values())):
+        for candidate in row:
+            if candidate is not None:
+                best.setdefault(candidate.id, rank)
+    return best
