@@ -22,12 +22,14 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from plait.v1 import episode_pb2 as plait_dot_v1_dot_episode__pb2
 from plait.v1 import graph_pb2 as plait_dot_v1_dot_graph__pb2
+from plait.v1 import recall_pb2 as plait_dot_v1_dot_recall__pb2
 from plait.v1 import types_pb2 as plait_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n plait/v1/knowledge_service.proto\x12\x08plait.v1\x1a\x16plait/v1/episode.proto\x1a\x14plait/v1/graph.proto\x1a\x14plait/v1/types.proto\"\xda\x01\n\rSearchRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12 \n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x10.plait.v1.Filter\x12\"\n\x04mode\x18\n \x01(\x0e\x32\x14.plait.v1.SearchMode\x12 \n\x06\x66usion\x18\x0b \x01(\x0e\x32\x10.plait.v1.Fusion\x12\t\n\x01k\x18\x14 \x01(\x05\x12\x11\n\tmin_score\x18\x15 \x01(\x01\x12\x1d\n\x05\x61s_of\x18\x1f \x01(\x0b\x32\x0e.plait.v1.AsOf\x12\x0f\n\x07\x65xplain\x18( \x01(\x08J\x04\x08\x1e\x10\x1f\"\x86\x01\n\x03Hit\x12\x1c\n\x04item\x18\x01 \x01(\x0b\x32\x0e.plait.v1.Item\x12\r\n\x05score\x18\x02 \x01(\x01\x12%\n\x04\x61rms\x18\x03 \x03(\x0b\x32\x17.plait.v1.Hit.ArmsEntry\x1a+\n\tArmsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\xe7\x01\n\x0eSearchResponse\x12\x1b\n\x04hits\x18\x01 \x03(\x0b\x32\r.plait.v1.Hit\x12/\n\trevisions\x18\n \x03(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12\'\n\x08\x64\x65graded\x18\x0b \x03(\x0b\x32\x15.plait.v1.Degradation\x12&\n\x07timings\x18\x14 \x03(\x0b\x32\x15.plait.v1.StageTiming\x12\x0f\n\x07took_ms\x18\x15 \x01(\x01\x12%\n\x05\x61s_of\x18\x1e \x01(\x0b\x32\x16.plait.v1.ResolvedAsOf\"\xba\x01\n\rRecallRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12 \n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x10.plait.v1.Filter\x12\"\n\x04mode\x18\n \x01(\x0e\x32\x14.plait.v1.SearchMode\x12&\n\x06\x66ormat\x18\x0b \x01(\x0e\x32\x16.plait.v1.RecallFormat\x12\x15\n\rbudget_tokens\x18\x14 \x01(\x05\x12\x15\n\rwindow_tokens\x18\x15 \x01(\x05\"I\n\nRecallItem\x12\x1c\n\x04item\x18\x01 \x01(\x0b\x32\x0e.plait.v1.Item\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x0e\n\x06tokens\x18\x03 \x01(\x05\"?\n\x0eRecallOmission\x12\x0f\n\x07item_id\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x01\x12\r\n\x05\x63\x61use\x18\x03 \x01(\t\"\x81\x02\n\x0eRecallResponse\x12\x11\n\trecall_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x02 \x01(\t\x12#\n\x05items\x18\x03 \x03(\x0b\x32\x14.plait.v1.RecallItem\x12)\n\x07omitted\x18\x04 \x03(\x0b\x32\x18.plait.v1.RecallOmission\x12\x0e\n\x06tokens\x18\x05 \x01(\x05\x12\x11\n\ttokenizer\x18\x06 \x01(\t\x12/\n\trevisions\x18\n \x03(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12\'\n\x08\x64\x65graded\x18\x0b \x03(\x0b\x32\x15.plait.v1.Degradation\"\xa1\x01\n\x0cTemplateCall\x12\x0c\n\x04name\x18\x01 \x01(\t\x12:\n\nparameters\x18\x02 \x03(\x0b\x32&.plait.v1.TemplateCall.ParametersEntry\x1aG\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12#\n\x05value\x18\x02 \x01(\x0b\x32\x14.plait.v1.GraphValue:\x02\x38\x01\"\x9f\x01\n\x0b\x43ypherQuery\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x39\n\nparameters\x18\x02 \x03(\x0b\x32%.plait.v1.CypherQuery.ParametersEntry\x1aG\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12#\n\x05value\x18\x02 \x01(\x0b\x32\x14.plait.v1.GraphValue:\x02\x38\x01\"\xd2\x01\n\x11GraphQueryRequest\x12*\n\x08template\x18\x01 \x01(\x0b\x32\x16.plait.v1.TemplateCallH\x00\x12\'\n\x06\x63ypher\x18\x02 \x01(\x0b\x32\x15.plait.v1.CypherQueryH\x00\x12\x14\n\x0crepositories\x18\n \x03(\t\x12\x18\n\x10\x61ll_repositories\x18\x0b \x01(\x08\x12\x10\n\x08max_rows\x18\x14 \x01(\x05\x12\x1d\n\x05\x61s_of\x18\x1e \x01(\x0b\x32\x0e.plait.v1.AsOfB\x07\n\x05query\"\xb4\x02\n\x12GraphQueryResponse\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\t\x12 \n\x04rows\x18\x02 \x03(\x0b\x32\x12.plait.v1.GraphRow\x12\"\n\x05nodes\x18\x03 \x03(\x0b\x32\x13.plait.v1.GraphNode\x12\"\n\x05\x65\x64ges\x18\x04 \x03(\x0b\x32\x13.plait.v1.GraphEdge\x12\x11\n\ttruncated\x18\x05 \x01(\x08\x12/\n\trevisions\x18\n \x03(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12\'\n\x08\x64\x65graded\x18\x0b \x03(\x0b\x32\x15.plait.v1.Degradation\x12\x0f\n\x07took_ms\x18\x14 \x01(\x01\x12%\n\x05\x61s_of\x18\x1e \x01(\x0b\x32\x16.plait.v1.ResolvedAsOf\"N\n\x14\x41ppendEpisodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\"\n\x07\x65pisode\x18\x02 \x01(\x0b\x32\x11.plait.v1.Episode\"c\n\x15\x41ppendEpisodeResponse\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x10\n\x08item_ids\x18\x02 \x03(\t\x12\x10\n\x08repeated\x18\x03 \x01(\x08\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"G\n\x15IngestEpisodesRequest\x12.\n\x06\x61ppend\x18\x01 \x01(\x0b\x32\x1e.plait.v1.AppendEpisodeRequest\"}\n\x16IngestEpisodesResponse\x12\x33\n\x08response\x18\x01 \x01(\x0b\x32\x1f.plait.v1.AppendEpisodeResponseH\x00\x12$\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x13.plait.v1.ItemErrorH\x00\x42\x08\n\x06result\"\\\n\x0cItemFeedback\x12\x0f\n\x07item_id\x18\x01 \x01(\t\x12*\n\x07verdict\x18\x02 \x01(\x0e\x32\x19.plait.v1.FeedbackVerdict\x12\x0f\n\x07\x63omment\x18\x03 \x01(\t\"\x89\x01\n\x15ReportFeedbackRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\trecall_id\x18\x02 \x01(\t\x12%\n\x05items\x18\x03 \x03(\x0b\x32\x16.plait.v1.ItemFeedback\x12\"\n\x07outcome\x18\x04 \x01(\x0b\x32\x11.plait.v1.Outcome\"D\n\x16ReportFeedbackResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x05\x12\x18\n\x10unknown_item_ids\x18\x02 \x03(\t*U\n\nSearchMode\x12\x1b\n\x17SEARCH_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10SEARCH_MODE_FAST\x10\x01\x12\x14\n\x10SEARCH_MODE_FULL\x10\x02*D\n\x06\x46usion\x12\x16\n\x12\x46USION_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x46USION_MIN_MAX\x10\x01\x12\x0e\n\nFUSION_RRF\x10\x02*g\n\x0cRecallFormat\x12\x1d\n\x19RECALL_FORMAT_UNSPECIFIED\x10\x00\x12\x1a\n\x16RECALL_FORMAT_MARKDOWN\x10\x01\x12\x1c\n\x18RECALL_FORMAT_STRUCTURED\x10\x02*\x8a\x01\n\x0f\x46\x65\x65\x64\x62\x61\x63kVerdict\x12 \n\x1c\x46\x45\x45\x44\x42\x41\x43K_VERDICT_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x46\x45\x45\x44\x42\x41\x43K_VERDICT_HELPED\x10\x01\x12\x1b\n\x17\x46\x45\x45\x44\x42\x41\x43K_VERDICT_HARMED\x10\x02\x12\x1b\n\x17\x46\x45\x45\x44\x42\x41\x43K_VERDICT_UNUSED\x10\x03\x32\xd5\x03\n\x10KnowledgeService\x12;\n\x06Search\x12\x17.plait.v1.SearchRequest\x1a\x18.plait.v1.SearchResponse\x12;\n\x06Recall\x12\x17.plait.v1.RecallRequest\x1a\x18.plait.v1.RecallResponse\x12G\n\nGraphQuery\x12\x1b.plait.v1.GraphQueryRequest\x1a\x1c.plait.v1.GraphQueryResponse\x12P\n\rAppendEpisode\x12\x1e.plait.v1.AppendEpisodeRequest\x1a\x1f.plait.v1.AppendEpisodeResponse\x12W\n\x0eIngestEpisodes\x12\x1f.plait.v1.IngestEpisodesRequest\x1a .plait.v1.IngestEpisodesResponse(\x01\x30\x01\x12S\n\x0eReportFeedback\x12\x1f.plait.v1.ReportFeedbackRequest\x1a .plait.v1.ReportFeedbackResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n plait/v1/knowledge_service.proto\x12\x08plait.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x16plait/v1/episode.proto\x1a\x14plait/v1/graph.proto\x1a\x15plait/v1/recall.proto\x1a\x14plait/v1/types.proto\"\xff\x01\n\rSearchRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12 \n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x10.plait.v1.Filter\x12\"\n\x04mode\x18\n \x01(\x0e\x32\x14.plait.v1.SearchMode\x12 \n\x06\x66usion\x18\x0b \x01(\x0e\x32\x10.plait.v1.Fusion\x12\t\n\x01k\x18\x14 \x01(\x05\x12\x11\n\tmin_score\x18\x15 \x01(\x01\x12\x1d\n\x05\x61s_of\x18\x1f \x01(\x0b\x32\x0e.plait.v1.AsOf\x12\x0f\n\x07\x65xplain\x18( \x01(\x08\x12\x12\n\nstages_off\x18) \x03(\t\x12\x0f\n\x07why_not\x18* \x03(\tJ\x04\x08\x1e\x10\x1f\"\xab\x01\n\x03Hit\x12\x1c\n\x04item\x18\x01 \x01(\x0b\x32\x0e.plait.v1.Item\x12\r\n\x05score\x18\x02 \x01(\x01\x12%\n\x04\x61rms\x18\x03 \x03(\x0b\x32\x17.plait.v1.Hit.ArmsEntry\x12#\n\x06stages\x18\x04 \x03(\x0b\x32\x13.plait.v1.StageRank\x1a+\n\tArmsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x8a\x02\n\x0eSearchResponse\x12\x1b\n\x04hits\x18\x01 \x03(\x0b\x32\r.plait.v1.Hit\x12/\n\trevisions\x18\n \x03(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12\'\n\x08\x64\x65graded\x18\x0b \x03(\x0b\x32\x15.plait.v1.Degradation\x12&\n\x07timings\x18\x14 \x03(\x0b\x32\x15.plait.v1.StageTiming\x12\x0f\n\x07took_ms\x18\x15 \x01(\x01\x12!\n\x07why_not\x18\x16 \x03(\x0b\x32\x10.plait.v1.WhyNot\x12%\n\x05\x61s_of\x18\x1e \x01(\x0b\x32\x16.plait.v1.ResolvedAsOf\"\x80\x04\n\rRecallRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12 \n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x10.plait.v1.Filter\x12\x10\n\x08\x61ttached\x18\x03 \x01(\t\x12\"\n\x04mode\x18\n \x01(\x0e\x32\x14.plait.v1.SearchMode\x12&\n\x06\x66ormat\x18\x0b \x01(\x0e\x32\x16.plait.v1.RecallFormat\x12 \n\x06\x66usion\x18\x0c \x01(\x0e\x32\x10.plait.v1.Fusion\x12\x12\n\nstages_off\x18\r \x03(\t\x12\x15\n\rbudget_tokens\x18\x14 \x01(\x05\x12\x15\n\rwindow_tokens\x18\x15 \x01(\x05\x12\x11\n\ttokenizer\x18\x16 \x01(\t\x12\x11\n\tmax_items\x18\x17 \x01(\x05\x12\x16\n\tmin_score\x18\x18 \x01(\x01H\x00\x88\x01\x01\x12\x1d\n\x05\x61s_of\x18\x1e \x01(\x0b\x32\x0e.plait.v1.AsOf\x12\x13\n\x0bsession_key\x18( \x01(\t\x12+\n\x08\x63ooldown\x18) \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cskip_receipt\x18* \x01(\x08\x12\x0f\n\x07\x65xplain\x18\x32 \x01(\x08\x12\x0f\n\x07why_not\x18\x33 \x03(\t\x12\x17\n\x0finclude_content\x18\x34 \x01(\x08\x42\x0c\n\n_min_score\"\x87\x04\n\x0eRecallResponse\x12\x11\n\trecall_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x02 \x01(\t\x12#\n\x05items\x18\x03 \x03(\x0b\x32\x14.plait.v1.RecallItem\x12)\n\x07omitted\x18\x04 \x03(\x0b\x32\x18.plait.v1.RecallOmission\x12\x0e\n\x06tokens\x18\x05 \x01(\x05\x12\x11\n\ttokenizer\x18\x06 \x01(\t\x12\x0f\n\x07silence\x18\x07 \x01(\t\x12\x0c\n\x04kind\x18\x08 \x01(\t\x12 \n\x06impact\x18\t \x01(\x0b\x32\x10.plait.v1.Impact\x12/\n\trevisions\x18\n \x03(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12\'\n\x08\x64\x65graded\x18\x0b \x03(\x0b\x32\x15.plait.v1.Degradation\x12\x15\n\rbudget_tokens\x18\x14 \x01(\x05\x12)\n\x0btoken_count\x18\x15 \x01(\x0b\x32\x14.plait.v1.TokenCount\x12%\n\x05\x61s_of\x18\x1e \x01(\x0b\x32\x16.plait.v1.ResolvedAsOf\x12&\n\x07timings\x18( \x03(\x0b\x32\x15.plait.v1.StageTiming\x12\x0f\n\x07took_ms\x18) \x01(\x01\x12!\n\x07why_not\x18* \x03(\x0b\x32\x10.plait.v1.WhyNot\"c\n\x13ReplayRecallRequest\x12\x11\n\trecall_id\x18\x01 \x01(\t\x12\x0f\n\x07\x65xplain\x18\n \x01(\x08\x12\x0f\n\x07why_not\x18\x0b \x03(\t\x12\x17\n\x0finclude_content\x18\x0c \x01(\x08\"N\n\x14ReplayRecallResponse\x12(\n\x06recall\x18\x01 \x01(\x0b\x32\x18.plait.v1.RecallResponse\x12\x0c\n\x04same\x18\x02 \x01(\x08\"\xa1\x01\n\x0cTemplateCall\x12\x0c\n\x04name\x18\x01 \x01(\t\x12:\n\nparameters\x18\x02 \x03(\x0b\x32&.plait.v1.TemplateCall.ParametersEntry\x1aG\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12#\n\x05value\x18\x02 \x01(\x0b\x32\x14.plait.v1.GraphValue:\x02\x38\x01\"\x9f\x01\n\x0b\x43ypherQuery\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x39\n\nparameters\x18\x02 \x03(\x0b\x32%.plait.v1.CypherQuery.ParametersEntry\x1aG\n\x0fParametersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12#\n\x05value\x18\x02 \x01(\x0b\x32\x14.plait.v1.GraphValue:\x02\x38\x01\"\xd2\x01\n\x11GraphQueryRequest\x12*\n\x08template\x18\x01 \x01(\x0b\x32\x16.plait.v1.TemplateCallH\x00\x12\'\n\x06\x63ypher\x18\x02 \x01(\x0b\x32\x15.plait.v1.CypherQueryH\x00\x12\x14\n\x0crepositories\x18\n \x03(\t\x12\x18\n\x10\x61ll_repositories\x18\x0b \x01(\x08\x12\x10\n\x08max_rows\x18\x14 \x01(\x05\x12\x1d\n\x05\x61s_of\x18\x1e \x01(\x0b\x32\x0e.plait.v1.AsOfB\x07\n\x05query\"\xb4\x02\n\x12GraphQueryResponse\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\t\x12 \n\x04rows\x18\x02 \x03(\x0b\x32\x12.plait.v1.GraphRow\x12\"\n\x05nodes\x18\x03 \x03(\x0b\x32\x13.plait.v1.GraphNode\x12\"\n\x05\x65\x64ges\x18\x04 \x03(\x0b\x32\x13.plait.v1.GraphEdge\x12\x11\n\ttruncated\x18\x05 \x01(\x08\x12/\n\trevisions\x18\n \x03(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12\'\n\x08\x64\x65graded\x18\x0b \x03(\x0b\x32\x15.plait.v1.Degradation\x12\x0f\n\x07took_ms\x18\x14 \x01(\x01\x12%\n\x05\x61s_of\x18\x1e \x01(\x0b\x32\x16.plait.v1.ResolvedAsOf\"N\n\x14\x41ppendEpisodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\"\n\x07\x65pisode\x18\x02 \x01(\x0b\x32\x11.plait.v1.Episode\"c\n\x15\x41ppendEpisodeResponse\x12\x12\n\nepisode_id\x18\x01 \x01(\t\x12\x10\n\x08item_ids\x18\x02 \x03(\t\x12\x10\n\x08repeated\x18\x03 \x01(\x08\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"G\n\x15IngestEpisodesRequest\x12.\n\x06\x61ppend\x18\x01 \x01(\x0b\x32\x1e.plait.v1.AppendEpisodeRequest\"}\n\x16IngestEpisodesResponse\x12\x33\n\x08response\x18\x01 \x01(\x0b\x32\x1f.plait.v1.AppendEpisodeResponseH\x00\x12$\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x13.plait.v1.ItemErrorH\x00\x42\x08\n\x06result\"\\\n\x0cItemFeedback\x12\x0f\n\x07item_id\x18\x01 \x01(\t\x12*\n\x07verdict\x18\x02 \x01(\x0e\x32\x19.plait.v1.FeedbackVerdict\x12\x0f\n\x07\x63omment\x18\x03 \x01(\t\"\x98\x01\n\x15ReportFeedbackRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\trecall_id\x18\x02 \x01(\t\x12%\n\x05items\x18\x03 \x03(\x0b\x32\x16.plait.v1.ItemFeedback\x12\"\n\x07outcome\x18\x04 \x01(\x0b\x32\x11.plait.v1.Outcome\x12\r\n\x05proof\x18\x05 \x03(\t\"\x8d\x01\n\x16ReportFeedbackResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x05\x12\x18\n\x10unknown_item_ids\x18\x02 \x03(\t\x12\x12\n\nattributed\x18\x03 \x01(\x05\x12\r\n\x05links\x18\x04 \x01(\x05\x12\x10\n\x08repeated\x18\x05 \x01(\x08\x12\x12\n\nrequest_id\x18\x06 \x01(\t*U\n\nSearchMode\x12\x1b\n\x17SEARCH_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10SEARCH_MODE_FAST\x10\x01\x12\x14\n\x10SEARCH_MODE_FULL\x10\x02*D\n\x06\x46usion\x12\x16\n\x12\x46USION_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x46USION_MIN_MAX\x10\x01\x12\x0e\n\nFUSION_RRF\x10\x02*\x8a\x01\n\x0f\x46\x65\x65\x64\x62\x61\x63kVerdict\x12 \n\x1c\x46\x45\x45\x44\x42\x41\x43K_VERDICT_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x46\x45\x45\x44\x42\x41\x43K_VERDICT_HELPED\x10\x01\x12\x1b\n\x17\x46\x45\x45\x44\x42\x41\x43K_VERDICT_HARMED\x10\x02\x12\x1b\n\x17\x46\x45\x45\x44\x42\x41\x43K_VERDICT_UNUSED\x10\x03\x32\xa4\x04\n\x10KnowledgeService\x12;\n\x06Search\x12\x17.plait.v1.SearchRequest\x1a\x18.plait.v1.SearchResponse\x12;\n\x06Recall\x12\x17.plait.v1.RecallRequest\x1a\x18.plait.v1.RecallResponse\x12M\n\x0cReplayRecall\x12\x1d.plait.v1.ReplayRecallRequest\x1a\x1e.plait.v1.ReplayRecallResponse\x12G\n\nGraphQuery\x12\x1b.plait.v1.GraphQueryRequest\x1a\x1c.plait.v1.GraphQueryResponse\x12P\n\rAppendEpisode\x12\x1e.plait.v1.AppendEpisodeRequest\x1a\x1f.plait.v1.AppendEpisodeResponse\x12W\n\x0eIngestEpisodes\x12\x1f.plait.v1.IngestEpisodesRequest\x1a .plait.v1.IngestEpisodesResponse(\x01\x30\x01\x12S\n\x0eReportFeedback\x12\x1f.plait.v1.ReportFeedbackRequest\x1a .plait.v1.ReportFeedbackResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,56 +42,54 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TEMPLATECALL_PARAMETERSENTRY']._serialized_options = b'8\001'
   _globals['_CYPHERQUERY_PARAMETERSENTRY']._loaded_options = None
   _globals['_CYPHERQUERY_PARAMETERSENTRY']._serialized_options = b'8\001'
-  _globals['_SEARCHMODE']._serialized_start=2830
-  _globals['_SEARCHMODE']._serialized_end=2915
-  _globals['_FUSION']._serialized_start=2917
-  _globals['_FUSION']._serialized_end=2985
-  _globals['_RECALLFORMAT']._serialized_start=2987
-  _globals['_RECALLFORMAT']._serialized_end=3090
-  _globals['_FEEDBACKVERDICT']._serialized_start=3093
-  _globals['_FEEDBACKVERDICT']._serialized_end=3231
-  _globals['_SEARCHREQUEST']._serialized_start=115
-  _globals['_SEARCHREQUEST']._serialized_end=333
-  _globals['_HIT']._serialized_start=336
-  _globals['_HIT']._serialized_end=470
-  _globals['_HIT_ARMSENTRY']._serialized_start=427
-  _globals['_HIT_ARMSENTRY']._serialized_end=470
-  _globals['_SEARCHRESPONSE']._serialized_start=473
-  _globals['_SEARCHRESPONSE']._serialized_end=704
-  _globals['_RECALLREQUEST']._serialized_start=707
-  _globals['_RECALLREQUEST']._serialized_end=893
-  _globals['_RECALLITEM']._serialized_start=895
-  _globals['_RECALLITEM']._serialized_end=968
-  _globals['_RECALLOMISSION']._serialized_start=970
-  _globals['_RECALLOMISSION']._serialized_end=1033
-  _globals['_RECALLRESPONSE']._serialized_start=1036
-  _globals['_RECALLRESPONSE']._serialized_end=1293
-  _globals['_TEMPLATECALL']._serialized_start=1296
-  _globals['_TEMPLATECALL']._serialized_end=1457
-  _globals['_TEMPLATECALL_PARAMETERSENTRY']._serialized_start=1386
-  _globals['_TEMPLATECALL_PARAMETERSENTRY']._serialized_end=1457
-  _globals['_CYPHERQUERY']._serialized_start=1460
-  _globals['_CYPHERQUERY']._serialized_end=1619
-  _globals['_CYPHERQUERY_PARAMETERSENTRY']._serialized_start=1386
-  _globals['_CYPHERQUERY_PARAMETERSENTRY']._serialized_end=1457
-  _globals['_GRAPHQUERYREQUEST']._serialized_start=1622
-  _globals['_GRAPHQUERYREQUEST']._serialized_end=1832
-  _globals['_GRAPHQUERYRESPONSE']._serialized_start=1835
-  _globals['_GRAPHQUERYRESPONSE']._serialized_end=2143
-  _globals['_APPENDEPISODEREQUEST']._serialized_start=2145
-  _globals['_APPENDEPISODEREQUEST']._serialized_end=2223
-  _globals['_APPENDEPISODERESPONSE']._serialized_start=2225
-  _globals['_APPENDEPISODERESPONSE']._serialized_end=2324
-  _globals['_INGESTEPISODESREQUEST']._serialized_start=2326
-  _globals['_INGESTEPISODESREQUEST']._serialized_end=2397
-  _globals['_INGESTEPISODESRESPONSE']._serialized_start=2399
-  _globals['_INGESTEPISODESRESPONSE']._serialized_end=2524
-  _globals['_ITEMFEEDBACK']._serialized_start=2526
-  _globals['_ITEMFEEDBACK']._serialized_end=2618
-  _globals['_REPORTFEEDBACKREQUEST']._serialized_start=2621
-  _globals['_REPORTFEEDBACKREQUEST']._serialized_end=2758
-  _globals['_REPORTFEEDBACKRESPONSE']._serialized_start=2760
-  _globals['_REPORTFEEDBACKRESPONSE']._serialized_end=2828
-  _globals['_KNOWLEDGESERVICE']._serialized_start=3234
-  _globals['_KNOWLEDGESERVICE']._serialized_end=3703
+  _globals['_SEARCHMODE']._serialized_start=3712
+  _globals['_SEARCHMODE']._serialized_end=3797
+  _globals['_FUSION']._serialized_start=3799
+  _globals['_FUSION']._serialized_end=3867
+  _globals['_FEEDBACKVERDICT']._serialized_start=3870
+  _globals['_FEEDBACKVERDICT']._serialized_end=4008
+  _globals['_SEARCHREQUEST']._serialized_start=170
+  _globals['_SEARCHREQUEST']._serialized_end=425
+  _globals['_HIT']._serialized_start=428
+  _globals['_HIT']._serialized_end=599
+  _globals['_HIT_ARMSENTRY']._serialized_start=556
+  _globals['_HIT_ARMSENTRY']._serialized_end=599
+  _globals['_SEARCHRESPONSE']._serialized_start=602
+  _globals['_SEARCHRESPONSE']._serialized_end=868
+  _globals['_RECALLREQUEST']._serialized_start=871
+  _globals['_RECALLREQUEST']._serialized_end=1383
+  _globals['_RECALLRESPONSE']._serialized_start=1386
+  _globals['_RECALLRESPONSE']._serialized_end=1905
+  _globals['_REPLAYRECALLREQUEST']._serialized_start=1907
+  _globals['_REPLAYRECALLREQUEST']._serialized_end=2006
+  _globals['_REPLAYRECALLRESPONSE']._serialized_start=2008
+  _globals['_REPLAYRECALLRESPONSE']._serialized_end=2086
+  _globals['_TEMPLATECALL']._serialized_start=2089
+  _globals['_TEMPLATECALL']._serialized_end=2250
+  _globals['_TEMPLATECALL_PARAMETERSENTRY']._serialized_start=2179
+  _globals['_TEMPLATECALL_PARAMETERSENTRY']._serialized_end=2250
+  _globals['_CYPHERQUERY']._serialized_start=2253
+  _globals['_CYPHERQUERY']._serialized_end=2412
+  _globals['_CYPHERQUERY_PARAMETERSENTRY']._serialized_start=2179
+  _globals['_CYPHERQUERY_PARAMETERSENTRY']._serialized_end=2250
+  _globals['_GRAPHQUERYREQUEST']._serialized_start=2415
+  _globals['_GRAPHQUERYREQUEST']._serialized_end=2625
+  _globals['_GRAPHQUERYRESPONSE']._serialized_start=2628
+  _globals['_GRAPHQUERYRESPONSE']._serialized_end=2936
+  _globals['_APPENDEPISODEREQUEST']._serialized_start=2938
+  _globals['_APPENDEPISODEREQUEST']._serialized_end=3016
+  _globals['_APPENDEPISODERESPONSE']._serialized_start=3018
+  _globals['_APPENDEPISODERESPONSE']._serialized_end=3117
+  _globals['_INGESTEPISODESREQUEST']._serialized_start=3119
+  _globals['_INGESTEPISODESREQUEST']._serialized_end=3190
+  _globals['_INGESTEPISODESRESPONSE']._serialized_start=3192
+  _globals['_INGESTEPISODESRESPONSE']._serialized_end=3317
+  _globals['_ITEMFEEDBACK']._serialized_start=3319
+  _globals['_ITEMFEEDBACK']._serialized_end=3411
+  _globals['_REPORTFEEDBACKREQUEST']._serialized_start=3414
+  _globals['_REPORTFEEDBACKREQUEST']._serialized_end=3566
+  _globals['_REPORTFEEDBACKRESPONSE']._serialized_start=3569
+  _globals['_REPORTFEEDBACKRESPONSE']._serialized_end=3710
+  _globals['_KNOWLEDGESERVICE']._serialized_start=4011
+  _globals['_KNOWLEDGESERVICE']._serialized_end=4559
 # @@protoc_insertion_point(module_scope)

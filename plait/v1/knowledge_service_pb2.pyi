@@ -5,11 +5,13 @@ What agents ask and tell: search, recall, graph, episodes, feedback."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from plait.v1 import episode_pb2 as _episode_pb2
 from plait.v1 import graph_pb2 as _graph_pb2
+from plait.v1 import recall_pb2 as _recall_pb2
 from plait.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -70,30 +72,6 @@ FUSION_RRF: Fusion.ValueType  # 2
 """Reciprocal rank fusion with k = 60 (Cormack et al., SIGIR 2009)."""
 Global___Fusion: _TypeAlias = Fusion  # noqa: Y015
 
-class _RecallFormat:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _RecallFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RecallFormat.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    RECALL_FORMAT_UNSPECIFIED: _RecallFormat.ValueType  # 0
-    """Not said: `RECALL_FORMAT_MARKDOWN`."""
-    RECALL_FORMAT_MARKDOWN: _RecallFormat.ValueType  # 1
-    """`## Relevant Memories` and one bullet an item, ready for a prompt."""
-    RECALL_FORMAT_STRUCTURED: _RecallFormat.ValueType  # 2
-    """Items only, `context` stays empty."""
-
-class RecallFormat(_RecallFormat, metaclass=_RecallFormatEnumTypeWrapper):
-    """Shape of a recalled context."""
-
-RECALL_FORMAT_UNSPECIFIED: RecallFormat.ValueType  # 0
-"""Not said: `RECALL_FORMAT_MARKDOWN`."""
-RECALL_FORMAT_MARKDOWN: RecallFormat.ValueType  # 1
-"""`## Relevant Memories` and one bullet an item, ready for a prompt."""
-RECALL_FORMAT_STRUCTURED: RecallFormat.ValueType  # 2
-"""Items only, `context` stays empty."""
-Global___RecallFormat: _TypeAlias = RecallFormat  # noqa: Y015
-
 class _FeedbackVerdict:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -136,6 +114,8 @@ class SearchRequest(_message.Message):
     MIN_SCORE_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     EXPLAIN_FIELD_NUMBER: _builtins.int
+    STAGES_OFF_FIELD_NUMBER: _builtins.int
+    WHY_NOT_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """Required. Plain language or identifiers, 1 to 8192 bytes, not only white space."""
     mode: Global___SearchMode.ValueType
@@ -147,7 +127,7 @@ class SearchRequest(_message.Message):
     min_score: _builtins.float
     """Leave out hits below this score, 0 to 1. Applied after all arms are united."""
     explain: _builtins.bool
-    """Fill `Hit.arms` and `SearchResponse.timings`."""
+    """Fill `Hit.arms`, `Hit.stages` and `SearchResponse.timings`."""
     @_builtins.property
     def filter(self) -> _types_pb2.Filter:
         """Required. What to search in; it names repositories, or all of them."""
@@ -157,6 +137,16 @@ class SearchRequest(_message.Message):
         """The times to answer for. Code is answered for the revision that was published at the recorded
         time; if that is gone: `FAILED_PRECONDITION` (HISTORY_GONE).
         """
+
+    @_builtins.property
+    def stages_off(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Stages to leave out, by name, at most 15; those that can be: docs/retrieval.md. Another name:
+        `INVALID_ARGUMENT`, whose text lists them.
+        """
+
+    @_builtins.property
+    def why_not(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of items whose fate is to be told: which stage took each out, and by how much. At most 20."""
 
     def __init__(
         self,
@@ -169,10 +159,12 @@ class SearchRequest(_message.Message):
         min_score: _builtins.float = ...,
         as_of: _types_pb2.AsOf | None = ...,
         explain: _builtins.bool = ...,
+        stages_off: _abc.Iterable[_builtins.str] | None = ...,
+        why_not: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "k", b"k", "min_score", b"min_score", "mode", b"mode", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "k", b"k", "min_score", b"min_score", "mode", b"mode", "query", b"query", "stages_off", b"stages_off", "why_not", b"why_not"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -207,6 +199,7 @@ class Hit(_message.Message):
     ITEM_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     ARMS_FIELD_NUMBER: _builtins.int
+    STAGES_FIELD_NUMBER: _builtins.int
     score: _builtins.float
     """From 0 to 1 after fusion; comparable inside one answer only."""
     @_builtins.property
@@ -217,16 +210,21 @@ class Hit(_message.Message):
     def arms(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """With `explain`: what each arm that found it said, on that arm's own scale."""
 
+    @_builtins.property
+    def stages(self) -> _containers.RepeatedCompositeFieldContainer[_recall_pb2.StageRank]:
+        """With `explain`: its rank stage by stage."""
+
     def __init__(
         self,
         *,
         item: _types_pb2.Item | None = ...,
         score: _builtins.float = ...,
         arms: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        stages: _abc.Iterable[_recall_pb2.StageRank] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["item", b"item"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arms", b"arms", "item", b"item", "score", b"score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arms", b"arms", "item", b"item", "score", b"score", "stages", b"stages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -243,6 +241,7 @@ class SearchResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     TOOK_MS_FIELD_NUMBER: _builtins.int
+    WHY_NOT_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     took_ms: _builtins.float
     """Milliseconds from the request's arrival to its answer."""
@@ -263,6 +262,10 @@ class SearchResponse(_message.Message):
         """With `explain`: how long each stage took, in the order they ran."""
 
     @_builtins.property
+    def why_not(self) -> _containers.RepeatedCompositeFieldContainer[_recall_pb2.WhyNot]:
+        """The fates of the items asked about, in the order asked."""
+
+    @_builtins.property
     def as_of(self) -> _types_pb2.ResolvedAsOf:
         """With `SearchRequest.as_of`: the instants it was taken for."""
 
@@ -274,11 +277,12 @@ class SearchResponse(_message.Message):
         degraded: _abc.Iterable[_types_pb2.Degradation] | None = ...,
         timings: _abc.Iterable[_types_pb2.StageTiming] | None = ...,
         took_ms: _builtins.float = ...,
+        why_not: _abc.Iterable[_recall_pb2.WhyNot] | None = ...,
         as_of: _types_pb2.ResolvedAsOf | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "degraded", b"degraded", "hits", b"hits", "revisions", b"revisions", "timings", b"timings", "took_ms", b"took_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "degraded", b"degraded", "hits", b"hits", "revisions", b"revisions", "timings", b"timings", "took_ms", b"took_ms", "why_not", b"why_not"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -292,103 +296,117 @@ class RecallRequest(_message.Message):
 
     QUERY_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
+    ATTACHED_FIELD_NUMBER: _builtins.int
     MODE_FIELD_NUMBER: _builtins.int
     FORMAT_FIELD_NUMBER: _builtins.int
+    FUSION_FIELD_NUMBER: _builtins.int
+    STAGES_OFF_FIELD_NUMBER: _builtins.int
     BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
     WINDOW_TOKENS_FIELD_NUMBER: _builtins.int
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    MAX_ITEMS_FIELD_NUMBER: _builtins.int
+    MIN_SCORE_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    SESSION_KEY_FIELD_NUMBER: _builtins.int
+    COOLDOWN_FIELD_NUMBER: _builtins.int
+    SKIP_RECEIPT_FIELD_NUMBER: _builtins.int
+    EXPLAIN_FIELD_NUMBER: _builtins.int
+    WHY_NOT_FIELD_NUMBER: _builtins.int
+    INCLUDE_CONTENT_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """Required. What the agent is about to do, 1 to 8192 bytes."""
+    """Required, unless something is attached. What the agent is about to do, 1 to 8192 bytes: a question,
+    identifiers, an error, in any mix.
+    """
+    attached: _builtins.str
+    """A unified diff or a stack trace that the question is about, at most 256 KiB. The answer then has
+    `impact`.
+    """
     mode: Global___SearchMode.ValueType
     """How much work to spend."""
-    format: Global___RecallFormat.ValueType
+    format: _recall_pb2.RecallFormat.ValueType
     """How to shape the context."""
+    fusion: Global___Fusion.ValueType
+    """How to unite the arms."""
     budget_tokens: _builtins.int
-    """The most tokens the context may have, 1 to 1000000. 0 means 4000, or a tenth of `window_tokens`."""
+    """The most tokens the context may have, 1 to 1000000. 0 means the server's setting, 4000 unless
+    changed, or a tenth of `window_tokens`.
+    """
     window_tokens: _builtins.int
-    """The size of the caller's context window, from which the default budget is taken. 0: not said."""
+    """The size of the caller's context window, from which the default budget is taken, at most
+    100000000. 0: not said.
+    """
+    tokenizer: _builtins.str
+    """The model that will read the context: its tokenizer counts. At most 128 bytes. Empty, or a model
+    whose tokenizer is not public: o200k_base, see `TokenCount`.
+    """
+    max_items: _builtins.int
+    """The most items, 1 to 200. 0 means the server's setting, 24 unless changed."""
+    min_score: _builtins.float
+    """An item below this score is no help, 0 to 1. Not set: the server's setting."""
+    session_key: _builtins.str
+    """The caller's session, at most 256 bytes. What it was shown is not shown again for `cooldown`.
+    Empty: no cool-down. It does not narrow what is recalled; `filter.session_key` does.
+    """
+    skip_receipt: _builtins.bool
+    """Keep no receipt: the answer has no `recall_id`, so it can't be judged or replayed, and does not
+    count as shown.
+    """
+    explain: _builtins.bool
+    """Fill `RecallItem.arms` and `stages`, and `RecallResponse.timings`."""
+    include_content: _builtins.bool
+    """Fill `RecallItem.item.content` with the item's whole text, beside what the context shows of it."""
     @_builtins.property
     def filter(self) -> _types_pb2.Filter:
-        """What to recall from."""
+        """Required. What to recall from; it names repositories, or all of them. No collections: all of them."""
+
+    @_builtins.property
+    def stages_off(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As `SearchRequest.stages_off`."""
+
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """The times to answer for, as for Search."""
+
+    @_builtins.property
+    def cooldown(self) -> _duration_pb2.Duration:
+        """How long. Not set: the server's setting, 30 minutes unless changed. 0: show everything again."""
+
+    @_builtins.property
+    def why_not(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As `SearchRequest.why_not`."""
 
     def __init__(
         self,
         *,
         query: _builtins.str = ...,
         filter: _types_pb2.Filter | None = ...,
+        attached: _builtins.str = ...,
         mode: Global___SearchMode.ValueType = ...,
-        format: Global___RecallFormat.ValueType = ...,
+        format: _recall_pb2.RecallFormat.ValueType = ...,
+        fusion: Global___Fusion.ValueType = ...,
+        stages_off: _abc.Iterable[_builtins.str] | None = ...,
         budget_tokens: _builtins.int = ...,
         window_tokens: _builtins.int = ...,
+        tokenizer: _builtins.str = ...,
+        max_items: _builtins.int = ...,
+        min_score: _builtins.float | None = ...,
+        as_of: _types_pb2.AsOf | None = ...,
+        session_key: _builtins.str = ...,
+        cooldown: _duration_pb2.Duration | None = ...,
+        skip_receipt: _builtins.bool = ...,
+        explain: _builtins.bool = ...,
+        why_not: _abc.Iterable[_builtins.str] | None = ...,
+        include_content: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_min_score", b"_min_score", "as_of", b"as_of", "cooldown", b"cooldown", "filter", b"filter", "min_score", b"min_score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_tokens", b"budget_tokens", "filter", b"filter", "format", b"format", "mode", b"mode", "query", b"query", "window_tokens", b"window_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_min_score", b"_min_score", "as_of", b"as_of", "attached", b"attached", "budget_tokens", b"budget_tokens", "cooldown", b"cooldown", "explain", b"explain", "filter", b"filter", "format", b"format", "fusion", b"fusion", "include_content", b"include_content", "max_items", b"max_items", "min_score", b"min_score", "mode", b"mode", "query", b"query", "session_key", b"session_key", "skip_receipt", b"skip_receipt", "stages_off", b"stages_off", "tokenizer", b"tokenizer", "why_not", b"why_not", "window_tokens", b"window_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__min_score: _TypeAlias = _typing.Literal["min_score"]  # noqa: Y015
+    _WhichOneofArgType__min_score: _TypeAlias = _typing.Literal["_min_score", b"_min_score"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_score) -> _WhichOneofReturnType__min_score | None: ...
 
 Global___RecallRequest: _TypeAlias = RecallRequest  # noqa: Y015
-
-@_typing.final
-class RecallItem(_message.Message):
-    """One item of a recalled context."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ITEM_FIELD_NUMBER: _builtins.int
-    SCORE_FIELD_NUMBER: _builtins.int
-    TOKENS_FIELD_NUMBER: _builtins.int
-    score: _builtins.float
-    """From 0 to 1."""
-    tokens: _builtins.int
-    """What it takes of the budget."""
-    @_builtins.property
-    def item(self) -> _types_pb2.Item:
-        """The item."""
-
-    def __init__(
-        self,
-        *,
-        item: _types_pb2.Item | None = ...,
-        score: _builtins.float = ...,
-        tokens: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["item", b"item"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["item", b"item", "score", b"score", "tokens", b"tokens"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RecallItem: _TypeAlias = RecallItem  # noqa: Y015
-
-@_typing.final
-class RecallOmission(_message.Message):
-    """An item that did not get into the context."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ITEM_ID_FIELD_NUMBER: _builtins.int
-    SCORE_FIELD_NUMBER: _builtins.int
-    CAUSE_FIELD_NUMBER: _builtins.int
-    item_id: _builtins.str
-    """Id of the item."""
-    score: _builtins.float
-    """From 0 to 1."""
-    cause: _builtins.str
-    """Why: budget, duplicate, threshold and so on."""
-    def __init__(
-        self,
-        *,
-        item_id: _builtins.str = ...,
-        score: _builtins.float = ...,
-        cause: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "item_id", b"item_id", "score", b"score"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RecallOmission: _TypeAlias = RecallOmission  # noqa: Y015
 
 @_typing.final
 class RecallResponse(_message.Message):
@@ -402,23 +420,46 @@ class RecallResponse(_message.Message):
     OMITTED_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     TOKENIZER_FIELD_NUMBER: _builtins.int
+    SILENCE_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    IMPACT_FIELD_NUMBER: _builtins.int
     REVISIONS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
+    BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    TIMINGS_FIELD_NUMBER: _builtins.int
+    TOOK_MS_FIELD_NUMBER: _builtins.int
+    WHY_NOT_FIELD_NUMBER: _builtins.int
     recall_id: _builtins.str
-    """Names this recall in `ReportFeedback`."""
+    """Names this recall in `ReportFeedback` and `ReplayRecall`. Empty: no receipt was kept."""
     context: _builtins.str
-    """The text for the prompt, never over the budget."""
+    """The text for the prompt, never over the budget. Empty where nothing helps."""
     tokens: _builtins.int
-    """Tokens of `context`."""
+    """Tokens of `context`; with `RECALL_FORMAT_STRUCTURED` of the items' texts."""
     tokenizer: _builtins.str
-    """The tokenizer that counted them."""
+    """The tokenizer that counted them: `token_count.tokenizer`."""
+    silence: _builtins.str
+    """Why nothing is in the context. Empty: something is."""
+    kind: _builtins.str
+    """What kind of query this was taken for: symbol, natural, stack-trace, diff, temporal, or
+    transactional (a greeting, a command), for which nothing is retrieved.
+    """
+    budget_tokens: _builtins.int
+    """The tokens that the context could have had."""
+    took_ms: _builtins.float
+    """Milliseconds from the request's arrival to its answer."""
     @_builtins.property
-    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecallItem]:
-        """The items in it, best first."""
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[_recall_pb2.RecallItem]:
+        """The items in it, in its order."""
 
     @_builtins.property
-    def omitted(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecallOmission]:
+    def omitted(self) -> _containers.RepeatedCompositeFieldContainer[_recall_pb2.RecallOmission]:
         """The items left out, best first, at most 100."""
+
+    @_builtins.property
+    def impact(self) -> _recall_pb2.Impact:
+        """What the attached diff or stack trace reaches. Not set: there was none."""
 
     @_builtins.property
     def revisions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.RepositoryRevision]:
@@ -428,25 +469,116 @@ class RecallResponse(_message.Message):
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Degradation]:
         """What could not be asked. Empty: the answer is whole."""
 
+    @_builtins.property
+    def token_count(self) -> _recall_pb2.TokenCount:
+        """Who counted."""
+
+    @_builtins.property
+    def as_of(self) -> _types_pb2.ResolvedAsOf:
+        """With `RecallRequest.as_of`: the instants it was taken for."""
+
+    @_builtins.property
+    def timings(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.StageTiming]:
+        """With `explain`: how long each stage took, in the order they ran."""
+
+    @_builtins.property
+    def why_not(self) -> _containers.RepeatedCompositeFieldContainer[_recall_pb2.WhyNot]:
+        """The fates of the items asked about, in the order asked."""
+
     def __init__(
         self,
         *,
         recall_id: _builtins.str = ...,
         context: _builtins.str = ...,
-        items: _abc.Iterable[Global___RecallItem] | None = ...,
-        omitted: _abc.Iterable[Global___RecallOmission] | None = ...,
+        items: _abc.Iterable[_recall_pb2.RecallItem] | None = ...,
+        omitted: _abc.Iterable[_recall_pb2.RecallOmission] | None = ...,
         tokens: _builtins.int = ...,
         tokenizer: _builtins.str = ...,
+        silence: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        impact: _recall_pb2.Impact | None = ...,
         revisions: _abc.Iterable[_types_pb2.RepositoryRevision] | None = ...,
         degraded: _abc.Iterable[_types_pb2.Degradation] | None = ...,
+        budget_tokens: _builtins.int = ...,
+        token_count: _recall_pb2.TokenCount | None = ...,
+        as_of: _types_pb2.ResolvedAsOf | None = ...,
+        timings: _abc.Iterable[_types_pb2.StageTiming] | None = ...,
+        took_ms: _builtins.float = ...,
+        why_not: _abc.Iterable[_recall_pb2.WhyNot] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "impact", b"impact", "token_count", b"token_count"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "degraded", b"degraded", "items", b"items", "omitted", b"omitted", "recall_id", b"recall_id", "revisions", b"revisions", "tokenizer", b"tokenizer", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "budget_tokens", b"budget_tokens", "context", b"context", "degraded", b"degraded", "impact", b"impact", "items", b"items", "kind", b"kind", "omitted", b"omitted", "recall_id", b"recall_id", "revisions", b"revisions", "silence", b"silence", "timings", b"timings", "token_count", b"token_count", "tokenizer", b"tokenizer", "tokens", b"tokens", "took_ms", b"took_ms", "why_not", b"why_not"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RecallResponse: _TypeAlias = RecallResponse  # noqa: Y015
+
+@_typing.final
+class ReplayRecallRequest(_message.Message):
+    """Request for [KnowledgeService.ReplayRecall][plait.v1.KnowledgeService.ReplayRecall]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECALL_ID_FIELD_NUMBER: _builtins.int
+    EXPLAIN_FIELD_NUMBER: _builtins.int
+    WHY_NOT_FIELD_NUMBER: _builtins.int
+    INCLUDE_CONTENT_FIELD_NUMBER: _builtins.int
+    recall_id: _builtins.str
+    """Required. The recall to answer again."""
+    explain: _builtins.bool
+    """As `RecallRequest.explain`."""
+    include_content: _builtins.bool
+    """As `RecallRequest.include_content`."""
+    @_builtins.property
+    def why_not(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As `RecallRequest.why_not`."""
+
+    def __init__(
+        self,
+        *,
+        recall_id: _builtins.str = ...,
+        explain: _builtins.bool = ...,
+        why_not: _abc.Iterable[_builtins.str] | None = ...,
+        include_content: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["explain", b"explain", "include_content", b"include_content", "recall_id", b"recall_id", "why_not", b"why_not"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplayRecallRequest: _TypeAlias = ReplayRecallRequest  # noqa: Y015
+
+@_typing.final
+class ReplayRecallResponse(_message.Message):
+    """Response of [KnowledgeService.ReplayRecall][plait.v1.KnowledgeService.ReplayRecall]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECALL_FIELD_NUMBER: _builtins.int
+    SAME_FIELD_NUMBER: _builtins.int
+    same: _builtins.bool
+    """Whether context and items are those of the first answer. They differ where that one had parts
+    `degraded`, and where items were forgotten since.
+    """
+    @_builtins.property
+    def recall(self) -> Global___RecallResponse:
+        """The answer, as of the revisions and times of the first one, under its id."""
+
+    def __init__(
+        self,
+        *,
+        recall: Global___RecallResponse | None = ...,
+        same: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["recall", b"recall"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["recall", b"recall", "same", b"same"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplayRecallResponse: _TypeAlias = ReplayRecallResponse  # noqa: Y015
 
 @_typing.final
 class TemplateCall(_message.Message):
@@ -844,17 +976,24 @@ class ReportFeedbackRequest(_message.Message):
     RECALL_ID_FIELD_NUMBER: _builtins.int
     ITEMS_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
+    PROOF_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Required. Names this request; see `AppendEpisodeRequest.request_id`."""
+    """Names this request; see `AppendEpisodeRequest.request_id`."""
     recall_id: _builtins.str
     """Required. The recall that is judged."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ItemFeedback]:
-        """Verdicts, at most 500."""
+        """Verdicts, at most 500, one an item."""
 
     @_builtins.property
     def outcome(self) -> _episode_pb2.Outcome:
-        """How the run that used the recall ended."""
+        """How the run that used the recall ended. Not set: not known. One of verdicts and outcome is there."""
+
+    @_builtins.property
+    def proof(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the tests, or of the CI job, that `outcome` rests on, at most 100 of at most 512 bytes.
+        A success that tests prove is linked to what helped (VALIDATED_BY).
+        """
 
     def __init__(
         self,
@@ -863,10 +1002,11 @@ class ReportFeedbackRequest(_message.Message):
         recall_id: _builtins.str = ...,
         items: _abc.Iterable[Global___ItemFeedback] | None = ...,
         outcome: _episode_pb2.Outcome | None = ...,
+        proof: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items", "outcome", b"outcome", "recall_id", b"recall_id", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items", "outcome", b"outcome", "proof", b"proof", "recall_id", b"recall_id", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -880,8 +1020,20 @@ class ReportFeedbackResponse(_message.Message):
 
     ACCEPTED_FIELD_NUMBER: _builtins.int
     UNKNOWN_ITEM_IDS_FIELD_NUMBER: _builtins.int
+    ATTRIBUTED_FIELD_NUMBER: _builtins.int
+    LINKS_FIELD_NUMBER: _builtins.int
+    REPEATED_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     accepted: _builtins.int
     """Verdicts taken in."""
+    attributed: _builtins.int
+    """Items that the outcome alone was attributed to: those used without a verdict of their own."""
+    links: _builtins.int
+    """VALIDATED_BY links written."""
+    repeated: _builtins.bool
+    """This request was taken in before; nothing was written now."""
+    request_id: _builtins.str
+    """The request id it is kept under; the one made from the body if the request had none."""
     @_builtins.property
     def unknown_item_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Ids that were not part of the recall."""
@@ -891,10 +1043,14 @@ class ReportFeedbackResponse(_message.Message):
         *,
         accepted: _builtins.int = ...,
         unknown_item_ids: _abc.Iterable[_builtins.str] | None = ...,
+        attributed: _builtins.int = ...,
+        links: _builtins.int = ...,
+        repeated: _builtins.bool = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "unknown_item_ids", b"unknown_item_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "attributed", b"attributed", "links", b"links", "repeated", b"repeated", "request_id", b"request_id", "unknown_item_ids", b"unknown_item_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

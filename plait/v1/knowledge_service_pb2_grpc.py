@@ -45,6 +45,11 @@ class KnowledgeServiceStub(object):
                 request_serializer=plait_dot_v1_dot_knowledge__service__pb2.RecallRequest.SerializeToString,
                 response_deserializer=plait_dot_v1_dot_knowledge__service__pb2.RecallResponse.FromString,
                 _registered_method=True)
+        self.ReplayRecall = channel.unary_unary(
+                '/plait.v1.KnowledgeService/ReplayRecall',
+                request_serializer=plait_dot_v1_dot_knowledge__service__pb2.ReplayRecallRequest.SerializeToString,
+                response_deserializer=plait_dot_v1_dot_knowledge__service__pb2.ReplayRecallResponse.FromString,
+                _registered_method=True)
         self.GraphQuery = channel.unary_unary(
                 '/plait.v1.KnowledgeService/GraphQuery',
                 request_serializer=plait_dot_v1_dot_knowledge__service__pb2.GraphQueryRequest.SerializeToString,
@@ -79,7 +84,16 @@ class KnowledgeServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Recall(self, request, context):
-        """A context block for a prompt, packed into a budget of tokens. Not built yet: `UNIMPLEMENTED`.
+        """A context block for a prompt: the few items that help, packed into a budget of tokens, with
+        reasons. Where nothing helps it is empty and says so.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReplayRecall(self, request, context):
+        """A recall answered again, as of the revisions and times it was answered for: `NOT_FOUND`
+        (RECALL_UNKNOWN) once its receipt is gone, `FAILED_PRECONDITION` (HISTORY_GONE) once a revision is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -110,7 +124,7 @@ class KnowledgeServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReportFeedback(self, request, context):
-        """Say which recalled items helped. Not built yet: `UNIMPLEMENTED`.
+        """Say which recalled items helped and how the run ended. Later recalls rank by it, within bounds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -128,6 +142,11 @@ def add_KnowledgeServiceServicer_to_server(servicer, server):
                     servicer.Recall,
                     request_deserializer=plait_dot_v1_dot_knowledge__service__pb2.RecallRequest.FromString,
                     response_serializer=plait_dot_v1_dot_knowledge__service__pb2.RecallResponse.SerializeToString,
+            ),
+            'ReplayRecall': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReplayRecall,
+                    request_deserializer=plait_dot_v1_dot_knowledge__service__pb2.ReplayRecallRequest.FromString,
+                    response_serializer=plait_dot_v1_dot_knowledge__service__pb2.ReplayRecallResponse.SerializeToString,
             ),
             'GraphQuery': grpc.unary_unary_rpc_method_handler(
                     servicer.GraphQuery,
@@ -205,6 +224,33 @@ class KnowledgeService(object):
             '/plait.v1.KnowledgeService/Recall',
             plait_dot_v1_dot_knowledge__service__pb2.RecallRequest.SerializeToString,
             plait_dot_v1_dot_knowledge__service__pb2.RecallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplayRecall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plait.v1.KnowledgeService/ReplayRecall',
+            plait_dot_v1_dot_knowledge__service__pb2.ReplayRecallRequest.SerializeToString,
+            plait_dot_v1_dot_knowledge__service__pb2.ReplayRecallResponse.FromString,
             options,
             channel_credentials,
             insecure,

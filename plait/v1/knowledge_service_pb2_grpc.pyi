@@ -36,7 +36,13 @@ class KnowledgeServiceStub:
     Search: _grpc.UnaryUnaryMultiCallable[_knowledge_service_pb2.SearchRequest, _knowledge_service_pb2.SearchResponse]
     """The items that answer a query best. Reads one published revision of each repository."""
     Recall: _grpc.UnaryUnaryMultiCallable[_knowledge_service_pb2.RecallRequest, _knowledge_service_pb2.RecallResponse]
-    """A context block for a prompt, packed into a budget of tokens. Not built yet: `UNIMPLEMENTED`."""
+    """A context block for a prompt: the few items that help, packed into a budget of tokens, with
+    reasons. Where nothing helps it is empty and says so.
+    """
+    ReplayRecall: _grpc.UnaryUnaryMultiCallable[_knowledge_service_pb2.ReplayRecallRequest, _knowledge_service_pb2.ReplayRecallResponse]
+    """A recall answered again, as of the revisions and times it was answered for: `NOT_FOUND`
+    (RECALL_UNKNOWN) once its receipt is gone, `FAILED_PRECONDITION` (HISTORY_GONE) once a revision is.
+    """
     GraphQuery: _grpc.UnaryUnaryMultiCallable[_knowledge_service_pb2.GraphQueryRequest, _knowledge_service_pb2.GraphQueryResponse]
     """One read-only graph query: guarded Cypher, or a named template. Shows one revision of each
     repository; `ABORTED` (GRAPH_UPDATING) if the graph changes for longer than the deadline allows.
@@ -49,7 +55,7 @@ class KnowledgeServiceStub:
     reads ahead only what it holds in memory, so a fast sender is slowed by the transport.
     """
     ReportFeedback: _grpc.UnaryUnaryMultiCallable[_knowledge_service_pb2.ReportFeedbackRequest, _knowledge_service_pb2.ReportFeedbackResponse]
-    """Say which recalled items helped. Not built yet: `UNIMPLEMENTED`."""
+    """Say which recalled items helped and how the run ended. Later recalls rank by it, within bounds."""
 
 @_typing.type_check_only
 class KnowledgeServiceAsyncStub(KnowledgeServiceStub):
@@ -59,7 +65,13 @@ class KnowledgeServiceAsyncStub(KnowledgeServiceStub):
     Search: _aio.UnaryUnaryMultiCallable[_knowledge_service_pb2.SearchRequest, _knowledge_service_pb2.SearchResponse]  # type: ignore[assignment]
     """The items that answer a query best. Reads one published revision of each repository."""
     Recall: _aio.UnaryUnaryMultiCallable[_knowledge_service_pb2.RecallRequest, _knowledge_service_pb2.RecallResponse]  # type: ignore[assignment]
-    """A context block for a prompt, packed into a budget of tokens. Not built yet: `UNIMPLEMENTED`."""
+    """A context block for a prompt: the few items that help, packed into a budget of tokens, with
+    reasons. Where nothing helps it is empty and says so.
+    """
+    ReplayRecall: _aio.UnaryUnaryMultiCallable[_knowledge_service_pb2.ReplayRecallRequest, _knowledge_service_pb2.ReplayRecallResponse]  # type: ignore[assignment]
+    """A recall answered again, as of the revisions and times it was answered for: `NOT_FOUND`
+    (RECALL_UNKNOWN) once its receipt is gone, `FAILED_PRECONDITION` (HISTORY_GONE) once a revision is.
+    """
     GraphQuery: _aio.UnaryUnaryMultiCallable[_knowledge_service_pb2.GraphQueryRequest, _knowledge_service_pb2.GraphQueryResponse]  # type: ignore[assignment]
     """One read-only graph query: guarded Cypher, or a named template. Shows one revision of each
     repository; `ABORTED` (GRAPH_UPDATING) if the graph changes for longer than the deadline allows.
@@ -72,7 +84,7 @@ class KnowledgeServiceAsyncStub(KnowledgeServiceStub):
     reads ahead only what it holds in memory, so a fast sender is slowed by the transport.
     """
     ReportFeedback: _aio.UnaryUnaryMultiCallable[_knowledge_service_pb2.ReportFeedbackRequest, _knowledge_service_pb2.ReportFeedbackResponse]  # type: ignore[assignment]
-    """Say which recalled items helped. Not built yet: `UNIMPLEMENTED`."""
+    """Say which recalled items helped and how the run ended. Later recalls rank by it, within bounds."""
 
 class KnowledgeServiceServicer(metaclass=_abc_1.ABCMeta):
     """Search code and memories, ask the graph, remember episodes."""
@@ -91,7 +103,19 @@ class KnowledgeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _knowledge_service_pb2.RecallRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_knowledge_service_pb2.RecallResponse, _abc.Awaitable[_knowledge_service_pb2.RecallResponse]]:
-        """A context block for a prompt, packed into a budget of tokens. Not built yet: `UNIMPLEMENTED`."""
+        """A context block for a prompt: the few items that help, packed into a budget of tokens, with
+        reasons. Where nothing helps it is empty and says so.
+        """
+
+    @_abc_1.abstractmethod
+    def ReplayRecall(
+        self,
+        request: _knowledge_service_pb2.ReplayRecallRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_knowledge_service_pb2.ReplayRecallResponse, _abc.Awaitable[_knowledge_service_pb2.ReplayRecallResponse]]:
+        """A recall answered again, as of the revisions and times it was answered for: `NOT_FOUND`
+        (RECALL_UNKNOWN) once its receipt is gone, `FAILED_PRECONDITION` (HISTORY_GONE) once a revision is.
+        """
 
     @_abc_1.abstractmethod
     def GraphQuery(
@@ -128,6 +152,6 @@ class KnowledgeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _knowledge_service_pb2.ReportFeedbackRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_knowledge_service_pb2.ReportFeedbackResponse, _abc.Awaitable[_knowledge_service_pb2.ReportFeedbackResponse]]:
-        """Say which recalled items helped. Not built yet: `UNIMPLEMENTED`."""
+        """Say which recalled items helped and how the run ended. Later recalls rank by it, within bounds."""
 
 def add_KnowledgeServiceServicer_to_server(servicer: KnowledgeServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
