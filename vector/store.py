@@ -16,6 +16,8 @@ from vector.nearest import Nearest
 from vector.outbox import Outbox
 from vector.pool import Database, Scoped
 from vector.queue import Queue
+from vector.relations import Relations
+from vector.relations_cache import GraphCache
 from vector.repositories import Repositories
 from vector.retention import Retention
 from vector.search import Lexical
@@ -26,7 +28,17 @@ if TYPE_CHECKING:
 
 
 class Store(
-    Drafts, Repositories, Queue, Memories, Retention, Forgetting, Lexical, Nearest, Episodes, Outbox
+    Drafts,
+    Repositories,
+    Queue,
+    Memories,
+    Retention,
+    Forgetting,
+    Lexical,
+    Nearest,
+    Relations,
+    Episodes,
+    Outbox,
 ):
     """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore and Outbox over
     one database.
@@ -41,6 +53,7 @@ class Store(
         self._lease = lease
         self._drafts = {}
         self._spaces = SpaceCache()
+        self._graphs = GraphCache(app.settings.recall.max_graph_edges)
         self._claims = {}
         self._locked = set()
         self._unmerged = {}
@@ -86,6 +99,7 @@ class Store(
 
     async def close(self) -> None:
         """Release locks and connections, then the lease on the embedded server. Safe to repeat."""
+        await self._graphs.close()
         await self.merged()
         await self._close_drafts()
         await self._close_claims()

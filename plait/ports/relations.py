@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from plait.domain.values import Filter, ItemId
 from plait.ports.search import View
 
 
@@ -69,4 +70,11 @@ class RelationStore(Protocol):
     ) -> list[MemoryLink]:
         """Living memory-layer links with one of `ends` (repo, node id without `repo:`) as source or target,
         as of the view's times, the newest first."""
+        ...
+
+    async def items_of(
+        self, view: View, ends: Sequence[tuple[str, str]], where: Filter, limit: int
+    ) -> dict[tuple[str, str], list[ItemId]]:
+        """Of `ends` that are diffs, memories or runs: the items behind them that `view` sees and `where`
+        lets through, at most `limit` together, the newest first."""
         ...

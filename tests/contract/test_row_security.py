@@ -31,7 +31,7 @@ from vector.store import Store
 
 # Of no tenant: the index's one model, and what the schema is made of (which is out of reach).
 SHARED = {"embedding_space"}
-UNREACHABLE = {"schema_migration", "file_graph", "dead_letter"}
+UNREACHABLE = {"schema_migration", "dead_letter"}
 DEFINERS = {"similar_names", "similar_memories"}
 
 Conn = psycopg.Connection[tuple[Any, ...]]
