@@ -9,6 +9,7 @@ from plait.domain.deadline import Deadline
 from plait.domain.recall import Dropped
 from plait.domain.values import Hit, ItemId, Timing
 from plait.ports import EmbeddingProvider, SearchStore, View
+from plait.retrieval import explain
 from plait.retrieval.context import Degraded, Deps, SearchContext, Snapshot, Stage
 from plait.retrieval.query import Mode, QueryKind, SearchQuery, analyse
 from plait.retrieval.runner import plan, run
@@ -80,7 +81,13 @@ class SearchService:
         )
         ctx = await run(ctx, self._deps, plan(query.mode, self._stages, query.off))
         return SearchAnswer(
-            ctx.hits, ctx.at, ctx.degraded, ctx.timings, ctx.asked.kind, trail=ctx.trail
+            ctx.hits,
+            ctx.at,
+            ctx.degraded,
+            ctx.timings,
+            ctx.asked.kind,
+            why_not=await explain.why_not(ctx, self._deps) if query.why_not else None,
+            trail=ctx.trail,
         )
 
 

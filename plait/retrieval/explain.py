@@ -1,0 +1,215 @@
+"""Why an item is not in an answer, and how each stage moved it: read from what the stages left behind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from plait.domain.errors import PlaitError
+from plait.domain.recall import Dropped
+from plait.domain.values import Candidate, Filter, Item, ItemId
+from plait.retrieval import fusion
+from plait.retrieval.context import Deps, SearchContext, Snapshot
+from plait.retrieval.excluded import excluded_by
+from plait.retrieval.strategy import Kind
+
+# Each item that no arm brought costs two deeper questions together, not each; so many are plenty.
+MAX_ASKED = 20
+# How far down an arm is asked for an item that it did not return.
+DEEP = 1_000
+# An arm's stage, to name the one that left an item out.
+STAGE_OF = {"lexical": "fts", "phrase": "fts", "identifiers": "fts", "anchors": "resolve"}
+INCLUDED = "included"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An item after one stage. `rank` from 1; 0: it was out. `moved`: places won since the step before."""
+
+    stage: str
+    rank: int
+    score: float
+    moved: int = 0
+
+
+def steps(trail: Sequence[Snapshot], id_: ItemId) -> tuple[Step, ...]:
+    """What became of one item, stage by stage; it ends where the item dropped out."""
+    told: list[Step] = []
+    for snapshot in trail:
+        rank = _rank(snapshot, id_)
+        if not rank and not told:
+            continue
+        moved = told[-1].rank - rank if told and rank else 0
+        told.append(Step(snapshot.stage, rank, snapshot.scores.get(id_, math.nan), moved))
+        if not rank:
+            break
+    return tuple(told)
+
+
+def sentence(why: Dropped) -> str:
+    """One line for people: `fetch dropped it (cut): rank 131, 0.210 where 0.254 was needed`."""
+    if why.cause == INCLUDED:
+        return f"it is in the answer: rank {why.rank}, score {why.score:.3f}"
+    parts = [f"rank {why.rank}"] if why.rank else []
+    if not math.isnan(why.score):
+        bar = "" if math.isnan(why.bar) else f" where {why.bar:.3f} was needed"
+        parts.append(f"{why.score:.3f}{bar}")
+    return f"{why.stage} dropped it ({why.cause})" + (": " + ", ".join(parts) if parts else "")
+
+
+async def why_not(ctx: SearchContext, deps: Deps) -> dict[ItemId, Dropped]:
+    """For each id of `ctx.query.why_not` (`MAX_ASKED` at most) the stage that dropped it and by how much.
+
+    `ctx` is a finished one that was traced. An item of the answer has the cause `included`. Costs a
+    read of the items, and two deeper questions if there is one that no arm brought."""
+    asked = tuple(dict.fromkeys(ctx.query.why_not))[:MAX_ASKED]
+    told = {id_: why for id_ in asked if (why := _from_stages(ctx, id_)) is not None}
+    missing = [id_ for id_ in asked if id_ not in told]
+    if missing:
+        told |= await _not_retrieved(ctx, deps, missing)
+    return {id_: told[id_] for id_ in asked}
+
+
+def _from_stages(ctx: SearchContext, id_: ItemId) -> Dropped | None:
+    """None: no arm brought it, so no stage saw it."""
+    if (included := _included(ctx, id_)) is not None:
+        return included
+    if (why := ctx.dropped.get(id_)) is not None:
+        return _with_last_place(ctx, id_, why)
+    if ctx.block is not None:
+        for omission in ctx.block.omitted:
+            if omission.id == id_:
+                return _with_last_place(ctx, id_, omission.why)
+    seen = [n for n, snapshot in enumerate(ctx.trail) if id_ in snapshot.scores]
+    if seen:
+        return _left_by(ctx, id_, seen[-1])
+    return _cut(ctx, id_)
+
+
+def _included(ctx: SearchContext, id_: ItemId) -> Dropped | None:
+    scores = [(hit.item.id, hit.score) for hit in ctx.hits]
+    if ctx.block is not None:
+        scores = [(one.item.id, one.score) for one in ctx.block.items]
+        for rank, one in enumerate(ctx.block.items, start=1):
+            if id_ in one.also:  # joined into a neighbour's piece
+                return Dropped("format", INCLUDED, one.score, rank=rank)
+    for rank, (found, score) in enumerate(scores, start=1):
+        if found == id_:
+            return Dropped("format", INCLUDED, score, rank=rank)
+    return None
+
+
+def _left_by(ctx: SearchContext, id_: ItemId, last: int) -> Dropped:
+    """It was in snapshot `last` and in none after it, and the stage that took it out kept no word."""
+    before = ctx.trail[last]
+    score, rank = before.scores[id_], _rank(before, id_)
+    if last + 1 < len(ctx.trail) and (stage := ctx.trail[last + 1].stage) != "format":
+        kept = ctx.trail[last + 1].scores.values()
+        return Dropped(stage, "cut", score, min(kept, default=math.nan), rank)
+    if score < ctx.query.min_score:
+        return Dropped("format", "threshold", score, ctx.query.min_score, rank)
+    bar = min((score for _, score in _answer(ctx)), default=math.nan)
+    return Dropped("format", "limit", score, bar, rank)
+
+
+def _answer(ctx: SearchContext) -> list[tuple[ItemId, float]]:
+    if ctx.block is not None:
+        return [(one.item.id, one.score) for one in ctx.block.items]
+    return [(hit.item.id, hit.score) for hit in ctx.hits]
+
+
+def _cut(ctx: SearchContext, id_: ItemId) -> Dropped | None:
+    """An arm brought it, and its light score was too low to be placed."""
+    unite = fusion.rrf if ctx.fusion == "rrf" else fusion.minmax
+    fused = unite(ctx.rankings, ctx.strategy.weights)
+    if id_ not in fused:
+        return None
+    rank = fusion.order(fused, ctx.rankings).index(id_) + 1
+    placed = [fused[other] for other in _first(ctx) if other in fused]
+    bar = min(placed, default=math.nan)
+    if fused[id_] > bar:
+        return Dropped("fetch", "gone", fused[id_], rank=rank)  # no longer stored, or closed
+    return Dropped("fetch", "cut", fused[id_], bar, rank)
+
+
+def _first(ctx: SearchContext) -> Mapping[ItemId, float]:
+    return ctx.trail[0].scores if ctx.trail else {}
+
+
+def _with_last_place(ctx: SearchContext, id_: ItemId, why: Dropped) -> Dropped:
+    """`why` with the rank and score that the trail has, where its stage told none."""
+    seen = [snapshot for snapshot in ctx.trail if id_ in snapshot.scores]
+    if not seen:
+        return why
+    rank = why.rank or _rank(seen[-1], id_)
+    score = seen[-1].scores[id_] if math.isnan(why.score) else why.score
+    return replace(why, rank=rank, score=score)
+
+
+def _rank(snapshot: Snapshot, id_: ItemId) -> int:
+    if id_ not in snapshot.scores:
+        return 0
+    return list(snapshot.scores).index(id_) + 1
+
+
+async def _not_retrieved(
+    ctx: SearchContext, deps: Deps, missing: Sequence[ItemId]
+) -> dict[ItemId, Dropped]:
+    """What no arm brought: unknown, kept out by the filter, or too far down every arm."""
+    items = await deps.store.fetch(ctx.at, missing)
+    places = await deps.store.places(ctx.at, list(items)) if items else {}
+    told: dict[ItemId, Dropped] = {}
+    for id_ in missing:
+        if id_ not in items:
+            told[id_] = Dropped("resolve", "not-found")
+        elif field := excluded_by(items[id_], places.get(id_), ctx.query.where):
+            told[id_] = Dropped("filter", f"filter: {field}")
+        elif ctx.strategy.kind is Kind.TRANSACTIONAL:
+            told[id_] = Dropped("strategy", "transactional")
+    left = {id_: item for id_, item in items.items() if id_ not in told}
+    if left:
+        told |= await _too_far_down(ctx, deps, left)
+    return told
+
+
+async def _too_far_down(
+    ctx: SearchContext, deps: Deps, items: Mapping[ItemId, Item]
+) -> dict[ItemId, Dropped]:
+    """By the arm that came nearest to bringing an item: its score there, and what the last one had that
+    the arm did return. Not even among the `DEEP` best: no score, and rank 0."""
+    deep = await _asked_deeper(ctx, deps, ctx.query.where)
+    told = {}
+    for id_ in items:
+        nearest = Dropped("fts" if "lexical" in deep else "semantic", "not-retrieved")
+        closest = -math.inf
+        for arm, ranking in deep.items():
+            bar = min((c.score for c in ctx.rankings.get(arm, ())), default=math.nan)
+            for rank, candidate in enumerate(ranking, start=1):
+                if candidate.id != id_:
+                    continue
+                share = candidate.score / bar if bar > 0.0 else 0.0
+                if share > closest:
+                    stage = STAGE_OF.get(arm, arm)
+                    nearest = Dropped(stage, "not-retrieved", candidate.score, bar, rank)
+                    closest = share
+                break
+        told[id_] = nearest
+    return told
+
+
+async def _asked_deeper(
+    ctx: SearchContext, deps: Deps, where: Filter
+) -> dict[str, Sequence[Candidate]]:
+    """The two large arms again, `DEEP` down; an arm that was not asked, or cannot be, is left out."""
+    deep: dict[str, Sequence[Candidate]] = {}
+    if "lexical" in ctx.rankings and ctx.asked.terms:
+        deep["lexical"] = await deps.store.lexical(ctx.at, ctx.asked.terms, where, DEEP)
+    if "semantic" in ctx.rankings:
+        try:
+            provider = await deps.provider()
+            vector = await provider.embed_query(ctx.asked.text)
+            deep["semantic"] = await deps.store.nearest(ctx.at, vector, where, DEEP)
+        except PlaitError:  # it answered a moment ago; the words say enough without it
+            return deep
+    return deep
