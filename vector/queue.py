@@ -159,6 +159,15 @@ async def _copy_vectors(conn: Connection, hashes: Sequence[bytes], vectors: Vect
             await copy.write_row((hash_, head + row.tobytes()))
 
 
+async def _build_mb(conn: Connection, table: str, dim: int) -> int:
+    """Megabytes for the graph of `table`'s vectors, 512 to 4,096: when it outgrows them, building falls
+    back to one write a vector. 100,000 of 384 dimensions take some 150."""
+    cursor = await conn.execute(f"SELECT count(embedding) FROM {table}")
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(min(4096, max(512, row[0] * (2 * dim + 900) // 2**20)))
+
+
 async def _index(conn: Connection, table: str, dim: int) -> None:
     """The HNSW index of one collection, once it is large enough. Raises as `transaction`."""
     name = f"{table}_embedding_{dim}"
@@ -173,8 +182,7 @@ async def _index(conn: Connection, table: str, dim: int) -> None:
     if exists or rows < INDEX_FROM_ROWS:
         return
     logger.info("building an HNSW index", extra={"table": table, "dim": dim})
-    # The graph of 100,000 384-d vectors takes some 150 MB; when it outgrows this, building is slow.
-    await conn.execute("SET LOCAL maintenance_work_mem = '512MB'")
+    await conn.execute(f"SET LOCAL maintenance_work_mem = '{await _build_mb(conn, table, dim)}MB'")
     await conn.execute(
         f"CREATE INDEX {name} ON {table} USING hnsw"
         f" ((embedding::halfvec({dim})) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64)"
