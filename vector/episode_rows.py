@@ -24,7 +24,7 @@ from plait.domain.values import (
 )
 from plait.memory.said import Said, said, symbols
 from plait.memory.testnames import parse_name
-from plait.memory.tokens import count
+from plait.tokens import count
 from plait.ports import Segment
 from plait.retrieval.text import tokens
 from vector import segments

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from plait.domain.memory import MemoryEntry
 from plait.memory.similar import words
-from plait.memory.tokens import count, cut
+from plait.tokens import count, cut
 
 Matrix = npt.NDArray[np.float64]
 

@@ -26,7 +26,7 @@ from plait.domain.memory import (
 from plait.domain.retention import Action, CompactionPlan, Step, Summary
 from plait.memory.duplicates import duplicates
 from plait.memory.summarize import extractive
-from plait.memory.tokens import count
+from plait.tokens import count
 from plait.settings import MemorySettings
 
 # From this importance on a memory stays whatever the budget.

@@ -15,7 +15,7 @@ from plait.domain.errors import BadSettings
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
 from plait.memory.extract import extract
 from plait.memory.summarize import Extractive, Summarizer, open_summarizer
-from plait.memory.tokens import count
+from plait.tokens import count
 from plait.settings import MemorySettings
 
 TEXTS = (

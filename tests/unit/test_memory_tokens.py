@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.memory import tokens
+from plait import tokens
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
 from plait.domain.retention import Action, CompactionPlan
 from plait.memory import retention
-from plait.memory.tokens import count
+from plait.tokens import count
 from plait.settings import MemorySettings
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

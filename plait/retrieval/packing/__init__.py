@@ -1,0 +1,1 @@
+"""A context from ranked items: tiers, budget, quotas, formats. Pure; `stages/format.py` calls it."""
