@@ -12,6 +12,8 @@ from vector.pool import Connection
 INDEXING: Final = 0x504C0001
 PROJECTING: Final = 0x504C0002
 MERGING: Final = 0x504C0003
+# Shared by who keeps a receipt (vector/sql/0005_recall.sql has the number too), alone `forget`'s.
+RECALLING: Final = 0x504C0004
 
 
 async def try_lock(conn: Connection, space: int, repo_id: int) -> bool:

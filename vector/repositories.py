@@ -17,7 +17,7 @@ COLUMNS = "r.id, r.name, r.published, r.root, r.files, r.chunks, r.embedded, r.g
 # Everything that goes with a repository; rows that hang on `episode` or `compaction` go with theirs.
 TABLES = (
     "item", "source_file", "file_graph", "symbol_name", "memory_edge", "memory_node", "episode",
-    "request", "memory_request", "compaction", "revision_log",
+    "request", "memory_request", "compaction", "revision_log", "feedback", "feedback_item",
 )  # fmt: skip
 
 
@@ -127,6 +127,8 @@ class Repositories:
             await tick(conn, repo_id)
             for table in TABLES:
                 await conn.execute(f"DELETE FROM {table} WHERE repo_id = %(id)s", params)
+            # A receipt may be of several repositories; what it holds of one goes with it.
+            await conn.execute("DELETE FROM recall WHERE %(id)s = ANY(repo_ids)", params)
             await drop_segments(conn, "repo_id = %(id)s", params)
             # The removal takes all of the repository out of the graph, whatever these left of it there.
             # Dead letters second: an event that is given up meanwhile is in one of the two.
