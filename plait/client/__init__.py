@@ -6,6 +6,7 @@
         for hit in plait.search("where are retries configured", where=Filter(repos=("app",))).hits:
             print(hit.score, hit.item.path, hit.item.symbol)
         plait.store(new_memory("Retries live in app/http.py", repo="app", agent_id="fixer"))
+        prompt += plait.query_and_format("make retries back off", where=Filter(repos=("app",)))
 
 `AsyncPlaitClient` has the same methods for asyncio. Failures are `PlaitRpcError`, with the server's
 reason, values and the request fields at fault.
@@ -20,43 +21,62 @@ if TYPE_CHECKING:
     from plait.client.aio import AsyncPlaitClient
     from plait.client.errors import PlaitRpcError
     from plait.client.memory_values import Tool, new_memory
+    from plait.client.recall_context import format_context
+    from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
     from plait.client.sync import PlaitClient
     from plait.client.values import GraphAnswer, IndexJob, SearchResult
     from plait.domain.memory import MemoryEntry, MemoryFilter, MemorySource, MemoryType
+    from plait.domain.recall import ItemVerdict, RecallFormat, Verdict
     from plait.domain.retention import Selector
-    from plait.domain.values import Filter
+    from plait.domain.values import Filter, Outcome
 
 __all__ = [
     "AsyncPlaitClient",
+    "FeedbackTaken",
     "Filter",
     "GraphAnswer",
     "IndexJob",
+    "ItemVerdict",
     "MemoryEntry",
     "MemoryFilter",
     "MemorySource",
     "MemoryType",
+    "Outcome",
     "PlaitClient",
     "PlaitRpcError",
+    "RecallFormat",
+    "RecallResult",
+    "Replayed",
     "SearchResult",
     "Selector",
     "Tool",
+    "Verdict",
+    "format_context",
     "new_memory",
 ]
 
 _HOMES = {
     "AsyncPlaitClient": "plait.client.aio",
+    "FeedbackTaken": "plait.client.recall_values",
     "Filter": "plait.domain.values",
     "GraphAnswer": "plait.client.values",
     "IndexJob": "plait.client.values",
+    "ItemVerdict": "plait.domain.recall",
     "MemoryEntry": "plait.domain.memory",
     "MemoryFilter": "plait.domain.memory",
     "MemorySource": "plait.domain.memory",
     "MemoryType": "plait.domain.memory",
+    "Outcome": "plait.domain.values",
     "PlaitClient": "plait.client.sync",
     "PlaitRpcError": "plait.client.errors",
+    "RecallFormat": "plait.domain.recall",
+    "RecallResult": "plait.client.recall_values",
+    "Replayed": "plait.client.recall_values",
     "SearchResult": "plait.client.values",
     "Selector": "plait.domain.retention",
     "Tool": "plait.client.memory_values",
+    "Verdict": "plait.domain.recall",
+    "format_context": "plait.client.recall_context",
     "new_memory": "plait.client.memory_values",
 }
 

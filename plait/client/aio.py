@@ -6,12 +6,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar
+from uuid import UUID
 
 import grpc
 import grpc.aio
 
 from plait.client import calls, decode
 from plait.client.aio_memory import AsyncMemoryMethods
+from plait.client.aio_recall import AsyncRecallMethods
 from plait.client.calls import Call, GraphScope
 from plait.client.errors import PlaitRpcError, from_rpc
 from plait.client.memory_wire import When
@@ -30,7 +32,7 @@ from plait.v1.knowledge_service_pb2 import IngestEpisodesRequest, IngestEpisodes
 T = TypeVar("T")
 
 
-class AsyncPlaitClient(AsyncMemoryMethods):
+class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods):
     """Calls a Plait server from asyncio. One channel: share the client, and close it.
 
     `target`: `host:port`, or `unix:/path/to/socket`; empty: the running `plait serve` of this PLAIT_HOME,
@@ -73,8 +75,11 @@ class AsyncPlaitClient(AsyncMemoryMethods):
         timeout_s: float | None = None,
         valid_as_of: When = None,
         recorded_as_of: When = None,
+        stages_off: Sequence[str] = (),
+        why_not: Iterable[UUID | str] = (),
     ) -> SearchResult:
-        """The `k` items that answer `query` best (0: the server's setting)."""
+        """The `k` items that answer `query` best (0: the server's setting). `why_not`: ids whose fate
+        the answer tells."""
         return await self._run(
             calls.search(
                 query,
@@ -87,6 +92,8 @@ class AsyncPlaitClient(AsyncMemoryMethods):
                 timeout_s=timeout_s,
                 valid_as_of=valid_as_of,
                 recorded_as_of=recorded_as_of,
+                stages_off=stages_off,
+                why_not=why_not,
             )
         )
 

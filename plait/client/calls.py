@@ -5,10 +5,10 @@ Both clients run these, so the sync one and the async one can't drift apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
@@ -97,25 +97,41 @@ def search(
     timeout_s: float | None,
     valid_as_of: When,
     recorded_as_of: When,
+    stages_off: Sequence[str],
+    why_not: Iterable[UUID | str],
 ) -> Call[SearchResult]:
     pb = knowledge_service_pb2
-    modes = {"fast": pb.SEARCH_MODE_FAST, "full": pb.SEARCH_MODE_FULL}
-    fusions = {None: pb.FUSION_UNSPECIFIED, "minmax": pb.FUSION_MIN_MAX, "rrf": pb.FUSION_RRF}
     request = pb.SearchRequest(
         query=query,
         filter=wire.filter_(where) if where else None,
         k=k,
         min_score=min_score,
-        mode=modes[mode],
-        fusion=fusions[fusion],
+        mode=mode_of(mode),
+        fusion=fusion_of(fusion),
         explain=explain,
-        as_of=_as_of(where, valid_as_of, recorded_as_of),
+        as_of=as_of_of(where, valid_as_of, recorded_as_of),
+        stages_off=stages_off,
+        why_not=[str(id_) for id_ in why_not],
     )
     timeout = timeout_s or SEARCH_TIMEOUT_S
     return Call("KnowledgeService", "Search", request, pb.SearchResponse, decode.search, timeout)
 
 
-def _as_of(where: Filter | None, valid: When, recorded: When) -> types_pb2.AsOf | None:
+def mode_of(mode: Literal["fast", "full"]) -> knowledge_service_pb2.SearchMode.ValueType:
+    pb = knowledge_service_pb2
+    return {"fast": pb.SEARCH_MODE_FAST, "full": pb.SEARCH_MODE_FULL}[mode]
+
+
+def fusion_of(
+    fusion: Literal["minmax", "rrf"] | None,
+) -> knowledge_service_pb2.Fusion.ValueType:
+    pb = knowledge_service_pb2
+    if fusion is None:
+        return pb.FUSION_UNSPECIFIED
+    return {"minmax": pb.FUSION_MIN_MAX, "rrf": pb.FUSION_RRF}[fusion]
+
+
+def as_of_of(where: Filter | None, valid: When, recorded: When) -> types_pb2.AsOf | None:
     """What was said by name, else what the filter says."""
     said = where.as_of if where else NOW
     return memory_wire.as_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plait.client import memory_wire, wire
+from plait.client import memory_wire, recall_wire, wire
 from plait.client.errors import PlaitRpcError, from_item
 from plait.client.values import (
     AppendedEpisode,
@@ -28,13 +28,20 @@ _STATES = {
 
 
 def search(message: knowledge_service_pb2.SearchResponse) -> SearchResult:
+    hits = tuple(Hit(wire.item_of(h.item), h.score, dict(h.arms)) for h in message.hits)
     return SearchResult(
-        hits=tuple(Hit(wire.item_of(h.item), h.score, dict(h.arms)) for h in message.hits),
+        hits=hits,
         revisions=revisions(message.revisions),
         degraded=degraded(message.degraded),
         timings=tuple(Timing(t.stage, t.took_ms) for t in message.timings),
         took_ms=message.took_ms,
         as_of=memory_wire.resolved_of(message.as_of),
+        why_not=recall_wire.fates_of(message.why_not),
+        ranks={
+            hit.item.id: recall_wire.ranks_of(said.stages)
+            for hit, said in zip(hits, message.hits, strict=True)
+            if said.stages
+        },
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar
+from uuid import UUID
 
 import grpc
 
@@ -13,6 +14,7 @@ from plait.client.calls import Call, GraphScope
 from plait.client.errors import PlaitRpcError, from_rpc
 from plait.client.memory_wire import When
 from plait.client.sync_memory import MemoryMethods
+from plait.client.sync_recall import RecallMethods
 from plait.client.transport import OPTIONS, default_target, may_retry, waits
 from plait.client.values import (
     AppendedEpisode,
@@ -28,7 +30,7 @@ from plait.v1.knowledge_service_pb2 import IngestEpisodesRequest, IngestEpisodes
 T = TypeVar("T")
 
 
-class PlaitClient(MemoryMethods):
+class PlaitClient(MemoryMethods, RecallMethods):
     """Calls a Plait server, from any thread. One channel: share the client, and close it.
 
     `target`: `host:port`, or `unix:/path/to/socket`; empty: the running `plait serve` of this PLAIT_HOME,
@@ -71,8 +73,11 @@ class PlaitClient(MemoryMethods):
         timeout_s: float | None = None,
         valid_as_of: When = None,
         recorded_as_of: When = None,
+        stages_off: Sequence[str] = (),
+        why_not: Iterable[UUID | str] = (),
     ) -> SearchResult:
-        """The `k` items that answer `query` best (0: the server's setting)."""
+        """The `k` items that answer `query` best (0: the server's setting). `why_not`: ids whose fate
+        the answer tells."""
         return self._run(
             calls.search(
                 query,
@@ -85,6 +90,8 @@ class PlaitClient(MemoryMethods):
                 timeout_s=timeout_s,
                 valid_as_of=valid_as_of,
                 recorded_as_of=recorded_as_of,
+                stages_off=stages_off,
+                why_not=why_not,
             )
         )
 

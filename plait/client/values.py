@@ -9,7 +9,8 @@ from typing import Any
 
 from plait.domain.answers import GraphEdge, GraphNode, GraphPath
 from plait.domain.memory import NOW, AsOf
-from plait.domain.values import EpisodeReceipt, Hit, Item, Timing
+from plait.domain.recall import Dropped
+from plait.domain.values import EpisodeReceipt, Hit, Item, ItemId, Timing
 
 __all__ = [
     "AppendedEpisode",
@@ -25,6 +26,7 @@ __all__ = [
     "Repository",
     "RepositoryRevision",
     "SearchResult",
+    "StageRank",
     "Stats",
     "Timing",
 ]
@@ -50,8 +52,18 @@ class Degradation:
 
 
 @dataclass(frozen=True, slots=True)
+class StageRank:
+    """Where an item stood after one stage: its rank, from 1, and its score then."""
+
+    stage: str
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Hits best first. `degraded` empty: the answer is whole."""
+    """Hits best first. `degraded` empty: the answer is whole. `why_not`: the fates of the items asked
+    about. `ranks`: with `explain`, by item its rank stage by stage."""
 
     hits: tuple[Hit, ...]
     revisions: tuple[RepositoryRevision, ...]
@@ -59,6 +71,8 @@ class SearchResult:
     timings: tuple[Timing, ...]
     took_ms: float
     as_of: AsOf = NOW  # the instants asked for, words resolved
+    why_not: Mapping[ItemId, Dropped] = field(default_factory=dict)
+    ranks: Mapping[ItemId, tuple[StageRank, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

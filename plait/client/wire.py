@@ -305,13 +305,7 @@ def episode(value: Episode) -> episode_pb2.Episode:
     """Without the request id, which travels beside it."""
     return episode_pb2.Episode(
         repository=value.repo,
-        outcome=episode_pb2.Outcome(
-            status=STATUSES[value.outcome.status],
-            summary=value.outcome.summary,
-            metrics=value.outcome.metrics,
-            commit=value.outcome.commit,
-            branch=value.outcome.branch,
-        ),
+        outcome=outcome(value.outcome),
         artifacts=[
             episode_pb2.Artifact(
                 kind=ARTIFACT_KINDS[a.kind],
@@ -334,17 +328,10 @@ def episode(value: Episode) -> episode_pb2.Episode:
 
 def episode_of(message: episode_pb2.Episode, request_id: str) -> Episode:
     """Unchecked. Raises: KeyError, for an enum value unknown or unset; ValueError, for a time."""
-    outcome = message.outcome
     return Episode(
         request_id=request_id,
         repo=message.repository,
-        outcome=Outcome(
-            status=STATUS_OF[outcome.status],
-            summary=outcome.summary,
-            metrics=dict(outcome.metrics),
-            commit=outcome.commit,
-            branch=outcome.branch,
-        ),
+        outcome=outcome_of(message.outcome),
         artifacts=tuple(
             Artifact(ARTIFACT_KIND_OF[a.kind], a.content, a.path, dict_of(a.meta))
             for a in message.artifacts
@@ -354,4 +341,25 @@ def episode_of(message: episode_pb2.Episode, request_id: str) -> Episode:
         tags=tuple(message.tags),
         started_at=datetime_of(message.start_time) if message.HasField("start_time") else None,
         evidence=tuple(Evidence(e.name, e.media_type, e.content) for e in message.evidence),
+    )
+
+
+def outcome(value: Outcome) -> episode_pb2.Outcome:
+    return episode_pb2.Outcome(
+        status=STATUSES[value.status],
+        summary=value.summary,
+        metrics=value.metrics,
+        commit=value.commit,
+        branch=value.branch,
+    )
+
+
+def outcome_of(message: episode_pb2.Outcome) -> Outcome:
+    """Raises: KeyError, for a status unknown."""
+    return Outcome(
+        status=STATUS_OF[message.status],
+        summary=message.summary,
+        metrics=dict(message.metrics),
+        commit=message.commit,
+        branch=message.branch,
     )

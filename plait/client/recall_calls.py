@@ -1,0 +1,194 @@
+"""Calls about recalls as values; see `calls`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from plait.client import decode, memory_wire, recall_wire, wire
+from plait.client.calls import SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S, Call, as_of_of, fusion_of, mode_of
+from plait.client.memory_wire import When
+from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
+from plait.domain.recall import ItemVerdict, RecallFormat, RecallId, RecallOptions, Verdict
+from plait.domain.values import Filter, ItemId, Outcome, Timing
+from plait.v1 import knowledge_service_pb2 as pb
+
+_SERVICE = "KnowledgeService"
+Ids = Iterable[UUID | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a recall asks beside its text and its options."""
+
+    where: Filter | None = None
+    attached: str = ""
+    mode: Literal["fast", "full"] = "fast"
+    fusion: Literal["minmax", "rrf"] | None = None
+    max_items: int = 0
+    stages_off: Sequence[str] = ()
+    why_not: Ids = ()
+    explain: bool = False
+    with_content: bool = False
+    valid_as_of: When = None
+    recorded_as_of: When = None
+
+
+def options(
+    format: RecallFormat | str,
+    budget_tokens: int,
+    window_tokens: int,
+    tokenizer: str,
+    session_key: str,
+    cooldown_s: float | None,
+    min_score: float | None,
+    receipt: bool,
+) -> RecallOptions:
+    """Raises: ValueError, for a format that is none."""
+    return RecallOptions(
+        format=RecallFormat(format),
+        budget_tokens=budget_tokens,
+        window_tokens=window_tokens,
+        tokenizer=tokenizer,
+        session_key=session_key,
+        cooldown_s=-1.0 if cooldown_s is None else cooldown_s,
+        min_score=-1.0 if min_score is None else min_score,
+        receipt=receipt,
+    )
+
+
+def recall(
+    query: str, asked: Asked, options: RecallOptions, timeout_s: float | None
+) -> Call[RecallResult]:
+    """Retried: a second try leaves a second receipt, which harms nobody."""
+    where = asked.where
+    request = pb.RecallRequest(
+        query=query,
+        filter=wire.filter_(where) if where else None,
+        attached=asked.attached,
+        mode=mode_of(asked.mode),
+        format=recall_wire.FORMATS[options.format],
+        fusion=fusion_of(asked.fusion),
+        stages_off=asked.stages_off,
+        budget_tokens=options.budget_tokens,
+        window_tokens=options.window_tokens,
+        tokenizer=options.tokenizer,
+        max_items=asked.max_items,
+        min_score=None if options.min_score < 0 else options.min_score,
+        as_of=as_of_of(where, asked.valid_as_of, asked.recorded_as_of),
+        session_key=options.session_key,
+        cooldown=None if options.cooldown_s < 0 else recall_wire.duration(options.cooldown_s),
+        skip_receipt=not options.receipt,
+        explain=asked.explain,
+        why_not=[str(id_) for id_ in asked.why_not],
+        include_content=asked.with_content,
+    )
+    timeout = timeout_s or SEARCH_TIMEOUT_S
+    return Call(_SERVICE, "Recall", request, pb.RecallResponse, recalled, timeout)
+
+
+def replay(
+    recall_id: UUID | str,
+    explain: bool,
+    why_not: Ids,
+    with_content: bool,
+    timeout_s: float | None,
+) -> Call[Replayed]:
+    request = pb.ReplayRecallRequest(
+        recall_id=str(recall_id),
+        explain=explain,
+        why_not=[str(id_) for id_ in why_not],
+        include_content=with_content,
+    )
+    timeout = timeout_s or SEARCH_TIMEOUT_S
+    return Call(_SERVICE, "ReplayRecall", request, pb.ReplayRecallResponse, _replayed, timeout)
+
+
+def recalled(message: pb.RecallResponse) -> RecallResult:
+    items = tuple(recall_wire.item_of(item) for item in message.items)
+    ranks = {
+        said.item.id: recall_wire.ranks_of(item.stages)
+        for said, item in zip(items, message.items, strict=True)
+        if item.stages
+    }
+    return RecallResult(
+        recall_id=RecallId(UUID(message.recall_id)) if message.recall_id else None,
+        context=message.context,
+        items=items,
+        omitted=tuple(recall_wire.omission_of(o) for o in message.omitted),
+        tokens=message.tokens,
+        budget=message.budget_tokens,
+        counted=recall_wire.token_count_of(message.token_count),
+        silence=message.silence,
+        kind=message.kind,
+        impact=recall_wire.impact_of(message.impact),
+        revisions=decode.revisions(message.revisions),
+        degraded=decode.degraded(message.degraded),
+        why_not=recall_wire.fates_of(message.why_not),
+        ranks=ranks,
+        timings=tuple(Timing(t.stage, t.took_ms) for t in message.timings),
+        took_ms=message.took_ms,
+        as_of=memory_wire.resolved_of(message.as_of),
+    )
+
+
+def _replayed(message: pb.ReplayRecallResponse) -> Replayed:
+    return Replayed(recalled(message.recall), message.same)
+
+
+# -- feedback ------------------------------------------------------------------------------------------
+
+
+def verdicts(
+    helped: Ids, harmed: Ids, unused: Ids, said: Sequence[ItemVerdict]
+) -> tuple[ItemVerdict, ...]:
+    """Raises: ValueError, for an id that is no UUID."""
+    named = ((Verdict.HELPED, helped), (Verdict.HARMED, harmed), (Verdict.UNUSED, unused))
+    return (
+        *(
+            ItemVerdict(ItemId(id_ if isinstance(id_, UUID) else UUID(id_)), verdict)
+            for verdict, ids in named
+            for id_ in ids
+        ),
+        *said,
+    )
+
+
+def report(
+    recall_id: UUID | str,
+    verdicts: Sequence[ItemVerdict],
+    outcome: Outcome | None,
+    proof: Sequence[str],
+    request_id: str,
+    timeout_s: float | None,
+) -> Call[FeedbackTaken]:
+    """Without a request id the server makes one of the body, so a retry is safe either way."""
+    request = pb.ReportFeedbackRequest(
+        request_id=request_id,
+        recall_id=str(recall_id),
+        items=[
+            pb.ItemFeedback(
+                item_id=str(v.item_id),
+                verdict=recall_wire.VERDICTS[v.verdict],
+                comment=v.comment,
+            )
+            for v in verdicts
+        ],
+        outcome=wire.outcome(outcome) if outcome else None,
+        proof=proof,
+    )
+    timeout = timeout_s or WRITE_TIMEOUT_S
+    return Call(_SERVICE, "ReportFeedback", request, pb.ReportFeedbackResponse, _taken, timeout)
+
+
+def _taken(message: pb.ReportFeedbackResponse) -> FeedbackTaken:
+    return FeedbackTaken(
+        accepted=message.accepted,
+        unknown=tuple(UUID(id_) for id_ in message.unknown_item_ids),
+        attributed=message.attributed,
+        links=message.links,
+        repeated=message.repeated,
+        request_id=message.request_id,
+    )

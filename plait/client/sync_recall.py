@@ -1,0 +1,144 @@
+"""The synchronous client's methods about recalls; part of `sync`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeVar
+from uuid import UUID
+
+from plait.client import recall_calls
+from plait.client.calls import Call
+from plait.client.memory_wire import When
+from plait.client.recall_context import format_context
+from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
+from plait.domain.recall import ItemVerdict, RecallFormat
+from plait.domain.values import Filter, Outcome
+
+T = TypeVar("T")
+
+
+class RecallMethods(ABC):
+    """Recalls: a context for a prompt, what became of it, and the same again."""
+
+    @abstractmethod
+    def _run(self, call: Call[T]) -> T: ...
+
+    def recall(
+        self,
+        query: str = "",
+        *,
+        where: Filter | None = None,
+        attached: str = "",
+        format: RecallFormat | str = RecallFormat.MARKDOWN,
+        budget_tokens: int = 0,
+        window_tokens: int = 0,
+        tokenizer: str = "",
+        max_items: int = 0,
+        min_score: float | None = None,
+        session_key: str = "",
+        cooldown_s: float | None = None,
+        receipt: bool = True,
+        mode: Literal["fast", "full"] = "fast",
+        fusion: Literal["minmax", "rrf"] | None = None,
+        stages_off: Sequence[str] = (),
+        explain: bool = False,
+        why_not: Iterable[UUID | str] = (),
+        with_content: bool = False,
+        valid_as_of: When = None,
+        recorded_as_of: When = None,
+        timeout_s: float | None = None,
+    ) -> RecallResult:
+        """What helps with `query`, packed into a budget of tokens (0: a tenth of `window_tokens`, else
+        the server's setting).
+
+        `where` names repositories, or all of them; without collections it means all six. `attached`: a diff
+        or a stack trace that the question is about; the answer then has `impact`. `tokenizer`: the model
+        that will read the context. `session_key`: what this session was shown is not shown again for
+        `cooldown_s` (None: the server's setting). `why_not`: ids whose fate the answer tells.
+        """
+        asked = recall_calls.Asked(
+            where,
+            attached,
+            mode,
+            fusion,
+            max_items,
+            stages_off,
+            tuple(why_not),
+            explain,
+            with_content,
+            valid_as_of,
+            recorded_as_of,
+        )
+        options = recall_calls.options(
+            format,
+            budget_tokens,
+            window_tokens,
+            tokenizer,
+            session_key,
+            cooldown_s,
+            min_score,
+            receipt,
+        )
+        return self._run(recall_calls.recall(query, asked, options, timeout_s))
+
+    def query_and_format(
+        self,
+        query: str,
+        *,
+        where: Filter | None = None,
+        attached: str = "",
+        budget_tokens: int = 0,
+        window_tokens: int = 0,
+        tokenizer: str = "",
+        session_key: str = "",
+        timeout_s: float | None = None,
+    ) -> str:
+        """A question in, the block for a prompt out; "" where nothing helps. `recall` tells more."""
+        answer = self.recall(
+            query,
+            where=where,
+            attached=attached,
+            budget_tokens=budget_tokens,
+            window_tokens=window_tokens,
+            tokenizer=tokenizer,
+            session_key=session_key,
+            timeout_s=timeout_s,
+        )
+        return answer.context
+
+    format_context = staticmethod(format_context)
+
+    def replay(
+        self,
+        recall_id: UUID | str,
+        *,
+        explain: bool = False,
+        why_not: Iterable[UUID | str] = (),
+        with_content: bool = False,
+        timeout_s: float | None = None,
+    ) -> Replayed:
+        """A recall answered again, as of the revisions and times of its first answer."""
+        return self._run(
+            recall_calls.replay(recall_id, explain, tuple(why_not), with_content, timeout_s)
+        )
+
+    def report_feedback(
+        self,
+        recall_id: UUID | str,
+        *,
+        helped: Iterable[UUID | str] = (),
+        harmed: Iterable[UUID | str] = (),
+        unused: Iterable[UUID | str] = (),
+        verdicts: Sequence[ItemVerdict] = (),
+        outcome: Outcome | None = None,
+        proof: Sequence[str] = (),
+        request_id: str = "",
+        timeout_s: float | None = None,
+    ) -> FeedbackTaken:
+        """Say what became of a recall: ids of items that helped, harmed or were not used, or `verdicts`
+        with comments; how the run ended, and the tests (or the CI job) that prove it. Safe to repeat."""
+        said = recall_calls.verdicts(helped, harmed, unused, verdicts)
+        return self._run(
+            recall_calls.report(recall_id, said, outcome, proof, request_id, timeout_s)
+        )
