@@ -23,7 +23,7 @@ from plait.domain.values import (
     embedded_text,
 )
 from plait.memory.said import Said, said, symbols
-from plait.memory.testnames import parse_name
+from plait.reading.testnames import parse_name
 from plait.tokens import count
 from plait.ports import Segment
 from plait.retrieval.text import tokens

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from plait.domain.graph import Label, Relation, decode_nodes
 from plait.memory.link import SourceFile, Span, functions
-from plait.memory.testnames import choose, parse_name
+from plait.reading.testnames import choose, parse_name
 from vector import chains
 from vector import links_sql as q
 from vector.bulk import array_literal, insert_rows

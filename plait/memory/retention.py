@@ -26,8 +26,8 @@ from plait.domain.memory import (
 from plait.domain.retention import Action, CompactionPlan, Step, Summary
 from plait.memory.duplicates import duplicates
 from plait.memory.summarize import extractive
-from plait.tokens import count
 from plait.settings import MemorySettings
+from plait.tokens import count
 
 # From this importance on a memory stays whatever the budget.
 IMPORTANT = 0.9

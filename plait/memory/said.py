@@ -14,9 +14,9 @@ from uuid import UUID
 
 from plait.domain.graph import Label, Relation
 from plait.domain.values import Artifact, ArtifactKind, Episode
-from plait.memory.diff import Diff, parse_diff, touched
-from plait.memory.issues import Reference, references
 from plait.memory.testruns import TestRun, results
+from plait.reading.diff import Diff, parse_diff, touched
+from plait.reading.issues import Reference, references
 
 MAX_EDGES = 2_000  # of one episode
 MAX_DIFF_NODES = 500  # of one episode

@@ -22,8 +22,8 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 from plait.domain.memory import MemoryEntry
 from plait.domain.retention import Summary
 from plait.memory.extract import MAX_ENTRY_CHARS, extract, said_on
-from plait.tokens import count, cut
 from plait.settings import MemorySettings
+from plait.tokens import count, cut
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plait.memory.testnames import MAX_NAME
+from plait.reading.testnames import MAX_NAME
 
 MAX_RESULTS = 5_000  # of one artifact; a run of more is cut, failures kept first
 MAX_LINE = 2_000

@@ -165,7 +165,7 @@ def time(text: str) -> datetime:
     """A bound in time as an argument: ISO 8601, or words as `--as-of` takes them, where a day or another
     period means its start; without an offset in this machine's zone."""
     from plait import settings
-    from plait.memory import timewords
+    from plait.reading import timewords
 
     try:
         zone = timewords.zone_of(settings.time_zone())

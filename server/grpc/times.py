@@ -8,7 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from plait.client import wire
 from plait.domain.memory import NOW, AsOf
-from plait.memory import timewords
+from plait.reading import timewords
 from plait.v1 import types_pb2
 from server.grpc import parse
 

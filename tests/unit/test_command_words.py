@@ -10,7 +10,7 @@ import pytest
 
 from plait.domain.answers import GraphEdge, GraphNode
 from plait.domain.errors import InvalidInput, MemoryNotFound, PlaitError
-from plait.memory.timewords import resolve
+from plait.reading.timewords import resolve
 from server.commands import frame
 from server.commands.graph import without_doubles
 from server.commands.wording import said

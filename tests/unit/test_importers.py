@@ -11,7 +11,7 @@ import pytest
 
 from plait.domain.errors import PlaitError, TranscriptInvalid
 from plait.domain.values import Artifact, ArtifactKind, Episode
-from plait.memory.diff import parse_diff
+from plait.reading.diff import parse_diff
 from plait.memory.episode_json import Read
 from plait.memory.importers import registry
 from plait.memory.importers.draft import Options, inside, repo_name

@@ -7,11 +7,11 @@ import io
 import pytest
 
 from plait.domain.values import ArtifactKind, Episode
-from plait.memory.diff import parse_diff
+from plait.reading.diff import parse_diff
 from plait.memory.importers import registry
 from plait.memory.importers.draft import Options
 from plait.memory.importers.unified import split
-from plait.memory.testnames import parse_name
+from plait.reading.testnames import parse_name
 
 
 def read(text: str | bytes, name: str = "x", repo: str = "app") -> list[Episode]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.memory.issues import MAX_REFERENCES, references
+from plait.reading.issues import MAX_REFERENCES, references
 
 M, F, C = "mentions", "fixes", "causes"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plait.domain.values import Artifact, ArtifactKind, Evidence
 from plait.memory import episode as rules
-from plait.memory.diff import parse_diff
+from plait.reading.diff import parse_diff
 from plait.memory.importers.redact import redact, redact_bytes, redact_episode
 
 SECRETS = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.memory.testnames import choose, parse_name
+from plait.reading.testnames import choose, parse_name
 from plait.memory.testruns import MAX_RESULTS, results
 
 KNOWN = [

@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 from plait.domain.errors import TranscriptInvalid
 from plait.domain.values import ArtifactKind
-from plait.memory.diffpaths import git_header_paths, header_path, strip_prefixes, unquote
 from plait.memory.episode_json import Read
 from plait.memory.importers.draft import MAX_CONTENT_BYTES, MAX_RAW_BYTES, Draft, Options, inside
+from plait.reading.diffpaths import git_header_paths, header_path, strip_prefixes, unquote
 
 MAX_LINE = 2**20  # bytes; a longer line is no source code
 MAX_BYTES = 256 * 2**20

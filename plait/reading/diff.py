@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from plait.memory.diffpaths import git_header_paths, header_path, strip_prefixes, unquote
+from plait.reading.diffpaths import git_header_paths, header_path, strip_prefixes, unquote
 
 MAX_FILES = 5_000
 MAX_HUNKS = 20_000
