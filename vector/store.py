@@ -10,6 +10,7 @@ from vector.drafts import Drafts
 from vector.episodes import Episodes
 from vector.errors import translated
 from vector.forget import Forgetting
+from vector.impact import Impacts
 from vector.memories import Memories
 from vector.migrate import migrate
 from vector.nearest import Nearest
@@ -37,6 +38,7 @@ class Store(
     Lexical,
     Nearest,
     Relations,
+    Impacts,
     Episodes,
     Outbox,
 ):

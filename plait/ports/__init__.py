@@ -12,6 +12,10 @@ from plait.ports.embedding import EmbeddingProvider as EmbeddingProvider
 from plait.ports.embedding import Vectors as Vectors
 from plait.ports.episodes import EpisodeStore as EpisodeStore
 from plait.ports.graph import GraphStore as GraphStore
+from plait.ports.impact import Changed as Changed
+from plait.ports.impact import ChangedCode as ChangedCode
+from plait.ports.impact import ImpactStore as ImpactStore
+from plait.ports.impact import Run as Run
 from plait.ports.index import Draft as Draft
 from plait.ports.index import FileGraph as FileGraph
 from plait.ports.index import FileRow as FileRow

@@ -11,6 +11,7 @@ from plait.domain.recall import Block, Dropped, Impact, RecallOptions
 from plait.domain.values import Candidate, Hit, Item, ItemId, Timing
 from plait.ports import (
     EmbeddingProvider,
+    ImpactStore,
     LanguageModel,
     Place,
     RecallStore,
@@ -47,6 +48,7 @@ class Deps:
     settings: SearchSettings
     recall: RecallSettings = field(default_factory=RecallSettings)
     relations: RelationStore | None = None
+    impact: ImpactStore | None = None
     receipts: RecallStore | None = None
     reranker: Callable[[], Awaitable[Reranker]] | None = None
     language: Callable[[], Awaitable[LanguageModel]] | None = None

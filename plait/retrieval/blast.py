@@ -1,0 +1,171 @@
+"""Which code and which tests a change reaches: the code graph walked backwards, pure and bounded.
+
+An edge passes on `confidence × weight of its relation`; along a path these multiply, and of several paths
+the best counts (a Dijkstra over products, by levels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from plait.domain.graph import Relation
+from plait.ports import CodeGraph
+
+HOPS = 3
+MIN_SCORE = 0.02  # below it a path says nothing
+MAX_REACHED = 5_000  # nodes; a hub of a large repository has more callers than anybody reads
+MAX_FAN = 2_000  # edges of one node that are followed
+
+CALLS, IMPORTS, INHERITS = (
+    Relation.CALLS.value,
+    Relation.IMPORTS.value,
+    Relation.INHERITS.value,
+)
+OVERRIDES, CONTAINS, VALIDATED_BY = (
+    Relation.OVERRIDES.value,
+    Relation.CONTAINS.value,
+    Relation.VALIDATED_BY.value,
+)
+
+# What one hop backwards passes on. Calls: the decay of a hop. Guessed in order, then held against
+# benchmarks/tests_to_run.py.
+BACK = {CALLS: 0.8, INHERITS: 0.6, OVERRIDES: 0.5}
+# What one hop forwards passes on: a test that exercises the code; the method that this one overrides,
+# whose callers may run this one.
+FORTH = {VALIDATED_BY: 0.8, OVERRIDES: 0.6}
+# Only from modules: who imports them.
+IMPORTED = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """`distance` in hops, 0 is the seed itself. `via`: the relation of the last hop."""
+
+    row: int
+    score: float
+    distance: int
+    via: str
+
+
+def reach(graph: CodeGraph, seeds: Mapping[int, float], hops: int = HOPS) -> dict[int, Reached]:
+    """What a change of `seeds` (row → how sure it is one, 0 to 1) may break, the seeds among it. Linear in
+    the edges of what is reached; the order is the graph's, so equal graphs give equal answers."""
+    found = {row: Reached(row, score, 0, "") for row, score in seeds.items()}
+    front = dict(found)
+    for distance in range(1, hops + 1):
+        step: dict[int, Reached] = {}
+        for row, at in sorted(front.items()):
+            for other, relation, passed in _neighbours(graph, row):
+                score = at.score * passed
+                known = step.get(other) or found.get(other)
+                if score < MIN_SCORE or (known is not None and known.score >= score):
+                    continue
+                nearest = min(known.distance, distance) if known is not None else distance
+                if nearest:  # a seed stays one
+                    step[other] = Reached(other, score, nearest, relation)
+        best = sorted(step.values(), key=lambda r: (-r.score, r.row))
+        front = {r.row: r for r in best[: max(0, MAX_REACHED - len(found))]}
+        found.update(front)
+        # A test is where a walk ends: who calls a test, if anybody does, is a runner.
+        front = {row: r for row, r in front.items() if not graph.is_test[row]}
+    return found
+
+
+def module_seeds(graph: CodeGraph, path: str) -> dict[int, float]:
+    """Rows of `path`'s modules: what stands for its lines outside functions and classes."""
+    file = graph.row.get(f"/{path}")
+    if file is None:
+        return {}
+    return {row: 1.0 for row, relation, _ in _out(graph, file) if relation == CONTAINS} or {
+        file: 1.0
+    }
+
+
+def importers(graph: CodeGraph, row: int) -> dict[int, float]:
+    """Modules that import `row`, with what a change of it passes on to them."""
+    found: dict[int, float] = {}
+    for other, relation, weight in _in(graph, row):
+        if relation == IMPORTS:
+            found[other] = max(found.get(other, 0.0), IMPORTED * weight)
+    return found
+
+
+def children(graph: CodeGraph, row: int) -> list[int]:
+    """What `row` contains."""
+    return [other for other, relation, _ in _out(graph, row) if relation == CONTAINS]
+
+
+def owner(graph: CodeGraph, row: int) -> int | None:
+    """What contains `row`."""
+    for other, relation, _ in _in(graph, row):
+        if relation == CONTAINS:
+            return other
+    return None
+
+
+def test_around(graph: CodeGraph, row: int) -> int | None:
+    """The test that `row` is, or is written in; None for neither."""
+    at: int | None = row
+    for _ in range(8):
+        if at is None or graph.is_test[at]:
+            return at
+        at = owner(graph, at)
+    return None
+
+
+def row_of(graph: CodeGraph, path: str, symbol: str) -> int | None:
+    """The node of a chunk's symbol, whose later parts have `#n`. Of a name that several files claim the
+    one in `path`."""
+    name = symbol.partition("#")[0]
+    for id_ in (f"{name}@{path}", name):
+        row = graph.row.get(id_)
+        if row is not None and (not path or graph.paths[row] == path):
+            return row
+    return None
+
+
+def _neighbours(graph: CodeGraph, row: int) -> Iterator[tuple[int, str, float]]:
+    for other, relation, weight in _in(graph, row):
+        if relation in BACK:
+            yield other, relation, weight * BACK[relation]
+    for other, relation, weight in _out(graph, row):
+        if relation in FORTH:
+            yield other, relation, weight * FORTH[relation]
+    # Code that is written inside a test, a view function say, runs when the test does.
+    around = test_around(graph, row)
+    if around is not None and around != row:
+        yield around, CONTAINS, 1.0
+
+
+def _in(graph: CodeGraph, row: int) -> Iterator[tuple[int, str, float]]:
+    yield from _edges(
+        graph, row, graph.in_start, graph.in_other, graph.in_relation, graph.in_weight
+    )
+
+
+def _out(graph: CodeGraph, row: int) -> Iterator[tuple[int, str, float]]:
+    yield from _edges(
+        graph, row, graph.out_start, graph.out_other, graph.out_relation, graph.out_weight
+    )
+
+
+def _edges(
+    graph: CodeGraph,
+    row: int,
+    start: np.typing.NDArray[np.int64],
+    other: np.typing.NDArray[np.int32],
+    relation: np.typing.NDArray[np.int8],
+    weight: np.typing.NDArray[np.float32],
+) -> Iterator[tuple[int, str, float]]:
+    low = int(start[row])
+    high = min(int(start[row + 1]), low + MAX_FAN)
+    for n, r, w in zip(
+        other[low:high].tolist(),
+        relation[low:high].tolist(),
+        weight[low:high].tolist(),
+        strict=True,
+    ):
+        yield n, graph.relations[r], w
