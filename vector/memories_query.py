@@ -19,8 +19,8 @@ from plait.retrieval.strategy import SEMANTIC_WEIGHT
 from vector import bm25
 from vector.bm25 import SegmentRef, Space
 from vector.clock import hold
+from vector.halfvec import half
 from vector.memories_read import COLUMNS, FROM, WIDTH, Where, matching, repositories, see, to_entry
-from vector.nearest import literal
 from vector.pool import Scoped
 from vector.search import Lexical
 from vector.views import PinnedView
@@ -130,7 +130,7 @@ class MemoryQuery(Lexical):
         model, dim = space[0]
         if vector.shape != (dim,):
             raise EmbeddingModelMismatch(model, dim, "the query's", vector.size)
-        params = {**cond.params, "query": literal(vector), "k": k, "limit": EXACT_ROWS + 1}
+        params = {**cond.params, "query": half(vector), "k": k, "limit": EXACT_ROWS + 1}
         rows = await self._app.rows(_exact(cond, dim, EXACT_ROWS + 1), params, tenant=tenant)
         if rows and rows[0][2] > EXACT_ROWS:
             params["more"] = math.ceil(OVER_FETCH * k)

@@ -12,6 +12,7 @@ from plait.domain.errors import EmbeddingModelMismatch
 from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.ports import View
 from vector.filters import Condition, condition
+from vector.halfvec import half
 from vector.pool import OVER_FETCH, Scoped
 
 # Up to here the filtered rows are compared one by one: recall 1, and faster than HNSW with a filter
@@ -35,7 +36,7 @@ class Nearest:
         if where.collections == (Collection.FILES,) and not code:
             return []  # else every row without a vector would be read to say so
         cond = condition(view, where)
-        params = {**cond.params, "query": literal(vector), "k": k, "limit": EXACT_ROWS + 1}
+        params = {**cond.params, "query": half(vector), "k": k, "limit": EXACT_ROWS + 1}
         plain_and_many = not cond.restrictive and code > EXACT_ROWS
         rows: list[tuple[Any, ...]] = []
         if not plain_and_many:

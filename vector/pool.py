@@ -27,6 +27,7 @@ from tenacity import (
 from plait.domain.errors import PlaitError, StoreUnavailable
 from plait.settings import Settings
 from vector.errors import is_transient, translated
+from vector.halfvec import register
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +99,7 @@ class Database:
 
     async def _configure(self, conn: Connection) -> None:
         """Settle a new connection once, so that no query pays for its settings."""
+        register(conn)
         path = sql.SQL(", ").join(sql.Identifier(s) for s in ("plait", *self._schemas))
         await conn.execute(
             sql.SQL(
