@@ -74,22 +74,43 @@ def reach(graph: CodeGraph, seeds: Mapping[int, float], hops: int = HOPS) -> dic
     return found
 
 
-def module_seeds(graph: CodeGraph, path: str) -> dict[int, float]:
-    """Rows of `path`'s modules: what stands for its lines outside functions and classes."""
+def tests(graph: CodeGraph, found: Mapping[int, Reached]) -> list[Reached]:
+    """The tests among `found`, the surest first, ties by distance."""
+    best: dict[int, Reached] = {}
+    for reached in found.values():
+        row = test_around(graph, reached.row)
+        if row is None:
+            continue
+        known = best.get(row)
+        if known is None or known.score < reached.score:
+            best[row] = Reached(row, reached.score, reached.distance, reached.via)
+    return sorted(best.values(), key=lambda r: (-r.score, r.distance, r.row))
+
+
+def modules(graph: CodeGraph, path: str) -> list[int]:
+    """The rows of `path`'s modules, which stand for its lines outside functions and classes; the file's
+    own where it has none."""
     file = graph.row.get(f"/{path}")
-    if file is None:
-        return {}
-    return {row: 1.0 for row, relation, _ in _out(graph, file) if relation == CONTAINS} or {
-        file: 1.0
-    }
+    return [] if file is None else children(graph, file) or [file]
 
 
-def importers(graph: CodeGraph, row: int) -> dict[int, float]:
-    """Modules that import `row`, with what a change of it passes on to them."""
-    found: dict[int, float] = {}
-    for other, relation, weight in _in(graph, row):
-        if relation == IMPORTS:
-            found[other] = max(found.get(other, 0.0), IMPORTED * weight)
+def importers(graph: CodeGraph, modules: Mapping[int, float]) -> dict[int, Reached]:
+    """What imports one of `modules`, whose own lines changed, and the tests written there."""
+    found: dict[int, Reached] = {}
+
+    def meet(row: int, score: float, relation: str) -> None:
+        known = found.get(row)
+        if score >= MIN_SCORE and (known is None or known.score < score):
+            found[row] = Reached(row, score, 1, relation)
+
+    for module, sure in sorted(modules.items()):
+        for other, relation, weight in _in(graph, module):
+            if relation != IMPORTS or other in modules or len(found) >= MAX_REACHED:
+                continue
+            meet(other, sure * IMPORTED * weight, IMPORTS)
+            for child in children(graph, other):
+                if graph.is_test[child]:
+                    meet(child, sure * IMPORTED * weight, IMPORTS)
     return found
 
 

@@ -1,0 +1,321 @@
+"""A diff or a stack trace in the query: what it reaches, which tests to run, what happened there before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from plait.domain.graph import Relation
+from plait.domain.recall import Impact, ImpactNode, PastEvent
+from plait.domain.values import Collection, ItemId
+from plait.ports import CodeGraph, ImpactStore, Run
+from plait.retrieval import blast
+from plait.retrieval.anchors import AnchorKind
+from plait.retrieval.context import Degraded, Deps, SearchContext
+from plait.retrieval.testids import runnable
+
+MAX_TOUCHED, MAX_CALLERS, MAX_TESTS, MAX_HISTORY = 50, 50, 60, 20
+MAX_FRAMES = 24
+MAX_ERRORS, SAME_ERROR = 3, 5
+# What a frame weighs beside the one inside it: the innermost raised, the outer ones only called.
+FRAME_DECAY = 0.8
+# The longest that an answer waits for a graph that is being read; then it goes without.
+WAIT_S, WAIT_SHARE = 1.0, 0.3
+# Of a test that a run proved to exercise a symbol; times the confidence of that link.
+PROVEN = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A place that the query is about. `distance`: frames away from the innermost one; 0 for a diff."""
+
+    repo: str
+    path: str
+    symbol: str
+    line: int
+    weight: float
+    distance: int = 0
+    is_test: bool = False
+
+    @property
+    def node(self) -> str:
+        """Without `repo:`."""
+        return self.symbol.partition("#")[0] or f"/{self.path}"
+
+
+async def impact(ctx: SearchContext, deps: Deps) -> SearchContext:
+    """Fill `ctx.impact` where the query holds a diff or a stack trace. What cannot be asked, or not in
+    time, is named in `degraded`."""
+    if deps.impact is None or not (ctx.anchors.is_diff or ctx.anchors.is_trace):
+        return ctx
+    seeds, cut = await _seeds(ctx, deps, deps.impact)
+    found = Impact(touched=tuple(_touched(seeds)), truncated=cut)
+    for repo in dict.fromkeys(seed.repo for seed in seeds):
+        mine = [seed for seed in seeds if seed.repo == repo]
+        graph, missing = await _graph(ctx, deps, repo)
+        if missing:
+            ctx = replace(ctx, degraded=(*ctx.degraded, Degraded("impact", missing)))
+        reached = _reached(graph, mine) if graph is not None else Impact()
+        tests = await _proven(ctx, deps, graph, mine)
+        history = await _history(ctx, deps.impact, repo, mine, (*tests, *reached.tests))
+        found = _joined(found, replace(reached, tests=(*tests, *reached.tests), history=history))
+    met = await _same_error(ctx, deps, deps.impact)
+    return replace(ctx, impact=_bounded(_joined(found, Impact(history=met))))
+
+
+# -- what it is about ---------------------------------------------------------------------------------
+
+
+async def _seeds(ctx: SearchContext, deps: Deps, store: ImpactStore) -> tuple[list[Seed], bool]:
+    """Frames of a trace, the innermost first, then what hunks change; whether some were left out."""
+    seeds: dict[tuple[str, str], Seed] = {}
+    cut = False
+    for seed in await _frames(ctx, deps) if ctx.anchors.is_trace else ():
+        seeds.setdefault((seed.repo, seed.node), seed)
+    if ctx.anchors.is_diff:
+        changed = await store.changed(ctx.at, _said(ctx))
+        cut = changed.cut
+        for one in changed.symbols:
+            seed = Seed(one.repo, one.path, one.symbol, one.line, one.sure, 0, one.is_test)
+            seeds.setdefault((seed.repo, seed.node), seed)
+    kept = list(seeds.values())[:MAX_TOUCHED]
+    return kept, cut or len(kept) < len(seeds)
+
+
+def _said(ctx: SearchContext) -> str:
+    """The query's text and what is attached to it."""
+    parts = (ctx.query.text, ctx.asked.attached)
+    return "\n".join(part for part in parts if part.strip())
+
+
+async def _frames(ctx: SearchContext, deps: Deps) -> list[Seed]:
+    """The functions of the frames that stand in the index; a frame of foreign code counts as a call."""
+    kinds = (AnchorKind.FRAME, AnchorKind.TEST)
+    spots = [a.spot for a in ctx.anchors.places if a.kind in kinds][:MAX_FRAMES]
+    if not spots:
+        return []
+    where = replace(ctx.query.where, collections=(Collection.FILES,))
+    ids = [found[0] for found in await deps.store.located(ctx.at, spots, where, 1) if found]
+    places = await deps.store.places(ctx.at, list(dict.fromkeys(ids)))
+    seeds: list[Seed] = []
+    for id_ in ids:
+        if (at := places.get(id_)) is not None:
+            n = len(seeds)
+            # The chunk of code outside functions has its module's name.
+            symbol = "" if at.kind == "module" else at.symbol
+            seeds.append(
+                Seed(at.repo, at.path, symbol, at.start_line, FRAME_DECAY**n, n, at.is_test)
+            )
+    return seeds
+
+
+def _touched(seeds: Iterable[Seed]) -> Iterable[ImpactNode]:
+    for seed in seeds:
+        name = seed.symbol.partition("#")[0] or seed.path
+        via = "frame" if seed.distance else ""
+        yield ImpactNode(
+            f"{seed.repo}:{seed.node}", name, seed.path, seed.line, seed.distance, via, seed.weight
+        )
+
+
+# -- what it reaches ----------------------------------------------------------------------------------
+
+
+async def _graph(ctx: SearchContext, deps: Deps, repo: str) -> tuple[CodeGraph | None, str]:
+    """The graph of `repo`, or why there is none now."""
+    if deps.relations is None:
+        return None, "no relations"
+    wait_s = min(WAIT_S, WAIT_SHARE * ctx.deadline.left_s)
+    graph = await deps.relations.code_graph(ctx.at, repo, wait_s=wait_s)
+    if graph is None:
+        return None, f"the code graph is {deps.relations.graph_state(ctx.at, repo)}"
+    return graph, ""
+
+
+def _reached(graph: CodeGraph, seeds: Sequence[Seed]) -> Impact:
+    """Callers and tests of what `seeds` name. Pure."""
+    rows, modules = seed_rows(graph, seeds)
+    found = blast.importers(graph, modules) | blast.reach(graph, rows | modules)
+    tests = blast.tests(graph, found)
+    callers = [
+        r
+        for r in found.values()
+        if r.row not in rows and r.row not in modules and blast.test_around(graph, r.row) is None
+    ]
+    callers.sort(key=lambda r: (-r.score, r.distance, r.row))
+    return Impact(
+        callers=tuple(node(graph, r) for r in callers[: MAX_CALLERS + 1]),
+        tests=tuple(_test(graph, r) for r in tests[: 4 * MAX_TESTS]),
+    )
+
+
+def seed_rows(graph: CodeGraph, seeds: Iterable[Seed]) -> tuple[dict[int, float], dict[int, float]]:
+    """The rows of symbols and, for lines outside of any, of modules; each with its weight."""
+    symbols: dict[int, float] = {}
+    modules: dict[int, float] = {}
+    for seed in seeds:
+        row = blast.row_of(graph, seed.path, seed.symbol) if seed.symbol else None
+        if row is not None:
+            symbols[row] = max(symbols.get(row, 0.0), seed.weight)
+            continue
+        for module in blast.modules(graph, seed.path):
+            modules[module] = max(modules.get(module, 0.0), seed.weight)
+    return symbols, modules
+
+
+def node(graph: CodeGraph, at: blast.Reached) -> ImpactNode:
+    row = at.row
+    id_ = graph.ids[row]
+    name = id_.partition("@")[0].removeprefix("/")
+    return ImpactNode(
+        f"{graph.repo}:{id_}",
+        name,
+        graph.paths[row],
+        int(graph.lines[row]),
+        at.distance,
+        at.via,
+        round(at.score, 4),
+    )
+
+
+def _test(graph: CodeGraph, at: blast.Reached) -> ImpactNode:
+    """With the name that its runner takes."""
+    return replace(node(graph, at), name=runnable(graph.paths[at.row], graph.ids[at.row]))
+
+
+async def _proven(
+    ctx: SearchContext, deps: Deps, graph: CodeGraph | None, seeds: Sequence[Seed]
+) -> list[ImpactNode]:
+    """Tests that runs have proved to exercise one of `seeds`: each turned green by a change of it."""
+    if deps.relations is None or not seeds:
+        return []
+    weights = {seed.node: seed.weight for seed in seeds if seed.symbol}
+    ends = [(seeds[0].repo, name) for name in weights]
+    best: dict[str, float] = {}
+    for link in await deps.relations.links(ctx.at, ends, 4 * MAX_TESTS) if ends else ():
+        if link.relation == Relation.VALIDATED_BY and link.source in weights:
+            sure = PROVEN * link.confidence * weights[link.source]
+            best[link.target] = max(best.get(link.target, 0.0), sure)
+    if graph is None:
+        # No path, no line: the name alone still says what to run.
+        return [
+            ImpactNode(f"{seeds[0].repo}:{test}", test, "", 0, 1, "test-run", round(sure, 4))
+            for test, sure in best.items()
+        ]
+    known = [(graph.row[test], sure) for test, sure in best.items() if test in graph.row]
+    return [_test(graph, blast.Reached(row, sure, 1, "test-run")) for row, sure in known]
+
+
+# -- what happened before -----------------------------------------------------------------------------
+
+
+async def _history(
+    ctx: SearchContext,
+    store: ImpactStore,
+    repo: str,
+    seeds: Sequence[Seed],
+    tests: Sequence[ImpactNode],
+) -> tuple[PastEvent, ...]:
+    ends = [seed.node for seed in seeds]
+    ran = [test.id[len(repo) + 1 :] for test in tests]
+    ran += [seed.node for seed in seeds if seed.is_test]
+    events = await store.history(ctx.at, repo, ends, list(dict.fromkeys(ran)), 2 * MAX_HISTORY)
+    return tuple(events)
+
+
+async def _same_error(ctx: SearchContext, deps: Deps, store: ImpactStore) -> tuple[PastEvent, ...]:
+    """Past texts of runs that hold one of the query's error messages, with what became of the run."""
+    found: dict[ItemId, str] = {}
+    agents = tuple(c for c in Collection if c is not Collection.FILES)
+    where = replace(ctx.query.where, collections=agents)
+    for error in list(ctx.anchors.errors)[:MAX_ERRORS]:
+        words = message(error)
+        if len(words.split()) >= 2:
+            for candidate in await deps.store.phrase(ctx.at, words, where, SAME_ERROR):
+                found.setdefault(candidate.id, words)
+    runs: Mapping[ItemId, Run] = await store.runs_behind(ctx.at, list(found)) if found else {}
+    events: dict[object, PastEvent] = {}
+    for id_, words in found.items():
+        if (run := runs.get(id_)) is not None:
+            events.setdefault(run.episode_id, _met(id_, words, run))
+    return tuple(events.values())
+
+
+def message(error: str) -> str:
+    """What of `error` another run would say again: its first line, up to the first value or address."""
+    first = error.strip().split("\n", 1)[0][:300]
+    words: list[str] = []
+    for word in first.split():
+        if "0x" in word or (words and any(c.isdigit() for c in word) and len(words) >= 4):
+            break
+        words.append(word)
+    return " ".join(words[:20])
+
+
+def _met(id_: ItemId, words: str, run: Run) -> PastEvent:
+    ended = run.status == "success" and bool(run.diffs)
+    said = f"met the same error ({words[:80]})"
+    if ended:
+        said += f" and changed {', '.join(run.diffs[:3])}"
+    if run.summary:
+        said += f": {' '.join(run.summary.split())[:100]}"
+    return PastEvent(
+        "fix" if ended else "failure",
+        said,
+        run.at,
+        id_,
+        f"episode/{run.episode_id}",
+        (),
+        tuple(target for target in run.fixed if not target.startswith("issue/"))[:10],
+    )
+
+
+# -- one answer ---------------------------------------------------------------------------------------
+
+
+def _joined(one: Impact, other: Impact) -> Impact:
+    return Impact(
+        one.touched + other.touched,
+        one.callers + other.callers,
+        one.tests + other.tests,
+        one.history + other.history,
+        one.truncated or other.truncated,
+    )
+
+
+def _bounded(found: Impact) -> Impact:
+    """Each list without repeats, best first, and cut."""
+    callers = _best(found.callers)
+    tests = _best(found.tests)
+    history = _newest(found.history)
+    cut = (
+        len(callers) > MAX_CALLERS or len(tests) > MAX_TESTS or len(history) > MAX_HISTORY
+    ) or found.truncated
+    return Impact(
+        found.touched,
+        tuple(callers[:MAX_CALLERS]),
+        tuple(tests[:MAX_TESTS]),
+        tuple(history[:MAX_HISTORY]),
+        cut,
+    )
+
+
+def _best(nodes: Iterable[ImpactNode]) -> list[ImpactNode]:
+    """One a node, the surest first."""
+    best: dict[str, ImpactNode] = {}
+    for one in nodes:
+        known = best.get(one.id)
+        if known is None or known.confidence < one.confidence:
+            best[one.id] = one
+    return sorted(best.values(), key=lambda n: (-n.confidence, n.distance, n.id))
+
+
+def _newest(events: Iterable[PastEvent]) -> list[PastEvent]:
+    """One an item and kind; what fixed or failed before what merely changed, the newest first."""
+    once: dict[tuple[object, ...], PastEvent] = {}
+    for event in events:
+        once.setdefault((event.kind, event.node or event.item_id, event.tests), event)
+    return sorted(
+        once.values(),
+        key=lambda e: (e.kind == "change", -(e.at.timestamp() if e.at else 0.0), e.title),
+    )
