@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import plait.embedding
 import vector
 from etl.project import Projector
+from plait import language
 from plait import settings as plait_settings
 from plait.domain import failpoint
 from plait.domain.deadline import Deadline
@@ -27,18 +28,26 @@ from plait.ports import (
     EmbeddingProvider,
     EpisodeStore,
     GraphStore,
+    ImpactStore,
     IndexStore,
+    LanguageModel,
     MemoryStore,
     Outbox,
+    RecallStore,
+    RelationStore,
+    Reranker,
     RetentionStore,
     SearchStore,
     VectorQueue,
 )
+from plait.retrieval.context import Deps
+from plait.retrieval.recall import RecallService
 from plait.retrieval.search import SearchService
 from plait.settings import Settings
 from server.embedder import Embedder
 from server.jobs import Jobs
 from server.retention import Retention
+from server.warm import Warmer
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +63,9 @@ class Truth(
     EpisodeStore,
     MemoryStore,
     RetentionStore,
+    RelationStore,
+    ImpactStore,
+    RecallStore,
     Outbox,
     Protocol,
 ):
@@ -107,6 +119,8 @@ class App:
         truth: Truth,
         graph: Late[GraphStore],
         provider: Late[EmbeddingProvider],
+        reranker: Late[Reranker] | None = None,
+        chat: Late[LanguageModel] | None = None,
         *,
         background: bool,
     ) -> None:
@@ -115,7 +129,19 @@ class App:
         self.truth = truth
         self.graph = graph
         self.provider = provider
-        self.search = SearchService(truth, provider, settings.search)
+        deps = Deps(
+            store=truth,
+            provider=provider,
+            settings=settings.search,
+            recall=settings.recall,
+            relations=truth,
+            impact=truth,
+            receipts=truth,
+            reranker=reranker,
+            language=chat,
+        )
+        self.search = SearchService.over(deps)
+        self.recall = RecallService(deps)
         self.projector = Projector(truth, graph)
         self.jobs = Jobs(settings, truth, graph, provider)
         self.embedder = Embedder(truth, provider)
@@ -214,7 +240,11 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
         graph_store, provider = Late(open_graph), Late(open_provider)
         stack.push_async_callback(graph_store.close)
         stack.push_async_callback(provider.close)
-        app = App(settings, truth, graph_store, provider, background=background)
+        reranker, language = _open_reranker(settings), _open_language(settings)
+        for late in (reranker, language):
+            if late is not None:
+                stack.push_async_callback(late.close)
+        app = App(settings, truth, graph_store, provider, reranker, language, background=background)
         stack.push_async_callback(app.retention.close)
         stack.push_async_callback(app.settle)
         stack.push_async_callback(app.jobs.close)
@@ -228,10 +258,25 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
             ("projector", partial(_project_forever, app)),
             ("embedder", app.embedder.run_forever),
             ("retention", app.retention.run_forever),
+            ("warmer", Warmer(truth).run_forever),
         ):
             loop = asyncio.create_task(work(stop), name=name)
             stack.push_async_callback(_stop, loop, stop)
         yield app
+
+
+def _late_reranker(settings: Settings) -> Late[Reranker] | None:
+    """None: no model is configured, and its stage has nothing to do."""
+    if not language.wants_reranker(settings.rerank):
+        return None
+    return Late(partial(language.open_reranker, settings.rerank))
+
+
+def _late_language(settings: Settings) -> Late[LanguageModel] | None:
+    """As `_late_reranker`."""
+    if not language.wants_model(settings.language):
+        return None
+    return Late(partial(language.open_model, settings.language))
 
 
 async def _project_forever(app: App, stop: asyncio.Event) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from math import isnan
 from uuid import UUID
@@ -74,7 +74,7 @@ def duration(seconds: float) -> Duration:
 # -- items ---------------------------------------------------------------------------------------------
 
 
-def item(value: RecalledItem, ranks: Sequence[StageRank] = ()) -> recall_pb2.RecallItem:
+def item(value: RecalledItem) -> recall_pb2.RecallItem:
     return recall_pb2.RecallItem(
         item=wire.item(value.item),
         score=value.score,
@@ -86,7 +86,6 @@ def item(value: RecalledItem, ranks: Sequence[StageRank] = ()) -> recall_pb2.Rec
         freshness=FRESHNESS[value.freshness],
         trust=TRUST[value.trust],
         arms=value.arms,
-        stages=[rank(r) for r in ranks],
     )
 
 
@@ -103,10 +102,6 @@ def item_of(message: recall_pb2.RecallItem) -> RecalledItem:
         also=tuple(ItemId(UUID(id_)) for id_ in message.joined_item_ids),
         arms=dict(message.arms),
     )
-
-
-def rank(value: StageRank) -> recall_pb2.StageRank:
-    return recall_pb2.StageRank(stage=value.stage, rank=value.rank, score=value.score)
 
 
 def ranks_of(messages: Iterable[recall_pb2.StageRank]) -> tuple[StageRank, ...]:

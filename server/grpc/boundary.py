@@ -33,6 +33,7 @@ WRITES = frozenset(
     for name in (
         "KnowledgeService/AppendEpisode",
         "KnowledgeService/IngestEpisodes",
+        "KnowledgeService/ReportFeedback",
         "MemoryService/StoreMemory",
         "MemoryService/BatchStoreMemories",
         "MemoryService/DeleteMemory",

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from google.protobuf.duration_pb2 import Duration
 
-from plait.client import memory_wire, wire
+from plait.client import memory_wire, recall_wire, wire
 from plait.domain.answers import GraphResult
 from plait.domain.errors import PlaitError
 from plait.domain.memory import AsOf, MemoryEntry
-from plait.domain.values import EpisodeReceipt, Hit, Revision
+from plait.domain.recall import Dropped
+from plait.domain.values import EpisodeReceipt, Hit, ItemId, Revision
+from plait.retrieval.context import Snapshot
+from plait.retrieval.explain import steps
 from plait.retrieval.search import SearchAnswer, SearchQuery
 from plait.v1 import (
     graph_pb2,
     index_service_pb2,
     knowledge_service_pb2,
     memory_service_pb2,
+    recall_pb2,
     types_pb2,
 )
 from server.grpc import names, scope
@@ -43,11 +47,12 @@ def search(
     explain = query.explain
     timings = [types_pb2.StageTiming(stage=t.stage, took_ms=t.took_ms) for t in answer.timings]
     return knowledge_service_pb2.SearchResponse(
-        hits=[hit(tenant, h, explain=explain) for h in answer.hits],
+        hits=[hit(tenant, h, answer.trail, explain=explain) for h in answer.hits],
         revisions=revisions(tenant, answer.view.revisions),
         degraded=[types_pb2.Degradation(part=d.part, cause=d.cause) for d in answer.degraded],
         timings=timings if explain else (),
         took_ms=took_ms,
+        why_not=fates(answer.why_not),
         as_of=memory_wire.resolved(query.where.as_of),
     )
 
@@ -76,11 +81,32 @@ def fit_matches(response: memory_service_pb2.QueryMemoriesResponse, limit_bytes:
         response.degraded.append(types_pb2.Degradation(part="hits", cause="message_size"))
 
 
-def hit(tenant: str, value: Hit, *, explain: bool) -> knowledge_service_pb2.Hit:
+def hit(
+    tenant: str, value: Hit, trail: Sequence[Snapshot], *, explain: bool
+) -> knowledge_service_pb2.Hit:
     item = wire.item(value.item)
     item.repository = scope.name_out(tenant, item.repository)
-    arms = value.arms if explain else {}
-    return knowledge_service_pb2.Hit(item=item, score=value.score, arms=arms)
+    if not explain:
+        return knowledge_service_pb2.Hit(item=item, score=value.score)
+    stages = ranks(trail, value.item.id)
+    return knowledge_service_pb2.Hit(item=item, score=value.score, arms=value.arms, stages=stages)
+
+
+def ranks(trail: Sequence[Snapshot], id_: ItemId) -> list[recall_pb2.StageRank]:
+    """Where an item stood after each stage that changed the order."""
+    return [
+        recall_pb2.StageRank(stage=step.stage, rank=step.rank, score=step.score)
+        for step in steps(trail, id_)
+        if step.rank
+    ]
+
+
+def fates(told: Mapping[ItemId, Dropped] | None) -> list[recall_pb2.WhyNot]:
+    """Of the items that a request asked about."""
+    return [
+        recall_pb2.WhyNot(item_id=str(id_), why=recall_wire.dropped(why))
+        for id_, why in (told or {}).items()
+    ]
 
 
 def memory(

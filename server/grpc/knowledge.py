@@ -8,7 +8,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from plait.domain.errors import Conflict, InvalidInput, NotBuilt, PlaitError
+from plait.domain.errors import Conflict, InvalidInput, PlaitError
 from plait.domain.scope import Scope, unqualify
 from plait.domain.values import Episode, EpisodeReceipt
 from plait.v1 import knowledge_service_pb2 as pb
@@ -16,6 +16,7 @@ from plait.v1 import knowledge_service_pb2_grpc
 from server.app import App
 from server.grpc import convert, graph_reads, ingest, parse, scope, times
 from server.grpc.limits import Limits
+from server.grpc.recall import Recalls
 
 _SERVICE = "/plait.v1.KnowledgeService/"
 
@@ -24,6 +25,7 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
     def __init__(self, app: App, limits: Limits) -> None:
         self._app = app
         self._limits = limits
+        self._recalls = Recalls(app)
 
     def _tenant(self, context: Any) -> str:
         return scope.tenant_of(context, self._app.settings.scope)
@@ -97,12 +99,19 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         return stored
 
     async def Recall(self, request: pb.RecallRequest, context: Any) -> pb.RecallResponse:
-        raise NotBuilt("Recall is not built yet; use Search", call="KnowledgeService.Recall")
+        deadline = self._limits.deadline(_SERVICE + "Recall", context)
+        return await self._recalls.recall(self._tenant(context), request, deadline)
+
+    async def ReplayRecall(
+        self, request: pb.ReplayRecallRequest, context: Any
+    ) -> pb.ReplayRecallResponse:
+        deadline = self._limits.deadline(_SERVICE + "ReplayRecall", context)
+        return await self._recalls.replay(self._tenant(context), request, deadline)
 
     async def ReportFeedback(
         self, request: pb.ReportFeedbackRequest, context: Any
     ) -> pb.ReportFeedbackResponse:
-        raise NotBuilt("ReportFeedback is not built yet", call="KnowledgeService.ReportFeedback")
+        return await self._recalls.report(self._tenant(context), request)
 
 
 def _scope(episode: Episode) -> Scope:

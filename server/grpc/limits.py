@@ -34,6 +34,8 @@ class Limits:
         self._longest_s = settings.server.max_timeout_s
         self._by_method: Mapping[str, float] = {
             "/plait.v1.KnowledgeService/Search": settings.search.timeout_s,
+            "/plait.v1.KnowledgeService/Recall": settings.search.timeout_s,
+            "/plait.v1.KnowledgeService/ReplayRecall": settings.search.timeout_s,
             "/plait.v1.KnowledgeService/GraphQuery": settings.graph.query_timeout_s,
             # Upkeep reads whole repositories.
             **dict.fromkeys(_UPKEEP, settings.server.max_timeout_s),

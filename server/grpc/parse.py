@@ -9,7 +9,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from uuid import UUID
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -18,8 +19,9 @@ from etl.pipeline import IndexRequest
 from plait.client import wire
 from plait.domain.deadline import Deadline
 from plait.domain.errors import InvalidInput, PageTokenInvalid
-from plait.domain.values import Episode, Filter
+from plait.domain.values import Episode, Filter, ItemId
 from plait.memory import episode as episodes
+from plait.retrieval.explain import MAX_ASKED
 from plait.retrieval.search import Mode, SearchQuery
 from plait.v1 import graph_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
 
@@ -30,6 +32,7 @@ MAX_PARAMETER_DEPTH = 32
 MAX_ROWS = 100_000
 MAX_REPOSITORIES = 100
 MAX_LIST = 50
+MAX_STAGES_OFF = 15
 MAX_NAME_BYTES = 256
 MAX_PATH_BYTES = 4096
 DEFAULT_PAGE = 100
@@ -48,23 +51,60 @@ def bad(field: str, problem: str, **metadata: object) -> InvalidInput:
 
 def search(request: knowledge_service_pb2.SearchRequest, deadline: Deadline) -> SearchQuery:
     """Raises: InvalidInput."""
-    pb = knowledge_service_pb2
-    mode = choice(
-        request.mode,
-        "mode",
-        {pb.SEARCH_MODE_UNSPECIFIED: Mode.FAST, pb.SEARCH_MODE_FAST: Mode.FAST}
-        | {pb.SEARCH_MODE_FULL: Mode.FULL},
-    )
-    fusion = choice(
-        request.fusion,
-        "fusion",
-        {pb.FUSION_UNSPECIFIED: None, pb.FUSION_MIN_MAX: "minmax", pb.FUSION_RRF: "rrf"},
-    )
-    where = filter_(request.filter, "filter")
     # The text, k and min_score are checked where every search begins: `retrieval.query.analyse`.
     return SearchQuery(
-        request.query, where, request.k, request.min_score, mode, fusion, request.explain, deadline
+        request.query,
+        filter_(request.filter, "filter"),
+        request.k,
+        request.min_score,
+        mode(request.mode),
+        fusion(request.fusion),
+        request.explain,
+        deadline,
+        stages_off(request.stages_off),
+        ids(request.why_not, "why_not", MAX_ASKED),
     )
+
+
+def mode(number: int) -> Mode:
+    """Raises: InvalidInput."""
+    pb = knowledge_service_pb2
+    known = {pb.SEARCH_MODE_UNSPECIFIED: Mode.FAST, pb.SEARCH_MODE_FAST: Mode.FAST}
+    found: Mode = choice(number, "mode", known | {pb.SEARCH_MODE_FULL: Mode.FULL})
+    return found
+
+
+def fusion(number: int) -> Literal["minmax", "rrf"] | None:
+    """Raises: InvalidInput."""
+    pb = knowledge_service_pb2
+    known = {pb.FUSION_UNSPECIFIED: None, pb.FUSION_MIN_MAX: "minmax", pb.FUSION_RRF: "rrf"}
+    found: Literal["minmax", "rrf"] | None = choice(number, "fusion", known)
+    return found
+
+
+def stages_off(names: Iterable[str], at: str = "stages_off") -> tuple[str, ...]:
+    """Their names are checked against the tuple of stages, by its runner. Raises: InvalidInput."""
+    out = tuple(dict.fromkeys(names))
+    if len(out) > MAX_STAGES_OFF:
+        raise bad(at, f"has {len(out)} names, more than {MAX_STAGES_OFF}; there are no more stages")
+    return out
+
+
+def ids(values: Iterable[str], at: str, most: int) -> tuple[ItemId, ...]:
+    """Raises: InvalidInput."""
+    out = tuple(dict.fromkeys(values))
+    if len(out) > most:
+        raise bad(at, f"has {len(out)} ids, more than {most}; ask twice")
+    return tuple(ItemId(uuid(value, f"{at}[{i}]")) for i, value in enumerate(out))
+
+
+def uuid(value: str, at: str) -> UUID:
+    """Raises: InvalidInput."""
+    try:
+        return UUID(value)
+    except ValueError:
+        said = f"is {value[:60]!r}, no UUID" if value else "is empty; it is required"
+        raise bad(at, f"{said}; copy the id from an answer" if value else said) from None
 
 
 def filter_(message: types_pb2.Filter, at: str) -> Filter:
