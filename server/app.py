@@ -240,11 +240,12 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
         graph_store, provider = Late(open_graph), Late(open_provider)
         stack.push_async_callback(graph_store.close)
         stack.push_async_callback(provider.close)
-        reranker, language = _open_reranker(settings), _open_language(settings)
-        for late in (reranker, language):
-            if late is not None:
-                stack.push_async_callback(late.close)
-        app = App(settings, truth, graph_store, provider, reranker, language, background=background)
+        reranker, chat = _late_reranker(settings), _late_language(settings)
+        if reranker is not None:
+            stack.push_async_callback(reranker.close)
+        if chat is not None:
+            stack.push_async_callback(chat.close)
+        app = App(settings, truth, graph_store, provider, reranker, chat, background=background)
         stack.push_async_callback(app.retention.close)
         stack.push_async_callback(app.settle)
         stack.push_async_callback(app.jobs.close)
