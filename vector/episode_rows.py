@@ -23,11 +23,12 @@ from plait.domain.values import (
     embedded_text,
 )
 from plait.memory.said import Said, said, symbols
-from plait.reading.testnames import parse_name
-from plait.tokens import count
 from plait.ports import Segment
+from plait.reading.testnames import parse_name
 from plait.retrieval.text import tokens
+from plait.tokens import count
 from vector import segments
+from vector.anchored import Anchor
 from vector.bulk import array_literal
 
 COLLECTION = {
@@ -54,6 +55,7 @@ ITEM_COLUMNS = (
     ("episode_id", "uuid"), ("tags", "text[]"), ("meta", "jsonb"), ("content", "text"),
     ("tokens", "int4"), ("ts", "timestamptz"), ("recorded_at", "timestamptz"),
     ("valid_from", "timestamptz"), ("entry_id", "uuid"), ("created_at", "timestamptz"),
+    ("anchor_hash", "bytea"),
 )  # fmt: skip
 HUNK_COLUMNS = (
     ("repo_id", "int4"), ("episode_id", "uuid"), ("item_id", "uuid"), ("ordinal", "int4"),
@@ -116,11 +118,29 @@ class Prepared:
             self.tags, self.outcome,
         )  # fmt: skip
 
-    def item_rows(self, repo_id: int, at: datetime) -> Iterator[Row]:
-        began = self.began(at)
-        for id_, collection, *rest in self.item_parts:
-            mine = (id_, at) if collection == Collection.MEMORIES.value else (None, None)
-            yield (id_, repo_id, collection, *rest, began, at, began, *mine)
+    def anchors(self) -> list[Anchor]:
+        """What its items are anchored in, but for files that its own diffs change: the index may be
+        from before or after that, so how they read now tells nothing. Their hunks do."""
+        changed = {
+            path
+            for d in self.said.diffs.values()
+            for file in d.files
+            for path in (file.old, file.new)
+        }
+        if changed:
+            changed.add("")  # a symbol alone may be in any of them
+        return [(part[4], part[5]) for part in self.item_parts if part[4] not in changed]
+
+    def item_rows(
+        self, repo_id: int, at: datetime, anchors: Mapping[Anchor, bytes]
+    ) -> Iterator[Row]:
+        began, mine = self.began(at), set(self.anchors())
+        for part in self.item_parts:
+            id_, collection, *rest = part
+            entry = (id_, at) if collection == Collection.MEMORIES.value else (None, None)
+            anchor = (part[4], part[5])
+            hash_ = anchors.get(anchor) if anchor in mine else None
+            yield (id_, repo_id, collection, *rest, began, at, began, *entry, hash_)
 
     def hunk_rows(self, repo_id: int) -> list[Row]:
         return [(repo_id, self.id, *part) for part in self.hunk_parts]

@@ -11,8 +11,8 @@ from uuid import UUID
 from plait.domain import failpoint
 from plait.domain.errors import PlaitError, RequestForgotten, RequestIdReused, StoreContended
 from plait.domain.values import Episode, EpisodeReceipt, ItemId
+from vector import anchored, locks, segments
 from vector import episode_rows as r
-from vector import locks, segments
 from vector.bulk import array_literal, insert_rows
 from vector.clock import tick
 from vector.pool import Connection, Database, Scoped
@@ -213,10 +213,14 @@ async def _write(
         for (repo, collection), segment in built.items():
             await segments.insert_whole(conn, repos[repo], collection.value, segment)
         mine = [(repos[one.episode.repo], r.prepare(one)) for one in batch]
+        anchors = {
+            n: await anchored.read(conn, n, (a for m, p in mine if m == n for a in p.anchors()))
+            for n in sorted({n for n, _ in mine})
+        }
         at = {n: await tick(conn, n) for n in sorted({n for n, _ in mine})}
         tables = (
             ("episode", r.EPISODE_COLUMNS, [p.episode_row(n, at[n]) for n, p in mine], ""),
-            ("item", r.ITEM_COLUMNS, [x for n, p in mine for x in p.item_rows(n, at[n])], ""),
+            ("item", r.ITEM_COLUMNS, [x for n, p in mine for x in p.item_rows(n, at[n], anchors[n])], ""),
             ("hunk", r.HUNK_COLUMNS, [x for n, p in mine for x in p.hunk_rows(n)], ""),
             ("test_result", r.RESULT_COLUMNS, [x for n, p in mine for x in p.result_rows(n, at[n])], ""),
             ("evidence", r.EVIDENCE_COLUMNS, [x for n, p in mine for x in p.evidence_rows(n)], ""),

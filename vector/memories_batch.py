@@ -14,6 +14,7 @@ from plait.domain import failpoint
 from plait.domain.errors import PlaitError, StoreContended
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryId, MemoryReceipt, TurnReceipt
+from vector import anchored
 from vector import memories_links as links
 from vector import memories_requests as requests
 from vector import memories_write as rows
@@ -74,6 +75,7 @@ async def _write(
         done.answers |= {r.id: TurnReceipt(r.id, (), r.note) for r in asked}
         return
     mentioned = await links.code(conn, repo_id, parts)
+    anchors = await anchored.read(conn, repo_id, ((p.entry.path, p.entry.symbol) for p in parts))
     at = await tick(conn, repo_id)
     targets = await rows.newest(
         conn, repo_id, [p.write.supersedes for p in parts if p.write.supersedes is not None]
@@ -91,7 +93,7 @@ async def _write(
         if not asked:
             return
         similar = links.near(made, await links.buckets(alike))
-        touched = await rows.write(conn, repo_id, tenant, made, at, model, terms)
+        touched = await rows.write(conn, repo_id, tenant, made, at, model, terms, anchors)
         await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar, at))
         await rows.queue_event(conn, repo_id, touched)
         receipts = _receipts(parts, made, similar, at)

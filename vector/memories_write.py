@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from plait.domain.values import Collection, ItemId, embedded_text
 from plait.memory.similar import sketches, words
 from plait.retrieval.text import tokens
 from vector import segments
+from vector.anchored import Anchor
 from vector.bulk import array_literal, insert_rows
 from vector.memories_plan import MAX_READ, Key, Plan, Prepared, Row, Slot
 from vector.memories_read import COLUMNS, FROM, WIDTH, to_entry
@@ -33,7 +35,7 @@ ITEM_COLUMNS = (
     ("importance", "float4"), ("pinned", "bool"), ("ts", "timestamptz"),
     ("recorded_at", "timestamptz"), ("valid_from", "timestamptz"), ("valid_to", "timestamptz"),
     ("entry_id", "uuid"), ("version", "int4"), ("tokens", "int4"), ("created_at", "timestamptz"),
-    ("sketch", "int8[]"),
+    ("sketch", "int8[]"), ("anchor_hash", "bytea"),
 )  # fmt: skip
 
 # One look-up a text by its hash, whatever else is indexed: the rest is written so that no index serves
@@ -183,6 +185,7 @@ async def newest(conn: Connection, repo_id: int, ids: Iterable[MemoryId]) -> dic
 
 
 Terms = Mapping[MemoryId, Sequence[str]]  # of each part, by its own id
+NO_ANCHORS: Mapping[Anchor, bytes] = MappingProxyType({})
 
 
 def terms(parts: Sequence[Prepared]) -> Terms:
@@ -200,13 +203,15 @@ async def write(
     at: datetime,
     model: str,
     terms: Terms,
+    anchors: Mapping[Anchor, bytes] = NO_ANCHORS,
 ) -> list[MemoryId]:
-    """Carry `made` out but for links to code and near-duplicates; the entries it touched."""
+    """Carry `made` out but for links to code and near-duplicates; the entries it touched. `anchors`: how
+    the code that they are anchored in reads now."""
     changed = [slot for slot in made.slots if slot.changed]
     fresh = [slot for slot in made.slots if slot.is_new]
     gone = [s for s in made.slots if s.closed and s.row is not None and s.row.alive]
     await close(conn, repo_id, at, [*gone, *changed])
-    await _insert(conn, repo_id, tenant, [*fresh, *changed], at, model, terms)
+    await _insert(conn, repo_id, tenant, [*fresh, *changed], at, model, terms, anchors)
     await _close_edges(conn, repo_id, at, gone, [slot for slot in changed if slot.moved])
     touched = {slot.id: None for slot in (*fresh, *changed, *gone)}
     for new, _ in made.supersedes:
@@ -231,13 +236,16 @@ async def _insert(
     at: datetime,
     model: str,
     terms: Terms,
+    anchors: Mapping[Anchor, bytes],
 ) -> None:
     """New versions with their text index, and vectors where there are some."""
     if not slots:
         return
     later = iter(new_item_ids(sum(not slot.is_new for slot in slots)))
     ids = [ItemId(slot.id) if slot.is_new else next(later) for slot in slots]
-    rows = [_item_row(id_, repo_id, tenant, s, at) for id_, s in zip(ids, slots, strict=True)]
+    rows = [
+        _item_row(id_, repo_id, tenant, s, at, anchors) for id_, s in zip(ids, slots, strict=True)
+    ]
     await insert_rows(conn, "memories", ITEM_COLUMNS, rows)
     # A changed version has the text of the part that changed it.
     segment = segments.build(ids, [terms[s.prepared.id] for s in slots if s.prepared])
@@ -245,7 +253,14 @@ async def _insert(
     await _insert_vectors(conn, list(zip(ids, slots, strict=True)), model)
 
 
-def _item_row(id_: ItemId, repo_id: int, tenant: str, slot: Slot, at: datetime) -> tuple[Any, ...]:
+def _item_row(
+    id_: ItemId,
+    repo_id: int,
+    tenant: str,
+    slot: Slot,
+    at: datetime,
+    anchors: Mapping[Anchor, bytes],
+) -> tuple[Any, ...]:
     """In the order of `ITEM_COLUMNS`."""
     entry, part = slot.result(at), slot.prepared
     assert part is not None, "new versions come of a write"
@@ -256,6 +271,7 @@ def _item_row(id_: ItemId, repo_id: int, tenant: str, slot: Slot, at: datetime) 
         str(entry.type), array_literal(meta.tags), json.dumps(meta.custom) if meta.custom else "{}", entry.content, meta.importance,
         entry.pinned, entry.created_at, at, entry.valid_from, entry.valid_to, entry.id, entry.version,
         entry.tokens, entry.created_at, _numbers(part.sketch),
+        anchors.get((entry.path, entry.symbol)),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -44,6 +45,13 @@ SELECT term, segment_id,
   FROM posting WHERE segment_id = ANY(%(segments)s) AND term = ANY(%(terms)s)
 """
 
+# `octet_length` of a value kept out of line reads none of it.
+FREQUENCIES = """
+SELECT term, sum(octet_length(body))::bigint FROM posting
+ WHERE segment_id = ANY(%(segments)s) AND term = ANY(%(terms)s) GROUP BY term
+"""
+BYTES_A_POSTING = 5  # an int32 document and a uint8 frequency
+
 # ASCII punctuation: what separates the words of a phrase, besides spaces.
 MARKS = "".join(c for c in map(chr, range(33, 127)) if not c.isalnum())
 _UNMARKED = str.maketrans(MARKS, " " * len(MARKS))
@@ -81,6 +89,21 @@ class Lexical:
             return []
         scores = bm25.score(space, postings)
         return await self._filtered(view, where, space, scores, k)
+
+    async def rarity(self, view: View, terms: Sequence[str], where: Filter) -> dict[str, float]:
+        """By the sizes of posting lists, whose bodies stay where they are."""
+        refs = _segments_of(view, where)
+        wanted = sorted({term.replace("\0", "") for term in terms} - {""})
+        if not refs or not wanted:
+            return {}
+        space = await self._space(view, refs)
+        params = {"segments": [ref.id for ref in refs], "terms": wanted}
+        found = dict(await self._app.rows(FREQUENCIES, params, tenant=view.tenant))
+        # The dead are counted with the living: they are few, and a list is not read to tell them.
+        return {
+            t: bm25.idf(space.living, min(space.living, found.get(t, 0) // BYTES_A_POSTING))
+            for t in wanted
+        }
 
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         """The words of `phrase` are first looked up as BM25 terms; only texts that hold all of them
@@ -251,8 +274,8 @@ def _place(repos: Mapping[int, str], row: tuple[Any, ...]) -> Place:
     """From a row of `PLACE_COLUMNS` or `AGENT_PLACE_COLUMNS`."""
     if len(row) == 9:
         return Place(repos[row[1]], Collection(row[2]), *row[3:])
-    *head, tags, episode_id = row[3:]
-    return Place(repos[row[1]], Collection(row[2]), *head, tuple(tags), episode_id)
+    place = Place(repos[row[1]], Collection(row[2]), *row[3:15])
+    return replace(place, tags=tuple(row[15]), episode_id=row[16])
 
 
 def to_item(row: tuple[Any, ...]) -> Item:

@@ -17,11 +17,13 @@ from vector.nearest import Nearest
 from vector.outbox import Outbox
 from vector.pool import Database, Scoped
 from vector.queue import Queue
+from vector.recalls import Recalls
 from vector.relations import Relations
 from vector.relations_cache import GraphCache
 from vector.repositories import Repositories
 from vector.retention import Retention
 from vector.search import Lexical
+from vector.standing import Standings
 
 if TYPE_CHECKING:
     from plait.settings import Settings
@@ -36,14 +38,16 @@ class Store(
     Retention,
     Forgetting,
     Lexical,
+    Standings,
     Nearest,
     Relations,
     Impacts,
     Episodes,
+    Recalls,
     Outbox,
 ):
-    """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore and Outbox over
-    one database.
+    """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore, RecallStore
+    and Outbox over one database.
 
     `db` is the owner's pool: indexing, projection, retention. `app` is held to one tenant a call by
     row security: serving reads, and writes of episodes and memories.

@@ -113,6 +113,11 @@ class SearchStore(Protocol):
         """The `k` best by BM25 (k1 and b in `vector/bm25.py`), best first, ties by id."""
         ...
 
+    async def rarity(self, view: View, terms: Sequence[str], where: Filter) -> dict[str, float]:
+        """The idf of each of `terms` in the documents that `lexical` ranks; the highest for one that is in
+        none of them."""
+        ...
+
     async def nearest(
         self, view: View, vector: npt.NDArray[np.float32], where: Filter, k: int
     ) -> list[Candidate]:

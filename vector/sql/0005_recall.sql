@@ -4,9 +4,12 @@
 -- Recall follows the code graph from the truth; its policy is from 0003.
 GRANT SELECT ON file_graph TO plait_app;
 
--- BLAKE2b of the anchored chunks' content hashes at the time of recording; NULL: no anchor, or not known.
+-- SHA-256 of the anchored chunks' content hashes at the time of recording (vector/anchored.py); NULL: no
+-- anchor, or not known.
 ALTER TABLE item ADD COLUMN anchor_hash bytea;
 ALTER TABLE item ALTER COLUMN anchor_hash SET STATISTICS 0;
+-- A path alone is anchored in its file; its policy is from 0003.
+GRANT SELECT (content_hash) ON source_file TO plait_app;
 
 -- What a recall answered: enough to attribute feedback, to keep a session from being shown the same
 -- again, and to answer once more as of its times. Written once, by one statement; collected after

@@ -1,17 +1,22 @@
-"""The full score: place, name, age, importance, priors."""
+"""The full score: place, name, age, importance, freshness, trust, and what earlier stages said."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
+from plait.domain.recall import Dropped
 from plait.domain.values import ItemId
-from plait.retrieval import signals
+from plait.ports import Standing
+from plait.retrieval import freshness, memory_score, signals, silence, trust
 from plait.retrieval.context import Deps, SearchContext
 
 
 async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Reorder the best by what their place and name say; scores stay in [0, 1]."""
+    """Reorder the best by what their place and name say; scores stay in [0, 1]. Of a recall for which
+    nothing speaks, nothing is left."""
+    ctx = await _of_agents(ctx, deps)
     query = signals.wanted(ctx.asked)
     found = [(id_, signals.signals(ctx.places[id_], query)) for id_ in ctx.order]
     values = [said.apply(ctx.fused[id_]) * _factor(ctx, id_) for id_, said in found]
@@ -25,8 +30,52 @@ async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
     if ctx.query.explain:
         told = {id_: said.told() for _, (id_, said) in ranked}
     scores = {id_: min(1.0, value * scale) for value, (id_, _) in ranked}
-    return replace(ctx, fused=scores, signals=told, order=list(scores))
+    ctx = replace(ctx, fused=scores, signals=told, order=list(scores))
+    return await _silenced(ctx, deps) if ctx.options is not None else ctx
 
 
 def _factor(ctx: SearchContext, id_: ItemId) -> float:
     return prod(said.get(id_, 1.0) for said in ctx.factors.values())
+
+
+async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
+    """`ctx` with what is known of agents' items; as it is where there are none, as in a search for code."""
+    theirs = {i: p for i in ctx.order if memory_score.is_agents(p := ctx.places[i])}
+    if not theirs:
+        return ctx
+    standing = await deps.store.standing(ctx.at, list(theirs))
+    newest = memory_score.asks_for_newest(ctx.asked.text)
+    blend = memory_score.Blend.of(deps.recall, newest=newest)
+    factors: Mapping[str, Mapping[ItemId, float]] = {
+        "memory": memory_score.factors(theirs, blend),
+        "freshness": freshness.factors(theirs, standing),
+        "trust": trust.factors(theirs, standing),
+    }
+    return replace(
+        ctx,
+        standing={**ctx.standing, **standing},
+        factors={**ctx.factors, **{name: by_item for name, by_item in factors.items() if by_item}},
+        reasons=_reasons(ctx, standing),
+    )
+
+
+def _reasons(
+    ctx: SearchContext, standing: Mapping[ItemId, Standing]
+) -> Mapping[ItemId, tuple[str, ...]]:
+    said = dict(ctx.reasons)
+    for id_, known in standing.items():
+        if why := freshness.reason(freshness.freshness(ctx.places[id_], known)):
+            said[id_] = (*said.get(id_, ()), why)
+    return said
+
+
+async def _silenced(ctx: SearchContext, deps: Deps) -> SearchContext:
+    """Nothing, where no candidate is an answer."""
+    support = await silence.support(ctx, deps)
+    bar = deps.recall.silence
+    if support is None or support >= bar:
+        return ctx
+    dropped = dict(ctx.dropped)
+    for rank, id_ in enumerate(ctx.order, start=1):
+        dropped[id_] = Dropped("score", "silence", score=support, bar=bar, rank=rank)
+    return replace(ctx, order=[], dropped=dropped)

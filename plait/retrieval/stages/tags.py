@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from plait.domain.values import ItemId
 from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.text import tokens
+
+# For an item all of whose best tag's words are in the query. Bounded, and only for agents' items: code has
+# no tags. A tag is a word its writer chose, so it is worth more than one in the text, and no more.
+TAGGED = 0.1
+MAX_TAGS = 200
 
 
 async def tags(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Items that carry what the query names."""
-    return ctx
+    """Items with a tag that the query names, a little higher."""
+    asked = frozenset(ctx.asked.terms)
+    found: dict[ItemId, float] = {}
+    reasons = dict(ctx.reasons)
+    for id_ in ctx.order:
+        place = ctx.places[id_]
+        if place.tags and (tag := _named(place.tags[:MAX_TAGS], asked)):
+            found[id_] = 1.0 + TAGGED
+            reasons[id_] = (*reasons.get(id_, ()), f"tagged {tag}")
+    if not found:
+        return ctx
+    return replace(ctx, factors={**ctx.factors, "tags": found}, reasons=reasons)
+
+
+def _named(tags: tuple[str, ...], asked: frozenset[str]) -> str:
+    """The first of `tags` whose words are all in the query."""
+    for tag in tags:
+        words = frozenset(tokens(tag))
+        if words and words <= asked:
+            return tag
+    return ""

@@ -1,0 +1,37 @@
+"""Where an item's claim comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plait.domain.recall import Trust
+from plait.domain.values import ItemId
+from plait.ports import Place, Standing
+
+# Bounded: what outranks by more than this is the better answer whoever says it.
+FACTORS: Mapping[Trust, float] = {
+    Trust.REPOSITORY: 1.0,
+    Trust.TEST_PASSED: 1.05,
+    Trust.AGENT_CLAIMED: 1.0,
+    Trust.EXTERNAL: 0.9,
+}
+
+
+def trust(place: Place, standing: Standing | None) -> Trust:
+    """Text from outside stays external though its run passed its tests: those prove what was done, not
+    what a page said."""
+    if place.collection == "files":
+        return Trust.REPOSITORY
+    if standing is not None and standing.external:
+        return Trust.EXTERNAL
+    if standing is not None and standing.proven:
+        return Trust.TEST_PASSED
+    return Trust.AGENT_CLAIMED
+
+
+def factors(
+    places: Mapping[ItemId, Place], standing: Mapping[ItemId, Standing]
+) -> dict[ItemId, float]:
+    """What multiplies scores; 1.0 is left out."""
+    found = {id_: FACTORS[trust(place, standing.get(id_))] for id_, place in places.items()}
+    return {id_: factor for id_, factor in found.items() if factor != 1.0}
