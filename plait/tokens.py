@@ -63,12 +63,22 @@ class Counter:
         return int(budget * (1.0 - self.said.margin))
 
 
+_read: set[str] = set()  # encodings whose tables are in memory
+
+
 @cache
 def _tokenizer(encoding: str) -> _Tokenizer:
     """0.2 to 0.4 s and 20 MB, so at the first count and not at import."""
     import quicktok
 
-    return cast(_Tokenizer, quicktok.get_encoding(encoding))
+    found = cast(_Tokenizer, quicktok.get_encoding(encoding))
+    _read.add(encoding)
+    return found
+
+
+def is_warm(encoding: str) -> bool:
+    """Whether the next count reads no table."""
+    return encoding in _read
 
 
 def counter(model: str = "") -> Counter:

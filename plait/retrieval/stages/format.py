@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
-from plait.domain.values import Hit, ItemId
-from plait.retrieval import fusion
+from plait import tokens
+from plait.domain.values import Hit, Item, ItemId
+from plait.retrieval import context_block, fusion
 from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.impact import impact
 
 
 async def format(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Threshold, and the items behind the best k."""
+    """Threshold, and the items behind the best k; of a recall the block that they are packed into."""
+    if ctx.options is not None:
+        return await _packed(ctx, deps)
     kept = [id_ for id_ in ctx.order if ctx.fused[id_] >= ctx.query.min_score][: ctx.k]
     items = await deps.store.fetch(ctx.at, kept) if kept else {}
     order = [id_ for id_ in kept if id_ in items]
     arms = told(ctx, order)
     hits = [Hit(items[id_], ctx.fused[id_], arms[id_]) for id_ in order]
     return replace(ctx, items=items, order=order, hits=tuple(hits))
+
+
+async def _packed(ctx: SearchContext, deps: Deps) -> SearchContext:
+    """Raises: InvalidInput, for a budget, window or model's name that is out of range."""
+    assert ctx.options is not None
+    asked = ctx.options.min_score
+    bar = max(ctx.query.min_score, asked if asked >= 0.0 else deps.recall.min_score)
+    kept, left_out = context_block.pool(ctx, bar)
+    wanted = context_block.wanted(ctx, kept)
+    ctx, items, _ = await asyncio.gather(
+        impact(ctx, deps),
+        deps.store.fetch(ctx.at, wanted) if wanted else _nothing(),
+        _ready(ctx.options.tokenizer),
+    )
+    return context_block.block(ctx, kept, left_out, items, told(ctx, kept), deps.recall)
+
+
+async def _ready(model: str) -> None:
+    """Tables are read at the first count of a process, 0.4 s: not in the event loop."""
+    counter = tokens.counter(model)
+    if not tokens.is_warm(counter.encoding):
+        await asyncio.to_thread(tokens.warm, model)
+
+
+async def _nothing() -> dict[ItemId, Item]:
+    return {}
 
 
 def told(ctx: SearchContext, order: list[ItemId]) -> dict[ItemId, dict[str, float]]:

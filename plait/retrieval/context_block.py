@@ -1,0 +1,194 @@
+"""From a ranked context to its block: which candidates are packed, why each is here, when to be silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from plait import tokens
+from plait.domain.errors import InvalidInput
+from plait.domain.recall import Dropped, Omission, RecallFormat, RecallOptions
+from plait.domain.scope import unqualify
+from plait.domain.values import Collection, Item, ItemId
+from plait.ports import Place
+from plait.retrieval.context import SearchContext
+from plait.retrieval.freshness import freshness
+from plait.retrieval.impact_lines import impact_lines
+from plait.retrieval.packing.dedupe import same_text
+from plait.retrieval.packing.join import join
+from plait.retrieval.packing.pack import CODE, MEMORY, STAGE, Limits, pack, silent
+from plait.retrieval.packing.piece import Piece
+from plait.retrieval.strategy import Kind
+from plait.retrieval.trust import trust
+from plait.settings import RecallSettings
+
+MAX_BUDGET = 1_000_000
+MIN_BUDGET = 20  # the heading and one short line
+MAX_WINDOW = 100_000_000
+MAX_ALSO = 4  # neighbours that are joined to one item
+MAP_ITEMS = 200  # of a repo map, whose items are one line each
+
+# By arm what its being the best one for an item says of it.
+_ARM_REASONS = {
+    "anchors": "the query names its place",
+    "identifiers": "has a name like that in the query",
+    "phrase": "has the quoted words",
+    "relations": "linked to the best matches",
+    "semantic": "close in meaning",
+    "lexical": "shares words with the query",
+}
+
+
+def limits(options: RecallOptions, settings: RecallSettings, k: int) -> Limits:
+    """Raises: InvalidInput, for a budget, window or model's name that is out of range."""
+    for name, value, least, most in (
+        ("budget_tokens", options.budget_tokens, MIN_BUDGET, MAX_BUDGET),
+        ("window_tokens", options.window_tokens, 200, MAX_WINDOW),
+    ):
+        if value and not least <= value <= most:
+            raise InvalidInput(
+                f"{name} is {value}; it must be {least} to {most}, or 0 for the default",
+                field=name,
+                value=value,
+            )
+    if len(options.tokenizer) > tokens.MAX_MODEL:
+        raise InvalidInput(
+            f"the tokenizer's name has {len(options.tokenizer)} characters, more than"
+            f" {tokens.MAX_MODEL}; name a model, as in gpt-4o",
+            field="tokenizer",
+        )
+    budget = options.budget_tokens or settings.budget_tokens
+    if not options.budget_tokens and options.window_tokens:
+        budget = max(
+            MIN_BUDGET, min(MAX_BUDGET, int(options.window_tokens * settings.window_share))
+        )
+    shares = {CODE: settings.code_share, MEMORY: settings.memory_share}
+    return Limits(budget, tokens.counter(options.tokenizer), k, shares)
+
+
+def pool(ctx: SearchContext, bar: float) -> tuple[list[ItemId], dict[ItemId, Dropped]]:
+    """The best `k` of code and the best `k` of what agents wrote, in their order, and what is below
+    `bar`: quotas can only share out what is there."""
+    taken = {True: 0, False: 0}
+    kept: list[ItemId] = []
+    below: dict[ItemId, Dropped] = {}
+    most = MAP_ITEMS if _map(ctx) and not ctx.query.k else ctx.k
+    for rank, id_ in enumerate(ctx.order, start=1):
+        score = ctx.fused.get(id_, 0.0)
+        if score < bar:
+            below[id_] = Dropped(STAGE, "threshold", score, bar, rank)
+            continue
+        place = ctx.places.get(id_)
+        is_code = place is None or place.collection is Collection.FILES
+        if taken[is_code] < most:
+            taken[is_code] += 1
+            kept.append(id_)
+        else:
+            below[id_] = Dropped(STAGE, "items", float(rank), float(most), rank)
+    return kept, below
+
+
+def wanted(ctx: SearchContext, kept: Sequence[ItemId]) -> list[ItemId]:
+    """The ids whose texts are needed: the candidates, and the neighbours that are joined to them."""
+    near = [other for id_ in kept for other in ctx.also.get(id_, ())[:MAX_ALSO]]
+    return list(dict.fromkeys((*kept, *near)))
+
+
+def block(
+    ctx: SearchContext,
+    kept: Sequence[ItemId],
+    left_out: Mapping[ItemId, Dropped],
+    items: Mapping[ItemId, Item],
+    arms: Mapping[ItemId, Mapping[str, float]],
+    settings: RecallSettings,
+) -> SearchContext:
+    """`ctx` with its block, and with what the packing left out in `dropped`."""
+    assert ctx.options is not None
+    bounds = limits(ctx.options, settings, _most(ctx))
+    kept = [id_ for id_ in kept if id_ in items]
+    repeats = same_text([items[id_] for id_ in kept])
+    left_out = {**left_out, **{id_: Dropped(STAGE, "duplicate") for id_ in repeats}}
+    omitted = tuple(Omission(id_, ctx.fused.get(id_, 0.0), why) for id_, why in left_out.items())
+    pieces = [_piece(ctx, items, id_, arms) for id_ in kept if id_ not in repeats]
+    preface = [f"- {line}" for line in impact_lines(ctx.impact)]
+    if not pieces and not preface:
+        packed = silent(bounds, silence(ctx, left_out), omitted)
+    else:
+        packed = pack(pieces, bounds, ctx.options.format, preface)
+        packed = replace(packed, omitted=(*packed.omitted, *omitted))
+    dropped = {**ctx.dropped, **{o.id: o.why for o in packed.omitted}}
+    order = [recalled.item.id for recalled in packed.items]
+    return replace(ctx, block=packed, items=items, order=order, dropped=dropped)
+
+
+def silence(ctx: SearchContext, left_out: Mapping[ItemId, Dropped]) -> str:
+    """Why nothing is in the block, in plain words."""
+    if ctx.strategy.kind is Kind.TRANSACTIONAL:
+        return "there is nothing to look up in this"
+    unsure = [why for why in ctx.dropped.values() if why.cause == "silence"]
+    if unsure:
+        sure = f"{unsure[0].score:.2f}, below {unsure[0].bar:.2f}"
+        return f"nothing helps: that any of {len(unsure)} found answers this is {sure}"
+    below = [why for why in left_out.values() if why.cause == "threshold"]
+    if below:
+        best = max(why.score for why in below)
+        return (
+            f"nothing helps: the best of {len(below)} scores {best:.2f}, below {below[0].bar:.2f}"
+        )
+    if ctx.shown:
+        return "what would help was shown to this session a moment ago"
+    if ctx.dropped:
+        return "nothing helps: " + _causes(ctx.dropped)
+    return "nothing was found"
+
+
+def _causes(dropped: Mapping[ItemId, Dropped]) -> str:
+    counts: dict[str, int] = {}
+    for why in dropped.values():
+        counts[why.cause] = counts.get(why.cause, 0) + 1
+    listed = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+    return ", ".join(f"{count} left out by {cause}" for cause, count in listed)
+
+
+def _piece(
+    ctx: SearchContext,
+    items: Mapping[ItemId, Item],
+    id_: ItemId,
+    arms: Mapping[ItemId, Mapping[str, float]],
+) -> Piece:
+    item = items[id_]
+    near = [items[other] for other in ctx.also.get(id_, ())[:MAX_ALSO] if other in items]
+    place = ctx.places.get(id_) or Place(
+        item.repo, item.collection, item.path, item.symbol, item.kind, item.is_test
+    )
+    several = len(ctx.at.revisions) > 1
+    standing = ctx.standing.get(id_)
+    return Piece(
+        item,
+        ctx.fused.get(id_, 0.0),
+        reasons(ctx, item, arms.get(id_, {})),
+        trust(place, standing),
+        freshness(place, standing),
+        unqualify(ctx.at.tenant, item.repo) if several else "",
+        join(item, near) if near else None,
+        dict(arms.get(id_, {})),
+    )
+
+
+def reasons(ctx: SearchContext, item: Item, arms: Mapping[str, float]) -> tuple[str, ...]:
+    """What the stages say of an item, else what the arms that found it do."""
+    said = list(ctx.reasons.get(item.id, ()))
+    own = item.symbol.rpartition(".")[2].casefold()
+    asked = [name for name in ctx.asked.identifiers if name.rpartition(".")[2].casefold() == own]
+    if own and asked:
+        said.insert(0, f"defines {asked[0]}")
+    said += [text for arm, text in _ARM_REASONS.items() if arm in arms and not said]
+    return tuple(dict.fromkeys(said))
+
+
+def _map(ctx: SearchContext) -> bool:
+    return ctx.options is not None and ctx.options.format is RecallFormat.REPO_MAP
+
+
+def _most(ctx: SearchContext) -> int:
+    return MAP_ITEMS if _map(ctx) and not ctx.query.k else ctx.k

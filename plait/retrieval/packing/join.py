@@ -1,0 +1,92 @@
+"""A chunk and its neighbours as one readable piece, in the order of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plait.domain.values import Collection, Item, ItemId
+
+# Lines between two chunks that are blank or a comment's: shown as one run.
+NEAR_LINES = 2
+GAP = "⋮"
+# A method's own line stands in its class's chunk; decorators and comments may precede it in its own.
+HEAD_LINES = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """`spans`: first and last lines that are shown, ascending. `ids`: what was joined, without the item."""
+
+    content: str
+    spans: tuple[tuple[int, int], ...]
+    ids: tuple[ItemId, ...] = ()
+
+
+def alone(item: Item) -> Joined:
+    """The item by itself."""
+    spans = ((item.start_line, item.end_line),) if item.start_line else ()
+    return Joined(item.content, spans)
+
+
+def join(item: Item, neighbours: Sequence[Item]) -> Joined:
+    """`item` with those of `neighbours` that are of its file. A chunk that encloses others (a class, its
+    methods cut down to their first lines) gets them in their places; a gap is a line with `⋮`."""
+    if item.collection is not Collection.FILES:
+        return alone(item)
+    near = [
+        other
+        for other in neighbours
+        if (other.repo, other.path) == (item.repo, item.path) and other.id != item.id
+    ]
+    outer = [part for part in (item, *near) if any(_holds(part, o) for o in (item, *near))]
+    if outer:
+        return _inside(min(outer, key=lambda o: (o.start_line, -o.end_line)), item, near)
+    return _in_a_row(item, near)
+
+
+def _holds(outer: Item, inner: Item) -> bool:
+    return (
+        outer.id != inner.id
+        and outer.start_line <= inner.start_line
+        and inner.end_line <= outer.end_line
+        and (outer.start_line, outer.end_line) != (inner.start_line, inner.end_line)
+    )
+
+
+def _inside(outer: Item, item: Item, near: Sequence[Item]) -> Joined:
+    lines = outer.content.split("\n")
+    used: list[Item] = []
+    for inner in sorted((p for p in (item, *near) if _holds(outer, p)), key=lambda p: p.start_line):
+        body = inner.content.split("\n")
+        at = next(
+            (lines.index(head) for head in body[:HEAD_LINES] if head.strip() and head in lines), -1
+        )
+        if at >= 0:
+            lines[at : at + 1] = body
+            used.append(inner)
+    if item.id not in {outer.id, *(part.id for part in used)}:
+        return _in_a_row(item, [part for part in near if part.id != outer.id])
+    ids = tuple(part.id for part in (outer, *used) if part.id != item.id)
+    return Joined("\n".join(lines), ((outer.start_line, outer.end_line),), ids)
+
+
+def _in_a_row(item: Item, near: Sequence[Item]) -> Joined:
+    parts = [item]
+    for part in near:
+        # What overlaps would show lines twice.
+        if all(part.end_line < p.start_line or p.end_line < part.start_line for p in parts):
+            parts.append(part)
+    parts.sort(key=lambda part: part.start_line)
+    content = parts[0].content
+    spans = [(parts[0].start_line, parts[0].end_line)]
+    for part in parts[1:]:
+        first, last = spans[-1]
+        gap = part.start_line - last - 1
+        if gap <= NEAR_LINES:
+            content = f"{content}\n{chr(10) * gap}{part.content}"
+            spans[-1] = (first, part.end_line)
+        else:
+            content = f"{content}\n{GAP}\n{part.content}"
+            spans.append((part.start_line, part.end_line))
+    return Joined(content, tuple(spans), tuple(p.id for p in parts if p.id != item.id))

@@ -1,0 +1,207 @@
+"""What names a piece of code without its body: its signature and the first sentence of its doc, both
+from the chunk's own source.
+
+Three ways to write code cover the languages there are: blocks after a colon (Python), blocks in braces,
+and definitions that end with their line. Lines are scanned once and not parsed: a chunk may begin or
+end anywhere, so this must make sense of any text, and never more than `MAX_LINES` of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from plait.domain.values import Item
+from plait.retrieval.packing.wording import first_sentence, one_line
+
+MAX_LINES = 40  # looked at
+MAX_SIGNATURE = 240  # characters
+
+_COLON = frozenset(["python", "cython", "nim"])
+# fmt: off
+_LINE_ENDS = frozenset([
+    "ruby", "lua", "shell", "elixir", "erlang", "haskell", "ocaml", "julia", "r", "fsharp", "clojure",
+    "perl", "sql", "batch", "powershell", "make", "cmake", "dockerfile", "yaml", "toml", "ini",
+])
+_HASH = frozenset([
+    "ruby", "shell", "elixir", "r", "julia", "perl", "make", "cmake", "dockerfile", "yaml", "toml",
+    "ini", "powershell",
+])
+# fmt: on
+_DASHES = frozenset(["lua", "haskell", "sql"])
+_PERCENT = frozenset(["erlang"])
+
+_PYTHON_DEF = re.compile(r"\s*(?:async\s+def|def|class|cdef|cpdef|proc|func)\b")
+_DOCSTRING = re.compile(r"""\s*[rRbBuUfF]{0,2}(\"\"\"|'\"'|'''|"|')""")
+_IMPORT = re.compile(r"\s*(?:import|from|using|use|package|require|include|#include)\b")
+_SLASHES = re.compile(r"\s*(?://[/!]?|/\*[*!]?|\*/|\*(?!\w))\s?")
+_ATTRIBUTE = re.compile(r"\s*(?:@[A-Za-z_][\w.]*|#!?\[|\[[A-Z]\w*(?:\(|\]))")
+_TAG = re.compile(r"\s*[@\\](?:param|return|returns|throws|brief|see|type)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """`line`: where the signature begins, 1-based in the file. Texts are single lines, maybe empty."""
+
+    signature: str
+    doc: str
+    line: int
+
+
+def outline(item: Item) -> Outline:
+    """The outline of a chunk of code; of other text its first lines."""
+    lines = item.content.split("\n", MAX_LINES)[:MAX_LINES]
+    if item.kind == "module":
+        at, signature, doc = _module(lines)
+    elif item.language in _COLON:
+        at, signature, doc = _colon(lines)
+    elif item.language in _LINE_ENDS:
+        at, signature, doc = _line_ends(lines, _marks(item.language))
+    else:
+        at, signature, doc = _braces(lines)
+    return Outline(one_line(signature, MAX_SIGNATURE), first_sentence(doc), item.start_line + at)
+
+
+def _colon(lines: list[str]) -> tuple[int, str, str]:
+    start = next((i for i, line in enumerate(lines) if _PYTHON_DEF.match(line)), None)
+    if start is None:
+        return _first_line(lines)
+    depth = 0
+    for end in range(start, len(lines)):
+        depth += _depth(lines[end])
+        if depth <= 0 and lines[end].split("#")[0].rstrip().endswith((":", "=")):
+            break
+    else:
+        end = start
+    signature = " ".join(line.split("  #")[0].strip() for line in lines[start : end + 1])
+    return start, _tight(signature.rstrip(":= ")), _docstring(lines[end + 1 :])
+
+
+def _docstring(lines: list[str]) -> str:
+    """What a docstring that opens `lines` says, to its first blank line."""
+    while lines and not lines[0].strip():
+        lines = lines[1:]
+    opened = _DOCSTRING.match(lines[0]) if lines else None
+    if opened is None:
+        return ""
+    mark = opened.group(1)
+    said: list[str] = []
+    for i, line in enumerate(lines):
+        text = line[opened.end() :] if i == 0 else line
+        body, closed, _ = text.partition(mark)
+        said.append(body.strip())
+        if closed or (not body.strip() and any(said)) or len(mark) == 1:
+            break
+    return " ".join(said)
+
+
+def _braces(lines: list[str]) -> tuple[int, str, str]:
+    """Comments before the definition are its doc; the signature ends where its block begins."""
+    said: list[str] = []
+    start = None
+    inside = False  # a block comment
+    for i, line in enumerate(lines):
+        bare = line.strip()
+        if inside or bare.startswith(("//", "/*")):
+            if not _TAG.match(_SLASHES.sub("", line, count=1)):
+                said.append(_SLASHES.sub("", line, count=1).replace("*/", " ").strip())
+            inside = (inside or bare.startswith("/*")) and "*/" not in bare
+        elif bare and not (_ATTRIBUTE.match(line) and not _opens(bare)):
+            start = i
+            break
+    if start is None:
+        return _first_line(lines)
+    depth = 0
+    taken: list[str] = []
+    for line in lines[start:]:
+        head, opened = _before_block(line, depth)
+        taken.append(head.strip())
+        depth += _depth(head)
+        if opened or (depth <= 0 and not line.rstrip().endswith((",", "(", "=", "&&", "|"))):
+            break
+    signature = " ".join(taken).rstrip(" ;=").removesuffix("=>")
+    return start, _tight(signature), " ".join(_to_blank(said))
+
+
+def _before_block(line: str, depth: int) -> tuple[str, bool]:
+    """`line` up to a brace that opens a block, and whether there is one."""
+    for i, c in enumerate(line):
+        if c in "([":
+            depth += 1
+        elif c in ")]":
+            depth -= 1
+        elif depth <= 0 and (c in "{;" or line[i : i + 2] == "=>"):
+            return line[:i], True
+    return line, False
+
+
+def _opens(bare: str) -> bool:
+    """Whether a line that begins with an annotation also begins what it is on."""
+    return bare.endswith("{") or bool(re.search(r"\)\s+\w|^@\w+\s+\w", bare))
+
+
+def _line_ends(lines: list[str], marks: tuple[str, ...]) -> tuple[int, str, str]:
+    said: list[str] = []
+    for i, line in enumerate(lines):
+        bare = line.strip()
+        if marks and bare.startswith(marks) and not bare.startswith("#!"):
+            said.append(bare.lstrip("#-%;\"' "))
+        elif bare and not bare.startswith("#!"):
+            taken, depth = [bare], _depth(bare)
+            for more in lines[i + 1 :]:
+                if depth <= 0:
+                    break
+                taken.append(more.strip())
+                depth += _depth(more)
+            return i, _tight(" ".join(taken)), " ".join(_to_blank(said))
+        elif said and not bare:
+            said.append("")
+    return _first_line(lines)
+
+
+def _marks(language: str) -> tuple[str, ...]:
+    if language in _HASH:
+        return ("#",)
+    if language in _DASHES:
+        return ("--",)
+    return ("%",) if language in _PERCENT else ()
+
+
+def _module(lines: list[str]) -> tuple[int, str, str]:
+    """Loose lines of a file: what its docstring says, and its first names."""
+    doc = _docstring(lines)
+    if not doc:
+        _, _, doc = (
+            _braces(lines) if lines and lines[0].lstrip()[:2] in ("//", "/*") else (0, "", "")
+        )
+    named = [
+        (i, line.strip())
+        for i, line in enumerate(lines)
+        if line[:1].isalpha() and not _IMPORT.match(line) and ("=" in line or "(" in line)
+    ]
+    if not named:
+        return (0, "", doc) if doc else _first_line(lines)
+    shown = "; ".join(one_line(text, 60) for _, text in named[:3])
+    return named[0][0], shown, doc
+
+
+def _first_line(lines: list[str]) -> tuple[int, str, str]:
+    return next(
+        ((i, line.strip(), "") for i, line in enumerate(lines) if line.strip()), (0, "", "")
+    )
+
+
+def _to_blank(said: list[str]) -> list[str]:
+    """The first run of lines that say something."""
+    while said and not said[0]:
+        said = said[1:]
+    return said[: said.index("")] if "" in said else said
+
+
+def _depth(text: str) -> int:
+    return sum((c in "([") - (c in ")]") for c in text)
+
+
+def _tight(signature: str) -> str:
+    """A signature of several lines on one: no blanks inside its brackets, no comma before their end."""
+    return re.sub(r"([(\[]) | ?,? ([)\]])", lambda m: m.group(1) or m.group(2), signature)

@@ -1,0 +1,275 @@
+"""Ranked items to a `Block`: never over its budget, nothing twice, and a cause for whatever is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from plait.domain.recall import (
+    Block,
+    Dropped,
+    Omission,
+    RecalledItem,
+    RecallFormat,
+    Tier,
+)
+from plait.domain.values import ItemId
+from plait.retrieval.packing import markdown, repo_map, structured
+from plait.retrieval.packing.choose import SHOWN, Choice, Entry, Size, choose
+from plait.retrieval.packing.dedupe import shown_twice
+from plait.retrieval.packing.piece import Body, Piece, bodies
+from plait.tokens import Counter
+
+STAGE = "format"
+CODE, MEMORY = "code", "memory"
+# Joined neighbours are worth a little more than the item alone: they make it readable.
+JOINED_SHOWN = 1.1
+# Characters a token may stand for in what is still counted; 1 MB of blanks is not worth the time.
+MAX_CHARS_A_TOKEN = 16
+# What a change reaches may take so much of the budget.
+PREFACE_SHARE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`budget`: as it was asked for. `shares`: of what may be used, by group."""
+
+    budget: int
+    counter: Counter
+    items: int
+    shares: Mapping[str, float]
+
+    @property
+    def usable(self) -> int:
+        return self.counter.usable(self.budget)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """One way to show a piece, dressed and counted."""
+
+    body: Body
+    text: str
+    tokens: int
+
+
+def pack(
+    pieces: Sequence[Piece], limits: Limits, format_: RecallFormat, preface: Sequence[str] = ()
+) -> Block:
+    """The context of `pieces`, best first and of unequal ids. `preface`: lines that come before them,
+    the most important first, as many as fit."""
+    if format_ is RecallFormat.REPO_MAP:
+        return _map(pieces, limits)
+    return _list(pieces, limits, format_, preface)
+
+
+def silent(limits: Limits, why: str, omitted: tuple[Omission, ...] = ()) -> Block:
+    """Nothing, and why."""
+    return Block("", (), omitted, 0, limits.budget, limits.counter.said, why)
+
+
+def _list(
+    pieces: Sequence[Piece], limits: Limits, format_: RecallFormat, preface: Sequence[str]
+) -> Block:
+    count = limits.counter.count
+    bare = format_ is RecallFormat.STRUCTURED
+    head = "" if bare else markdown.HEADING
+    lines, left = _preface([] if bare else preface, limits, count(head))
+    shown = [_ways(piece, limits, bare) for piece in pieces]
+    choice, repeats = _chosen(pieces, shown, limits, left)
+    kept = [i for i, size in enumerate(choice.sizes) if size >= 0]
+    texts = [head, *lines, *(shown[i][choice.sizes[i]].text for i in kept)]
+    # The parts add up by construction; if a tokenizer should ever disagree, the last goes.
+    while kept and not bare and count("".join(texts)) > limits.usable:
+        texts.pop()
+        kept.pop()
+    if not kept and not lines:
+        return silent(limits, _too_small(limits), _omissions(pieces, shown, choice, repeats, set()))
+    context = "" if bare else "".join(texts)
+    tokens = choice.spent if bare else count(context)
+    items = tuple(
+        _recalled(pieces[i], shown[i][choice.sizes[i]], _inside(pieces, repeats, i)) for i in kept
+    )
+    return Block(
+        context,
+        items,
+        _omissions(pieces, shown, choice, repeats, set(kept)),
+        tokens,
+        limits.budget,
+        limits.counter.said,
+    )
+
+
+def _ways(piece: Piece, limits: Limits, bare: bool) -> list[_Shown]:
+    """Each tier's text and tokens; one that is no shorter than the tier above it is none."""
+    found: list[_Shown] = []
+    for body in bodies(piece, MAX_CHARS_A_TOKEN * limits.usable):
+        text = structured.text(piece, body) if bare else markdown.bullet(piece, body)
+        tokens = limits.counter.count(text)
+        if not found or tokens < found[-1].tokens:
+            found.append(_Shown(body, text, tokens))
+    return found
+
+
+def _preface(preface: Sequence[str], limits: Limits, head: int) -> tuple[list[str], int]:
+    """The lines that fit, and the tokens that are left for items."""
+    left = limits.usable - head
+    most = int(left * PREFACE_SHARE)
+    lines: list[str] = []
+    used = 0
+    for line in preface:
+        text = f"{line.rstrip()}\n"
+        tokens = limits.counter.count(text)
+        if used + tokens > most:
+            break
+        lines.append(text)
+        used += tokens
+    return lines, left - used
+
+
+def _chosen(
+    pieces: Sequence[Piece], shown: Sequence[Sequence[_Shown]], limits: Limits, left: int
+) -> tuple[Choice, dict[int, int]]:
+    """What is shown of each piece; and of those whose text stands in another's, in which."""
+    repeats: dict[int, int] = {}
+    while True:
+        entries = [
+            Entry(
+                piece.score,
+                CODE if piece.is_code else MEMORY,
+                () if i in repeats else [_size(way) for way in shown[i]],
+            )
+            for i, piece in enumerate(pieces)
+        ]
+        choice = choose(entries, left, limits.shares, limits.items)
+        more = _repeated(pieces, shown, choice)
+        if not more:
+            return choice, repeats
+        repeats |= more
+
+
+def _size(way: _Shown) -> Size:
+    joined = JOINED_SHOWN if way.body.joined.ids else 1.0
+    return Size(way.body.tier, way.tokens, SHOWN[way.body.tier] * joined)
+
+
+def _repeated(
+    pieces: Sequence[Piece], shown: Sequence[Sequence[_Shown]], choice: Choice
+) -> dict[int, int]:
+    """Of what was chosen, by index the piece of code that shows it already."""
+    index = {piece.item.id: i for i, piece in enumerate(pieces)}
+    chosen = [i for i, size in enumerate(choice.sizes) if size >= 0]
+    bodies_ = {i: shown[i][choice.sizes[i]].body for i in chosen}
+    whole = {
+        pieces[i].item.id: body.block
+        for i, body in bodies_.items()
+        if pieces[i].is_code and body.tier is Tier.FULL
+    }
+    found = {
+        index[id_]: i
+        for i, body in bodies_.items()
+        if body.tier is Tier.FULL
+        for id_ in body.joined.ids
+        if choice.sizes[index.get(id_, i)] >= 0 and index.get(id_, i) != i
+    }
+    items = {pieces[i].item.id: pieces[i].item for i in chosen if i not in found}
+    whole = {id_: text for id_, text in whole.items() if id_ in items}
+    return found | {index[a]: index[b] for a, b in shown_twice(whole, items).items()}
+
+
+def _inside(pieces: Sequence[Piece], repeats: Mapping[int, int], i: int) -> tuple[ItemId, ...]:
+    return tuple(pieces[a].item.id for a, b in repeats.items() if b == i)
+
+
+def _recalled(piece: Piece, way: _Shown, inside: tuple[ItemId, ...]) -> RecalledItem:
+    also = tuple(dict.fromkeys((*way.body.joined.ids, *inside)))
+    return RecalledItem(
+        piece.item,
+        piece.score,
+        way.body.tier,
+        way.text,
+        way.tokens,
+        piece.reasons,
+        piece.trust,
+        piece.freshness,
+        also,
+        piece.arms,
+    )
+
+
+def _omissions(
+    pieces: Sequence[Piece],
+    shown: Sequence[Sequence[_Shown]],
+    choice: Choice,
+    repeats: Mapping[int, int],
+    kept: set[int],
+) -> tuple[Omission, ...]:
+    """Of a budget or quota `score` is what was left and `bar` the tokens of the item's smallest tier."""
+    found = []
+    for i, piece in enumerate(pieces):
+        if i in kept:
+            continue
+        why = Dropped(STAGE, "duplicate", rank=i + 1)
+        if i not in repeats:
+            need = min((way.tokens for way in shown[i]), default=0)
+            cause = choice.refused.get(i, "budget")
+            why = Dropped(STAGE, cause, float("nan"), float(need or "nan"), i + 1)
+            if cause == "items":
+                why = replace(why, score=float(i + 1), bar=float(len(kept)))
+        found.append(Omission(piece.item.id, piece.score, why))
+    return tuple(found)
+
+
+def _too_small(limits: Limits) -> str:
+    return f"nothing fits into {limits.budget} tokens; give a larger budget"
+
+
+def _map(pieces: Sequence[Piece], limits: Limits) -> Block:
+    """As many signatures as fit, best first; what is no code has no place in a map."""
+    count = limits.counter.count
+    code = [piece for piece in pieces if piece.is_code]
+    left = limits.usable - count(repo_map.HEADING)
+    chosen: list[repo_map.Line] = []
+    costs: list[int] = []
+    files: set[str] = set()
+    for line in repo_map.lines(code)[: limits.items]:
+        head = repo_map.file_line(code[line.piece])
+        cost = count(line.text) + (0 if head in files else count(head))
+        if cost <= left:
+            files.add(head)
+            left -= cost
+            chosen.append(line)
+            costs.append(cost)
+    while chosen and count(repo_map.render(code, chosen)) > limits.usable:
+        chosen.pop()
+        costs.pop()
+    context = repo_map.render(code, chosen) if chosen else ""
+    shown = {code[line.piece].item.id for line in chosen}
+    items = tuple(
+        _mapped(code[line.piece], line, cost) for line, cost in zip(chosen, costs, strict=True)
+    )
+    omitted = tuple(
+        Omission(
+            p.item.id, p.score, Dropped(STAGE, "budget" if p.is_code else "format", rank=i + 1)
+        )
+        for i, p in enumerate(pieces)
+        if p.item.id not in shown
+    )
+    silence = "" if chosen else (_too_small(limits) if code else "no code was found to map")
+    return Block(
+        context, items, omitted, count(context), limits.budget, limits.counter.said, silence
+    )
+
+
+def _mapped(piece: Piece, line: repo_map.Line, cost: int) -> RecalledItem:
+    return RecalledItem(
+        piece.item,
+        piece.score,
+        Tier.OUTLINE,
+        line.text,
+        cost,
+        piece.reasons,
+        piece.trust,
+        piece.freshness,
+        arms=piece.arms,
+    )

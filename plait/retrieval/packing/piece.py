@@ -1,0 +1,125 @@
+"""One item on its way into a context: what is known of it, and how its ways to be shown read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from plait.domain.recall import Freshness, Tier, Trust
+from plait.domain.values import Collection, Item
+from plait.retrieval.packing import wording
+from plait.retrieval.packing.join import Joined, alone
+from plait.retrieval.packing.outline import outline
+
+MAX_TITLE = 120
+# Part numbers of symbols that are cut in several chunks.
+_PART = re.compile(r"#\d+$")
+_HUNK = re.compile(r"^(?:diff --git .*|\+\+\+ .*|@@ .*)$", re.MULTILINE)
+MAX_HUNKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`repo`: shown before its path, "" where all are of one."""
+
+    item: Item
+    score: float
+    reasons: tuple[str, ...] = ()
+    trust: Trust = Trust.AGENT_CLAIMED
+    freshness: Freshness = Freshness.UNVERIFIABLE
+    repo: str = ""
+    joined: Joined | None = None
+    arms: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_code(self) -> bool:
+        return self.item.collection is Collection.FILES
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What one tier shows of an item, before a format dresses it. `spans`: its lines in the file.
+
+    `block`: text of several lines; `line`: one line beside the item's name."""
+
+    tier: Tier
+    joined: Joined
+    line: str = ""
+    block: str = ""
+
+
+def bodies(piece: Piece, most: int) -> list[Body]:
+    """From the most to the least that can be shown; nothing longer than `most` characters, and nothing
+    that would be cut."""
+    found = _code(piece) if piece.is_code else _text(piece)
+    return [body for body in found if len(body.block) + len(body.line) <= most]
+
+
+def _code(piece: Piece) -> list[Body]:
+    item, own = piece.item, alone(piece.item)
+    found = [Body(Tier.FULL, own, block=item.content)]
+    if piece.joined is not None and piece.joined.ids:
+        found.insert(0, Body(Tier.FULL, piece.joined, block=piece.joined.content))
+    short = _prose(item) if item.kind == "doc" else _signature(item)
+    if short and len(short) < len(item.content):
+        found.append(Body(Tier.OUTLINE, own, line=short))
+    return [*found, Body(Tier.LINE, own)]
+
+
+def _signature(item: Item) -> str:
+    said = outline(item)
+    signature = wording.code(said.signature, 2 * wording.MAX_NAME) if said.signature else ""
+    return " — ".join(part for part in (signature, said.doc) if part)
+
+
+def _prose(item: Item) -> str:
+    heading, _, rest = item.content.strip().partition("\n")
+    text = wording.first_sentence(wording.first_paragraph(rest.lstrip("=-~^\n ")))
+    return " — ".join(p for p in (wording.one_line(heading.strip("#= "), MAX_TITLE), text) if p)
+
+
+def _text(piece: Piece) -> list[Body]:
+    text = piece.item.content.strip()
+    own = alone(piece.item)
+    found = [Body(Tier.FULL, own, block=text)]
+    first = (
+        hunks(text) if piece.item.collection is Collection.DIFFS else wording.first_paragraph(text)
+    )
+    if first and len(first) < len(text):
+        found.append(Body(Tier.OUTLINE, own, block=first))
+    title = wording.first_sentence(text, MAX_TITLE)
+    if len(title) < len(found[-1].block):
+        found.append(Body(Tier.LINE, own, line=title))
+    return found
+
+
+def hunks(diff: str) -> str:
+    """What a diff touches: its files and the headings of its hunks."""
+    heads = [wording.one_line(head, 160) for head in _HUNK.findall(diff[:200_000])]
+    shown = [head for head in heads if not head.startswith("+++")] or heads
+    more = len(shown) - MAX_HUNKS
+    return "\n".join([*shown[:MAX_HUNKS], *([f"… {more} more hunks"] if more > 0 else [])])
+
+
+def name(item: Item) -> str:
+    """The symbol without what its path says already: `Session.get` of `app.http.Session.get`."""
+    symbol = _PART.sub("", item.symbol)
+    dotted = re.sub(r"\.\w+$", "", item.path).replace("/", ".").removesuffix(".__init__")
+    while dotted:
+        if symbol == dotted:
+            return ""
+        if symbol.startswith(f"{dotted}."):
+            return symbol[len(dotted) + 1 :]
+        dotted = dotted.partition(".")[2]
+    return symbol
+
+
+def place(piece: Piece, spans: Sequence[tuple[int, int]]) -> str:
+    """`path:10-32,60-75`, "" without a path."""
+    item = piece.item
+    if not item.path:
+        return ""
+    where = f"{piece.repo}:{item.path}" if piece.repo else item.path
+    lines = ",".join(f"{a}-{b}" if b > a else f"{a}" for a, b in spans if a > 0)
+    return f"{where}:{lines}" if lines else where

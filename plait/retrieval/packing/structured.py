@@ -1,0 +1,17 @@
+"""An item by itself, for callers that dress it: its text as stored, quoted where it is from outside."""
+
+from __future__ import annotations
+
+from plait.domain.recall import Trust
+from plait.retrieval.packing import wording
+from plait.retrieval.packing.piece import Body, Piece, name, place
+
+
+def text(piece: Piece, body: Body) -> str:
+    """What a tier shows; ends with a line end."""
+    said = body.block or body.line
+    if not said:
+        said = f"{place(piece, body.joined.spans)} {wording.one_line(name(piece.item), 160)}"
+    if piece.trust is Trust.EXTERNAL:
+        return wording.quoted(said)
+    return f"{said.rstrip()}\n"

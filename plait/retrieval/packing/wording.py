@@ -1,0 +1,82 @@
+"""Text that goes into a context: one line, quoted, fenced, shortened. All of it is hostile until then.
+
+Whatever an item holds, it can close no fence, begin no bullet and look like no heading of the context.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+MAX_NAME = 160  # characters of a path or symbol
+MAX_REASON = 80
+MAX_SENTENCE = 200
+
+_BLANKS = re.compile(r"\s+")
+_TICKS = re.compile(r"`+")
+_END = re.compile(r"[.!?](?=\s|$)|[。！？]")
+# Bidirectional overrides and other marks that no reader sees, but for the joiners of emoji and scripts.
+_UNSEEN = frozenset(["Cc", "Cf", "Cs", "Co", "Cn"])
+_JOINERS = frozenset("\u200c\u200d")
+
+
+def one_line(text: str, limit: int) -> str:
+    """`text` without line ends and unseen marks, at most `limit` characters, "…" for what is left out."""
+    text = text[: 4 * limit]
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(
+            c if c in _JOINERS or unicodedata.category(c) not in _UNSEEN else " " for c in text
+        )
+    text = _BLANKS.sub(" ", text).strip()
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 1]
+    head, _, _ = cut.rpartition(" ")
+    return f"{head if len(head) > limit // 2 else cut}…"
+
+
+def code(text: str, limit: int = MAX_NAME) -> str:
+    """`text` as a code span that its own backticks can't close."""
+    line = one_line(text, limit)
+    ticks = "`" * (_longest(line) + 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """`text` in a fence longer than any run of backticks in it; ends with a line end."""
+    fence = "`" * max(3, _longest(text) + 1)
+    label = "".join(c for c in language[:20] if c.isascii() and (c.isalnum() or c in "+-#"))
+    return f"{fence}{label}\n{text.rstrip()}\n{fence}\n"
+
+
+def quoted(text: str) -> str:
+    """Every line of `text` behind `> `, whatever ends its lines; ends with a line end."""
+    return "".join(f"> {line}".rstrip() + "\n" for line in text.strip().splitlines())
+
+
+def indented(text: str) -> str:
+    """Every line of `text` behind two spaces: part of its bullet."""
+    return "".join(f"  {line}".rstrip() + "\n" for line in text.strip().splitlines())
+
+
+def first_paragraph(text: str) -> str:
+    """What stands before the first blank line."""
+    lines: list[str] = []
+    for line in text.strip().splitlines():
+        if not line.strip():
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def first_sentence(text: str, limit: int = MAX_SENTENCE) -> str:
+    """The first sentence of `text` on one line."""
+    line = one_line(text, 4 * limit)
+    end = _END.search(line)
+    return one_line(line[: end.end()] if end else line, limit)
+
+
+def _longest(text: str) -> int:
+    """The longest run of backticks."""
+    return max(map(len, _TICKS.findall(text)), default=0)
