@@ -11,6 +11,7 @@ from vector.episodes import Episodes
 from vector.errors import translated
 from vector.forget import Forgetting
 from vector.impact import Impacts
+from vector.located import Located, PathCache
 from vector.memories import Memories
 from vector.migrate import migrate
 from vector.nearest import Nearest
@@ -39,6 +40,7 @@ class Store(
     Forgetting,
     Lexical,
     Standings,
+    Located,
     Nearest,
     Relations,
     Impacts,
@@ -59,6 +61,7 @@ class Store(
         self._lease = lease
         self._drafts = {}
         self._spaces = SpaceCache()
+        self._paths = PathCache()
         self._graphs = GraphCache(app.settings.recall.max_graph_edges)
         self._claims = {}
         self._locked = set()

@@ -182,7 +182,8 @@ class Receipt:
     shown: tuple[ItemId, ...] = ()
     tokens: int = 0
     digest: bytes = b""
-    complete: bool = True  # False: something was degraded, so a replay may find more
+    complete: bool = True  # False: a part was degraded, or something written meanwhile
+    repo_ids: tuple[int, ...] = ()  # of `repos`, as the stores number them
 
 
 class Verdict(StrEnum):

@@ -14,8 +14,9 @@ from plait.ports.search import View
 class RecallStore(Protocol):
     """Receipts and feedback of one tenant at a time; row security holds each call to its tenant."""
 
-    async def keep_receipt(self, receipt: Receipt) -> None:
-        """One short transaction; a receipt is kept for `recall.keep_s`."""
+    async def keep_receipt(self, receipt: Receipt) -> bool:
+        """One short transaction; a receipt is kept for `recall.keep_s`. False: none is kept, since
+        something that it may hold was forgotten meanwhile, or it read no repository."""
         ...
 
     async def receipt(self, tenant: str, id_: RecallId) -> Receipt:
@@ -38,4 +39,9 @@ class RecallStore(Protocol):
 
     async def evidence(self, view: View, ids: Sequence[ItemId]) -> Mapping[ItemId, Evidence]:
         """What feedback recorded by the view's time says of these items; those without any left out."""
+        ...
+
+    async def collect_recalls(self) -> Mapping[str, int]:
+        """Remove receipts older than `recall.keep_s`, what was said in words with them, and feedback
+        that hardly weighs any more; rows removed, by place."""
         ...

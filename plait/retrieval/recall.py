@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from plait.domain.deadline import Deadline
-from plait.domain.recall import Block, Dropped, Impact, RecallId, RecallOptions
+from plait.domain.errors import NotBuilt
+from plait.domain.recall import (
+    Block,
+    Dropped,
+    Feedback,
+    FeedbackReceipt,
+    Impact,
+    RecallId,
+    RecallOptions,
+)
 from plait.domain.values import ItemId, Timing
-from plait.ports import View
+from plait.ports import RecallStore, View
+from plait.retrieval import context_block
 from plait.retrieval.context import Degraded, Deps, SearchContext, Snapshot, Stage
+from plait.retrieval.feedback import check
 from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.receipt import digest
+from plait.retrieval.replay import again, keep
 from plait.retrieval.runner import plan, run
+from plait.retrieval.skip import transactional
 from plait.retrieval.stages import STAGES
-from plait.retrieval.strategy import Kind
+from plait.retrieval.strategy import Kind, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +56,11 @@ class RecallService:
         self._stages = tuple(stages)
 
     async def recall(self, query: SearchQuery, options: RecallOptions) -> RecallAnswer:
-        """A context for `query`, never over its budget.
+        """A context for `query`, never over its budget; with its receipt, where one is wanted.
 
         Raises: as `SearchService.search`.
         """
-        settings = self._deps.settings
+        settings, started = self._deps.settings, self._deps.now()
         ctx = SearchContext(
             query=query,
             asked=analyse(query),
@@ -55,14 +69,63 @@ class RecallService:
             deadline=query.deadline or Deadline.after(settings.timeout_s),
             options=options,
         )
-        ctx = await run(ctx, self._deps, plan(query.mode, self._stages, query.off))
+        stages = plan(query.mode, self._stages, query.off)
+        if not ctx.asked.attached and transactional(ctx.asked.text):
+            ctx = _skipped(ctx, self._deps)
+        else:
+            ctx = await run(ctx, self._deps, stages)
         assert ctx.block is not None
+        kept = await keep(ctx, self._deps, started)
         return RecallAnswer(
             ctx.block,
             ctx.at,
             ctx.strategy.kind,
+            kept.id,
             impact=ctx.impact,
-            degraded=ctx.degraded,
+            degraded=(*ctx.degraded, *kept.degraded),
             timings=ctx.timings,
             trail=ctx.trail,
         )
+
+    async def replay(
+        self,
+        tenant: str,
+        id_: RecallId,
+        *,
+        explain: bool = False,
+        why_not: Sequence[ItemId] = (),
+    ) -> RecallAnswer:
+        """The same request as of the times it was answered at; `same` says whether the answer is too. It
+        may not be where the first had parts `degraded`, or something was forgotten since.
+
+        Raises: RecallUnknown, and HistoryGone where the code of that time is no longer kept.
+        """
+        receipt = await self._receipts.receipt(tenant, id_)
+        asked = again(receipt, self._deps, explain=explain, why_not=why_not)
+        service = RecallService(asked.deps, self._stages)
+        answer = await service.recall(asked.query, asked.options)
+        same = digest(answer.block) == receipt.digest
+        return replace(answer, recall_id=None, replay_of=id_, same=same)
+
+    async def report(self, feedback: Feedback) -> FeedbackReceipt:
+        """What became of a recall.
+
+        Raises: InvalidInput, RecallUnknown, RequestIdReused.
+        """
+        check(feedback)
+        return await self._receipts.report(feedback)
+
+    @property
+    def _receipts(self) -> RecallStore:
+        if self._deps.receipts is None:
+            raise NotBuilt(
+                "this service keeps no receipts of its recalls; give its Deps `receipts`"
+            )
+        return self._deps.receipts
+
+
+def _skipped(ctx: SearchContext, deps: Deps) -> SearchContext:
+    """An empty block for a greeting and the like: no store and no model is asked."""
+    view = View((), "", 0, ctx.query.where.tenant, recorded=ctx.query.where.as_of.recorded)
+    ctx = replace(ctx, view=view, strategy=Strategy(Kind.TRANSACTIONAL))
+    return context_block.block(ctx, [], {}, {}, {}, deps.recall)

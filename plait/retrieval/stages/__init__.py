@@ -1,6 +1,7 @@
 """The stages, one module each, and their order: the one tuple behind every search and recall."""
 
 from plait.retrieval.context import Deps, SearchContext, Stage
+from plait.retrieval.query import Mode
 from plait.retrieval.stages.cross_encoder import cross_encoder
 from plait.retrieval.stages.feedback import feedback
 from plait.retrieval.stages.fetch import fetch
@@ -23,7 +24,8 @@ def _has_relations(ctx: SearchContext, deps: Deps) -> bool:
 
 
 def _has_feedback(ctx: SearchContext, deps: Deps) -> bool:
-    return deps.receipts is not None
+    """A round trip that plain searches, which are in a hurry, go without."""
+    return deps.receipts is not None and (ctx.options is not None or ctx.query.mode is Mode.FULL)
 
 
 def _has_reranker(ctx: SearchContext, deps: Deps) -> bool:

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from plait.domain.recall import Evidence
 from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.feedback import factor
 
 
 async def feedback(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """A bounded prior."""
-    return ctx
+    """A prior within ± `recall.feedback_bound`, from what was reported by the time of the view."""
+    bound = deps.recall.feedback_bound
+    if deps.receipts is None or not ctx.order or not bound:
+        return ctx
+    found = await deps.receipts.evidence(ctx.at, ctx.order)
+    if not found:
+        return ctx
+    factors = {id_: factor(told, bound) for id_, told in found.items()}
+    reasons = dict(ctx.reasons)
+    for id_, told in found.items():
+        if said := _said(told):
+            reasons[id_] = (*reasons.get(id_, ()), said)
+    return replace(ctx, factors={**ctx.factors, "feedback": factors}, reasons=reasons)
+
+
+def _said(told: Evidence) -> str:
+    """In words, once there is about half a verdict's worth to say."""
+    if told.helped - told.harmed >= 0.5:
+        return "helped before"
+    if told.harmed - told.helped >= 0.5:
+        return "misled before"
+    return ""

@@ -1,0 +1,146 @@
+"""What feedback is worth: attribution to items, decay, and a bounded prior.
+
+Evidence on an item is two counts, as the helpful and harmful counters of ACE's bullets (Zhang et al.,
+*Agentic Context Engineering*, arXiv 2510.04618, 2025), but weighted by how sure the attribution is and
+halved every `recall.feedback_half_life_days`. Whether an item helps is a Bernoulli trial with a Beta
+prior; the posterior's mean (Gelman et al., *Bayesian Data Analysis*, 3rd ed., §2.4)
+
+    p = (PRIOR + helped) / (2 · PRIOR + helped + harmed)
+
+becomes `factor = 1 + bound · (2p − 1)`, which stays inside 1 ± bound whatever is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from plait.domain.errors import InvalidInput
+from plait.domain.recall import Evidence, Feedback, ItemVerdict, Receipt, Verdict
+from plait.domain.values import ItemId
+
+# Pseudo-reports on either side: one verdict alone moves a factor by a fifth of the bound.
+PRIOR = 2.0
+NAMED_WEIGHT = 1.0  # a verdict on the item itself
+# Of an outcome, over all items it is attributed to: most of what a run was shown had no part in how it
+# ended, and failures have more causes than the context (benchmarks/feedback_rounds.py).
+SUCCESS_WEIGHT = 0.5
+FAILURE_WEIGHT = 0.25
+UNPROVEN = 0.5  # of that, where no test or CI job is named
+# Of one source (agent and session) on one item, decayed, to each side: more reports of it say no more.
+SOURCE_CAP = 2.0
+
+MAX_VERDICTS = 500
+MAX_COMMENT_BYTES = 4096
+MAX_PROOF = 100
+MAX_PROOF_BYTES = 512
+MAX_REQUEST_ID = 200
+OUTCOMES = frozenset({"success", "failure", "partial", "unknown"})
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one report says of one item. `named`: by a verdict on it, else its part of the outcome."""
+
+    item_id: ItemId
+    helped: float = 0.0
+    harmed: float = 0.0
+    named: bool = False
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    shares: tuple[Share, ...]
+    accepted: int  # verdicts
+    unknown: tuple[ItemId, ...]
+    attributed: int  # items that the outcome alone was attributed to
+
+
+def factor(evidence: Evidence, bound: float) -> float:
+    """What multiplies an item's score, in [1 − bound, 1 + bound]."""
+    told = evidence.helped + evidence.harmed
+    return 1.0 + bound * (evidence.helped - evidence.harmed) / (2.0 * PRIOR + told)
+
+
+def attribute(feedback: Feedback, receipt: Receipt) -> Attribution:
+    """Spread a report over the items of its recall: 1 for each verdict, and of the outcome a small
+    weight over the items without a verdict, in proportion to their scores."""
+    scores = dict(receipt.items)
+    shares, unknown = [], []
+    for said in feedback.verdicts:
+        if said.item_id not in scores:
+            unknown.append(said.item_id)
+            continue
+        helped = NAMED_WEIGHT if said.verdict is Verdict.HELPED else 0.0
+        harmed = NAMED_WEIGHT if said.verdict is Verdict.HARMED else 0.0
+        shares.append(Share(said.item_id, helped, harmed, True, said.comment))
+    named = {share.item_id for share in shares}
+    rest = {id_: score for id_, score in scores.items() if id_ not in named}
+    spread = _of_outcome(feedback, rest)
+    return Attribution((*shares, *spread), len(shares), tuple(unknown), len(spread))
+
+
+def _of_outcome(feedback: Feedback, scores: Mapping[ItemId, float]) -> list[Share]:
+    status = feedback.outcome.status if feedback.outcome else ""
+    if status not in ("success", "failure"):
+        return []
+    weight = SUCCESS_WEIGHT if status == "success" else FAILURE_WEIGHT
+    weight *= 1.0 if feedback.proof else UNPROVEN
+    total = sum(max(0.0, score) for score in scores.values())
+    if total <= 0.0:
+        return []
+    parts = [(id_, weight * score / total) for id_, score in scores.items() if score > 0.0]
+    if status == "success":
+        return [Share(id_, helped=part) for id_, part in parts]
+    return [Share(id_, harmed=part) for id_, part in parts]
+
+
+def check(feedback: Feedback) -> None:
+    """Raises: InvalidInput, for a report that says nothing, contradicts itself, or is out of range."""
+    if not feedback.request_id or len(feedback.request_id) > MAX_REQUEST_ID:
+        raise InvalidInput(
+            f"request_id must have 1 to {MAX_REQUEST_ID} characters", field="request_id"
+        )
+    if "\0" in feedback.request_id:
+        raise InvalidInput("request_id holds a NUL character; remove it", field="request_id")
+    if not feedback.verdicts and feedback.outcome is None:
+        raise InvalidInput(
+            "the report says nothing; name items that helped, harmed or were unused, or give the outcome",
+            field="items",
+        )
+    _check_verdicts(feedback.verdicts)
+    if feedback.outcome is not None and feedback.outcome.status not in OUTCOMES:
+        raise InvalidInput(
+            f"outcome.status {feedback.outcome.status[:40]!r} is none; write success, failure, partial or "
+            "unknown",
+            field="outcome.status",
+        )
+    if len(feedback.proof) > MAX_PROOF:
+        raise InvalidInput(
+            f"{len(feedback.proof)} names of proof; send at most {MAX_PROOF}", field="proof"
+        )
+    for name in feedback.proof:
+        if not name.strip() or len(name.encode(errors="replace")) > MAX_PROOF_BYTES or "\0" in name:
+            raise InvalidInput(
+                f"a name of proof must have 1 to {MAX_PROOF_BYTES} bytes and no NUL", field="proof"
+            )
+
+
+def _check_verdicts(verdicts: Sequence[ItemVerdict]) -> None:
+    if len(verdicts) > MAX_VERDICTS:
+        raise InvalidInput(
+            f"{len(verdicts)} verdicts; send at most {MAX_VERDICTS}, one an item", field="items"
+        )
+    seen = set()
+    for said in verdicts:
+        if said.item_id in seen:
+            raise InvalidInput(
+                f"item {said.item_id} has two verdicts; send one an item", field="items"
+            )
+        seen.add(said.item_id)
+        if len(said.comment.encode(errors="replace")) > MAX_COMMENT_BYTES:
+            raise InvalidInput(
+                f"the comment on item {said.item_id} is over {MAX_COMMENT_BYTES} bytes; shorten it",
+                field="items",
+            )
