@@ -18,6 +18,7 @@ from plait.retrieval.packing.dedupe import same_text
 from plait.retrieval.packing.join import join
 from plait.retrieval.packing.pack import CODE, MEMORY, STAGE, Limits, pack, silent
 from plait.retrieval.packing.piece import Piece
+from plait.retrieval.packing.reasons import Words, reasons, words_of
 from plait.retrieval.strategy import Kind
 from plait.retrieval.trust import trust
 from plait.settings import RecallSettings
@@ -27,16 +28,6 @@ MIN_BUDGET = 20  # the heading and one short line
 MAX_WINDOW = 100_000_000
 MAX_ALSO = 4  # neighbours that are joined to one item
 MAP_ITEMS = 200  # of a repo map, whose items are one line each
-
-# By arm what its being the best one for an item says of it.
-_ARM_REASONS = {
-    "anchors": "the query names its place",
-    "identifiers": "has a name like that in the query",
-    "phrase": "has the quoted words",
-    "relations": "linked to the best matches",
-    "semantic": "close in meaning",
-    "lexical": "shares words with the query",
-}
 
 
 def limits(options: RecallOptions, settings: RecallSettings, k: int) -> Limits:
@@ -109,7 +100,13 @@ def block(
     repeats = same_text([items[id_] for id_ in kept])
     left_out = {**left_out, **{id_: Dropped(STAGE, "duplicate") for id_ in repeats}}
     omitted = tuple(Omission(id_, ctx.fused.get(id_, 0.0), why) for id_, why in left_out.items())
-    pieces = [_piece(ctx, items, id_, arms) for id_ in kept if id_ not in repeats]
+    near = neighbours(ctx, {id_: items[id_] for id_ in wanted(ctx, kept) if id_ in items})
+    words = words_of(ctx.asked)
+    pieces = [
+        _piece(ctx, items[id_], near.get(id_, ()), arms.get(id_, {}), words)
+        for id_ in kept
+        if id_ not in repeats
+    ]
     preface = [f"- {line}" for line in impact_lines(ctx.impact)]
     if not pieces and not preface:
         packed = silent(bounds, silence(ctx, left_out), omitted)
@@ -150,40 +147,47 @@ def _causes(dropped: Mapping[ItemId, Dropped]) -> str:
     return ", ".join(f"{count} left out by {cause}" for cause, count in listed)
 
 
+def neighbours(ctx: SearchContext, items: Mapping[ItemId, Item]) -> dict[ItemId, list[Item]]:
+    """By item what is joined to it: other parts of the same symbol, and what a stage put beside it. A
+    neighbour goes to the best item that has it, so that nothing is shown twice."""
+    parts: dict[tuple[str, str, str], list[ItemId]] = {}
+    for id_, item in items.items():
+        if item.collection is Collection.FILES and "#" in item.symbol:
+            key = (item.repo, item.path, item.symbol.partition("#")[0])
+            parts.setdefault(key, []).append(id_)
+    given: set[ItemId] = set()
+    near: dict[ItemId, list[Item]] = {}
+    for id_, item in items.items():
+        of_symbol = parts.get((item.repo, item.path, item.symbol.partition("#")[0]), [])
+        mine = [
+            other
+            for other in (*of_symbol, *ctx.also.get(id_, ())[:MAX_ALSO])
+            if other != id_ and other in items and other not in given
+        ]
+        if mine and id_ not in given:
+            near[id_] = [items[other] for other in dict.fromkeys(mine)][:MAX_ALSO]
+            given.update(mine)
+    return near
+
+
 def _piece(
-    ctx: SearchContext,
-    items: Mapping[ItemId, Item],
-    id_: ItemId,
-    arms: Mapping[ItemId, Mapping[str, float]],
+    ctx: SearchContext, item: Item, near: Sequence[Item], arms: Mapping[str, float], words: Words
 ) -> Piece:
-    item = items[id_]
-    near = [items[other] for other in ctx.also.get(id_, ())[:MAX_ALSO] if other in items]
-    place = ctx.places.get(id_) or Place(
+    place = ctx.places.get(item.id) or Place(
         item.repo, item.collection, item.path, item.symbol, item.kind, item.is_test
     )
     several = len(ctx.at.revisions) > 1
-    standing = ctx.standing.get(id_)
+    standing = ctx.standing.get(item.id)
     return Piece(
         item,
-        ctx.fused.get(id_, 0.0),
-        reasons(ctx, item, arms.get(id_, {})),
+        ctx.fused.get(item.id, 0.0),
+        reasons(ctx, item, arms, words),
         trust(place, standing),
         freshness(place, standing),
         unqualify(ctx.at.tenant, item.repo) if several else "",
         join(item, near) if near else None,
-        dict(arms.get(id_, {})),
+        dict(arms),
     )
-
-
-def reasons(ctx: SearchContext, item: Item, arms: Mapping[str, float]) -> tuple[str, ...]:
-    """What the stages say of an item, else what the arms that found it do."""
-    said = list(ctx.reasons.get(item.id, ()))
-    own = item.symbol.rpartition(".")[2].casefold()
-    asked = [name for name in ctx.asked.identifiers if name.rpartition(".")[2].casefold() == own]
-    if own and asked:
-        said.insert(0, f"defines {asked[0]}")
-    said += [text for arm, text in _ARM_REASONS.items() if arm in arms and not said]
-    return tuple(dict.fromkeys(said))
 
 
 def _map(ctx: SearchContext) -> bool:

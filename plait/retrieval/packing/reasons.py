@@ -1,0 +1,85 @@
+"""Why an item is in a context, in plain words, the strongest reason first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from plait.domain.values import Item
+from plait.retrieval.context import SearchContext
+from plait.retrieval.query import Analysis
+from plait.retrieval.text import query_terms
+
+MAX_SAID = 3  # words that a reason lists
+MAX_WORDS = 40  # of the query that are looked for
+MIN_WORD = 3
+MAX_CHARS = 20_000  # of a text that are looked through
+
+# What an arm that found an item says of it, where nothing better is known.
+_ARMS = {
+    "anchors": "the query names its place",
+    "identifiers": "has a name like that in the query",
+    "phrase": "has the quoted words",
+    "relations": "linked to the best matches",
+    "semantic": "close in meaning",
+    "lexical": "shares words with the query",
+}
+# These say more than common words do.
+_TELLING = ("anchors", "identifiers", "phrase")
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A query's telling words, as written and as they begin, in their order; and its identifiers' ends."""
+
+    stems: Mapping[str, str]
+    names: Mapping[str, str]
+
+
+def words_of(asked: Analysis) -> Words:
+    """Words that search ranks by too: stop words are none."""
+    telling = set(query_terms(asked.text))
+    stems: dict[str, str] = {}
+    for word in _WORD.findall(asked.text):
+        low = word.casefold()
+        if len(low) >= MIN_WORD and not telling.isdisjoint(query_terms(word)):
+            stems.setdefault(_stem(low), low)
+        if len(stems) == MAX_WORDS:
+            break
+    names = {name.rpartition(".")[2].casefold(): name for name in asked.identifiers}
+    return Words(stems, names)
+
+
+def reasons(
+    ctx: SearchContext, item: Item, arms: Mapping[str, float], words: Words
+) -> tuple[str, ...]:
+    """What the stages say of an item; then what its name and text share with the query; else what the
+    arms that found it do."""
+    said = list(ctx.reasons.get(item.id, ()))
+    own = item.symbol.partition("#")[0].rpartition(".")[2].casefold()
+    if own in words.names:
+        said.insert(0, f"defines {words.names[own]}")
+    said += [_ARMS[arm] for arm in _TELLING if arm in arms and not ctx.reasons.get(item.id)]
+    if not said:
+        said = _shared(item, words)
+    if not said:
+        said = [text for arm, text in _ARMS.items() if arm in arms][:1]
+    return tuple(dict.fromkeys(said))
+
+
+def _shared(item: Item, words: Words) -> list[str]:
+    name = f"{item.path} {item.symbol}".casefold()
+    named = [word for stem, word in words.stems.items() if stem in name][:MAX_SAID]
+    text = item.content[:MAX_CHARS].casefold()
+    says = [word for stem, word in words.stems.items() if word not in named and stem in text][
+        :MAX_SAID
+    ]
+    said = [f"named for {', '.join(named)}"] if named else []
+    return [*said, f"says {', '.join(says)}"] if says else said
+
+
+def _stem(word: str) -> str:
+    """Its beginning, which its other forms share. Only to say what was shared: no rank hangs on it."""
+    return word[: max(4, len(word) - 2)] if len(word) > 4 else word
