@@ -1,10 +1,148 @@
-"""The arm that follows the graph: what is near the best seeds and the anchors."""
+"""The arm that follows relations: code by the graph, runs and memories by their links, from the best so far."""
 
 from __future__ import annotations
 
-from plait.retrieval.context import Deps, SearchContext
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from plait.domain.values import Candidate, Collection, ItemId
+from plait.ports import CodeGraph, RelationStore
+from plait.retrieval import fusion, related
+from plait.retrieval.context import Degraded, Deps, SearchContext
+from plait.retrieval.pagerank import Walk
+from plait.retrieval.related import Found, Node, Seeds
+from plait.retrieval.strategy import Kind
+
+WALK = Walk()
+# Of the candidates so far, by the light score. 20 seeds were a little better than 10 or 60.
+SEEDS = 20
+# Beside lexical + semantic = 1. A trace or a diff says more by its places than by its words.
+WEIGHT, WEIGHT_AT_PLACES = 0.2, 0.4
+LINKS_WEIGHT = 0.3  # guessed
+FOUND, LINKED = 40, 40
+MOST_REPOS = 3
+# A file's links count less than those of the symbol itself.
+OF_FILE = 0.4
+# The longest that an answer waits for a graph that is being read, and the share of its time.
+WAIT_S, WAIT_SHARE = 1.0, 0.2
 
 
 async def relations(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Candidates by personalised PageRank."""
-    return ctx
+    """`relations`: symbols near the seeds; `links`: agents' items one link away. For contexts alone: to
+    hits they add nothing that could be measured (docs/retrieval.md), and they cost two round trips."""
+    return await follow(ctx, deps) if ctx.options is not None else ctx
+
+
+async def follow(ctx: SearchContext, deps: Deps, walk: Walk = WALK) -> SearchContext:
+    """`ctx` with the rankings `relations` and `links`."""
+    store = deps.relations
+    if store is None:
+        return ctx
+    seeds, files = await _seeds(ctx, deps)
+    if not seeds.weights:
+        return ctx
+    linked, code = await _linked(ctx, store, {**files.weights, **seeds.weights})
+    for node, weight in code.items():
+        seeds.add(node, weight)
+    ctx, found = await _near(ctx, store, seeds, walk)
+    if not found and not linked:
+        return ctx
+    chunks, items = await asyncio.gather(
+        deps.store.chunks_of(ctx.at, [_place(one) for one in found], ctx.query.where),
+        store.items_of(ctx.at, [one.node for one in linked], ctx.query.where, LINKED),
+    )
+    near = {id_: one for one, id_ in zip(found, chunks, strict=True) if id_ is not None}
+    by_link: dict[ItemId, Found] = {}
+    for one in linked:  # the best first
+        for id_ in items.get(one.node, ()):
+            by_link.setdefault(id_, one)
+    return _with(ctx, near, by_link)
+
+
+async def _seeds(ctx: SearchContext, deps: Deps) -> tuple[Seeds, Seeds]:
+    """The best so far, as the graph and links name them; and the files of those that are symbols."""
+    fused = fusion.minmax(ctx.rankings, ctx.strategy.weights)
+    top = fusion.order(fused, ctx.rankings)[:SEEDS]
+    places = await deps.store.places(ctx.at, top) if top else {}
+    seeds, files = Seeds(), Seeds()
+    for id_, place in places.items():
+        for number, name in enumerate(related.node_of(id_, place)):
+            if number and place.collection is Collection.FILES:
+                files.add((place.repo, name), OF_FILE * fused[id_])
+            else:
+                seeds.add((place.repo, name), fused[id_], place.path)
+    for revision in ctx.at.revisions:
+        for name in related.issues(ctx.anchors.issues):
+            seeds.add((revision.repo, name), 1.0)
+    return seeds, files
+
+
+async def _linked(
+    ctx: SearchContext, store: RelationStore, seeds: Mapping[Node, float]
+) -> tuple[list[Found], dict[Node, float]]:
+    wanted = ctx.query.where.collections or tuple(Collection)
+    if all(collection == Collection.FILES for collection in wanted):
+        return [], {}
+    links = await store.links(ctx.at, list(seeds), 4 * LINKED)
+    found, code = related.by_links(links, seeds)
+    return found[:LINKED], code
+
+
+async def _near(
+    ctx: SearchContext, store: RelationStore, seeds: Seeds, walk: Walk
+) -> tuple[SearchContext, list[tuple[Found, CodeGraph]]]:
+    """Symbols of the repositories with the most seeds; a graph that is not there is named in `degraded`."""
+    if Collection.FILES not in (ctx.query.where.collections or tuple(Collection)):
+        return ctx, []
+    weights: dict[str, float] = {}
+    for (repo, _), weight in seeds.weights.items():
+        weights[repo] = weights.get(repo, 0.0) + weight
+    wait_s = min(WAIT_S, WAIT_SHARE * ctx.deadline.left_s)
+    found: list[tuple[Found, CodeGraph]] = []
+    for repo in sorted(weights, key=lambda name: (-weights[name], name))[:MOST_REPOS]:
+        graph = await store.code_graph(ctx.at, repo, wait_s=wait_s)
+        if graph is not None:
+            near = related.in_code(graph, seeds.rows(graph), walk, FOUND)
+            found += [(one, graph) for one in near]
+        elif (state := store.graph_state(ctx.at, repo)) in ("loading", "too_large"):
+            ctx = replace(ctx, degraded=(*ctx.degraded, Degraded("relations", f"graph_{state}")))
+    return ctx, found
+
+
+def _place(one: tuple[Found, CodeGraph]) -> tuple[str, str, str]:
+    found, graph = one
+    return (graph.repo, found.path, related.symbol_of(graph, graph.row[found.node[1]]))
+
+
+def _with(
+    ctx: SearchContext,
+    near: Mapping[ItemId, tuple[Found, CodeGraph]],
+    by_link: Mapping[ItemId, Found],
+) -> SearchContext:
+    """`ctx` with both rankings, their weights, and why each item is in them."""
+    arms: dict[str, Sequence[Candidate]] = {
+        "relations": _ranking({id_: one.score for id_, (one, _) in near.items()}),
+        "links": _ranking({id_: one.score for id_, one in by_link.items()}),
+    }
+    at_places = ctx.strategy.kind in (Kind.TRACE, Kind.DIFF)
+    weights = {"relations": WEIGHT_AT_PLACES if at_places else WEIGHT, "links": LINKS_WEIGHT}
+    reasons = dict(ctx.reasons)
+    said = {id_: one.why for id_, (one, _) in near.items()} | {
+        id_: one.why for id_, one in by_link.items()
+    }
+    for id_, why in said.items():
+        if why:
+            reasons[id_] = (*reasons.get(id_, ()), why)
+    return replace(
+        ctx,
+        rankings={**ctx.rankings, **{arm: ranking for arm, ranking in arms.items() if ranking}},
+        strategy=replace(ctx.strategy, weights={**weights, **ctx.strategy.weights}),
+        reasons=reasons,
+    )
+
+
+def _ranking(scores: Mapping[ItemId, float]) -> list[Candidate]:
+    return sorted(
+        (Candidate(id_, score) for id_, score in scores.items()), key=lambda c: (-c.score, c.id.int)
+    )

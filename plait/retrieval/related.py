@@ -1,0 +1,165 @@
+"""From seeds to what is related to them: in code by PageRank, in memory by one link. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from plait.domain.values import Collection, ItemId
+from plait.ports import CodeGraph, MemoryLink, Place
+from plait.retrieval import pagerank
+from plait.retrieval.pagerank import Walk
+
+Node = tuple[str, str]  # repo, node id without `repo:`
+
+# How much a link says that its ends belong together; times its confidence. Guessed.
+LINKS: Mapping[str, float] = {
+    "TOUCHES": 1.0,
+    "FIXES": 1.0,
+    "CAUSES": 1.0,
+    "VALIDATED_BY": 0.8,
+    "MENTIONS": 0.8,
+    "DERIVED_FROM": 0.5,
+    "SIMILAR_TO": 0.5,
+    "CONTAINS": 0.5,
+}
+# Ends that are not code: what `items_of` and nothing else knows.
+OF_AGENTS = ("diff/", "memory/", "episode/", "issue/", "commit/")
+# As a reason says it, from the seed to what was found: where the seed is the source, and the target.
+WORDS: Mapping[str, tuple[str, str]] = {
+    "CALLS": ("called by", "calls"),
+    "CONTAINS": ("inside", "holds"),
+    "IMPORTS": ("imported by", "imports"),
+    "INHERITS": ("a base of", "inherits from"),
+    "OVERRIDES": ("overridden by", "overrides"),
+    "VALIDATED_BY": ("tests", "tested by"),
+    "TOUCHES": ("touched by", "touches"),
+    "FIXES": ("fixed by", "fixes"),
+    "CAUSES": ("caused by", "causes"),
+    "MENTIONS": ("mentioned by", "mentions"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One thing that is related to seeds. `why`: the strongest direct relation, "" if there is none."""
+
+    node: Node
+    score: float
+    path: str = ""
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Seeds:
+    """Weights by node, the strongest of several counts; `paths`: where it is, as far as is known."""
+
+    weights: dict[Node, float] = field(default_factory=dict)
+    paths: dict[Node, str] = field(default_factory=dict)
+
+    def add(self, node: Node, weight: float, path: str = "") -> None:
+        if weight > self.weights.get(node, 0.0):
+            self.weights[node] = weight
+            self.paths[node] = path
+
+    def rows(self, graph: CodeGraph) -> dict[int, float]:
+        """Weights by row of those that are in `graph`."""
+        rows: dict[int, float] = {}
+        for node, weight in self.weights.items():
+            if node[0] == graph.repo and weight > 0.0:
+                row = row_of(graph, self.paths[node], node[1])
+                if row is not None:
+                    rows[row] = max(weight, rows.get(row, 0.0))
+        return rows
+
+
+def row_of(graph: CodeGraph, path: str, symbol: str) -> int | None:
+    """The row of a chunk's symbol, or of its file where it has none. Where several files claim one name,
+    all but the first have `@path` behind it."""
+    name = symbol.partition("#")[0] or f"/{path}"
+    row = graph.row.get(name)
+    if row is not None and path and graph.paths[row] != path:
+        return graph.row.get(f"{name}@{path}")
+    return row
+
+
+def symbol_of(graph: CodeGraph, row: int) -> str:
+    """The symbol as its chunks have it; "" for a file."""
+    name = graph.ids[row]
+    return "" if name.startswith("/") else name.removesuffix(f"@{graph.paths[row]}")
+
+
+def node_of(id_: ItemId, place: Place) -> list[str]:
+    """The names by which graph and links know the item at `place`: its own first; may be none."""
+    if place.collection is Collection.FILES:
+        symbol = place.symbol.partition("#")[0]
+        return [symbol, f"/{place.path}"] if symbol else [f"/{place.path}"]
+    names = []
+    if place.collection is Collection.DIFFS and place.path:
+        names.append(f"diff/{id_}/{place.path}")
+    if place.collection is Collection.MEMORIES:
+        names.append(f"memory/{id_}")
+    if place.episode_id is not None:
+        names.append(f"episode/{place.episode_id}")
+    return names
+
+
+def in_code(graph: CodeGraph, rows: Mapping[int, float], walk: Walk, k: int) -> list[Found]:
+    """The `k` symbols with the most mass from the seeds `rows`, best first. A seed is found only by what
+    the other seeds say of it: what it says of itself is what the other arms said."""
+    masses = pagerank.near(graph, rows, walk, k + len(rows))
+    total = sum(rows.values())
+    for row, weight in rows.items():
+        if row in masses:
+            masses[row] = max(0.0, masses[row] - walk.alpha * weight / total)
+    found = []
+    for row, mass in sorted(masses.items(), key=lambda e: (-e[1], e[0])):
+        if mass > 0.0 and not graph.ids[row].startswith("/"):
+            why = direct(graph, row, rows)
+            found.append(Found((graph.repo, graph.ids[row]), mass, graph.paths[row], why))
+    return found[:k]
+
+
+def direct(graph: CodeGraph, row: int, seeds: Mapping[int, float]) -> str:
+    """In words how `row` is next to the heaviest seed that it is next to."""
+    best, said = 0.0, ""
+    wanted = np.fromiter(seeds, np.int64, len(seeds))
+    for start, far, relation, way in (
+        (graph.out_start, graph.out_other, graph.out_relation, 1),
+        (graph.in_start, graph.in_other, graph.in_relation, 0),
+    ):
+        span = slice(int(start[row]), int(start[row + 1]))
+        for at in np.flatnonzero(np.isin(far[span], wanted)).tolist():
+            other = int(far[span][at])
+            words = WORDS.get(graph.relations[relation[span][at]])
+            if words is not None and seeds[other] > best and other != row:
+                best, said = seeds[other], f"{words[way]} {graph.ids[other].lstrip('/')}"
+    return said
+
+
+def by_links(
+    links: Iterable[MemoryLink], seeds: Mapping[Node, float]
+) -> tuple[list[Found], dict[Node, float]]:
+    """What of agents' items one link leads to from `seeds`, best first; and code, with its weight."""
+    items: dict[Node, Found] = {}
+    code: dict[Node, float] = {}
+    for link in links:
+        source, target = (link.repo, link.source), (link.repo, link.target)
+        for near, far, way in ((source, target, 0), (target, source, 1)):
+            score = seeds.get(near, 0.0) * LINKS.get(link.relation, 0.0) * link.confidence
+            if score <= 0.0:
+                continue
+            if not far[1].startswith(OF_AGENTS):
+                code[far] = max(code.get(far, 0.0), score)
+            elif far not in items or items[far].score < score:
+                words = WORDS.get(link.relation)
+                why = f"{words[way]} {near[1].lstrip('/')}" if words else ""
+                items[far] = Found(far, score, why=why)
+    return sorted(items.values(), key=lambda f: (-f.score, f.node)), code
+
+
+def issues(names: Sequence[str]) -> list[str]:
+    """Node ids of the issues that a text refers to, as `#12` or `KEY-7`."""
+    return [f"issue/{name.removeprefix('#')}" for name in names]
