@@ -25,6 +25,7 @@ from vector.repositories import Repositories
 from vector.retention import Retention
 from vector.search import Lexical
 from vector.standing import Standings
+from vector.vocabulary import VocabularyCache, Words
 
 if TYPE_CHECKING:
     from plait.settings import Settings
@@ -40,6 +41,7 @@ class Store(
     Forgetting,
     Lexical,
     Standings,
+    Words,
     Located,
     Nearest,
     Relations,
@@ -61,7 +63,8 @@ class Store(
         self._lease = lease
         self._drafts = {}
         self._spaces = SpaceCache()
-        self._paths = PathCache()
+        self._path_cache = PathCache()
+        self._vocabularies = VocabularyCache()
         self._graphs = GraphCache(app.settings.recall.max_graph_edges)
         self._claims = {}
         self._locked = set()

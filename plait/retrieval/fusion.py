@@ -13,7 +13,7 @@ RRF_K = 60
 
 # Scores that mean "nothing in common". A cosine has none that any text comes near: the lowest one
 # returned serves. Against the lowest for every arm: +1.4 points file recall@5 and function recall@10.
-FLOORS: Mapping[str, float] = {"lexical": 0.0, "phrase": 0.0, "identifiers": 0.0}
+FLOORS: Mapping[str, float] = {"lexical": 0.0, "phrase": 0.0, "identifiers": 0.0, "anchors": 0.0}
 
 Rankings = Mapping[str, Sequence[Candidate]]  # by arm, each best first
 Scores = dict[ItemId, float]

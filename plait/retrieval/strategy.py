@@ -14,6 +14,11 @@ SEMANTIC_WEIGHT = {QueryKind.IDENTIFIERS: 0.4, QueryKind.PLAIN: 0.6}
 # Weights beside lexical + semantic = 1. An arm that found nothing weighs nothing.
 PHRASE_WEIGHT = 0.5
 IDENTIFIERS_WEIGHT = 0.5
+# A longer text tells a story, and its times are part of it.
+MAX_TEMPORAL = 40  # words
+# Of the places that the text names, where they are sure: prose mentions them, a trace and a diff are
+# about them.
+ANCHORS_IN_PROSE = 0.3
 
 
 class Kind(StrEnum):
@@ -27,6 +32,9 @@ class Kind(StrEnum):
     TRANSACTIONAL = "transactional"  # hello, /clear: nothing is retrieved
 
 
+ANCHORS_WEIGHT = {Kind.TRACE: 1.0, Kind.DIFF: 1.0}
+
+
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """`weights` by arm; an arm of weight 0 is not asked."""
@@ -35,18 +43,28 @@ class Strategy:
     weights: Mapping[str, float] = field(default_factory=dict)
 
 
-def choose(asked: Analysis, anchors: Anchors) -> Strategy:
-    """Pure: the same text gives the same strategy."""
+def choose(asked: Analysis, anchors: Anchors, located: float = 0.0) -> Strategy:
+    """Pure: the same text gives the same strategy. `located`: how sure the surest place is that the text
+    names and that is there; fusion scales an arm's best to 1, so it scales the arm's weight."""
     semantic = SEMANTIC_WEIGHT[asked.kind]
-    weights = {
-        "semantic": semantic,
-        "lexical": 1.0 - semantic,
-        "phrase": PHRASE_WEIGHT,
-        "identifiers": IDENTIFIERS_WEIGHT,
-    }
-    kind = Kind.SYMBOL if asked.kind is QueryKind.IDENTIFIERS else Kind.NATURAL
+    kind = kind_of(asked, anchors)
+    return Strategy(
+        kind,
+        {
+            "semantic": semantic,
+            "lexical": 1.0 - semantic,
+            "phrase": PHRASE_WEIGHT,
+            "identifiers": IDENTIFIERS_WEIGHT,
+            "anchors": ANCHORS_WEIGHT.get(kind, ANCHORS_IN_PROSE) * located,
+        },
+    )
+
+
+def kind_of(asked: Analysis, anchors: Anchors) -> Kind:
     if anchors.is_diff:
-        kind = Kind.DIFF
-    elif anchors.is_trace:
-        kind = Kind.TRACE
-    return Strategy(kind, weights)
+        return Kind.DIFF
+    if anchors.is_trace:
+        return Kind.TRACE
+    if anchors.span is not None and asked.words <= MAX_TEMPORAL:
+        return Kind.TEMPORAL
+    return Kind.SYMBOL if asked.kind is QueryKind.IDENTIFIERS else Kind.NATURAL

@@ -2,11 +2,116 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from plait.domain.values import Candidate, Collection, ItemId
+from plait.retrieval import anchors as reading
+from plait.retrieval import nearness
+from plait.retrieval.anchors import Anchor, AnchorKind, Anchors
 from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.query import MAX_QUERY_BYTES, MAX_TERMS, Analysis, QueryKind, identifiers
+from plait.retrieval.stages.fts import MAX_WORDS_FOR_TRIGRAMS
+from plait.retrieval.text import query_terms
+
+MAX_SAME = 16  # chunks of one name; more share it than a text can mean
+WHOLE_FILE = 0.5  # a chunk of a file that is named without a line, of what the place itself counts
+AROUND = 0.8  # the next wider chunk round the same lines
+DECAY = 0.85  # the next frame out of those that are the repository's own
 
 
 async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Fix the revisions that this answer is read at."""
-    return replace(ctx, view=await deps.store.view(ctx.query.where))
+    """Fix the revisions that this answer is read at, and find the places that its text names: a ranking
+    `anchors`, without a read where it names none."""
+    view = await deps.store.view(ctx.query.where)
+    asked = ctx.asked
+    anchors = reading.read(asked.text, asked.attached, asked.identifiers)
+    if ctx.query.where.collections != (Collection.FILES,):  # code is of no time
+        anchors = replace(anchors, span=nearness.span(anchors.prose, deps.now()))
+    ctx = replace(ctx, view=view, anchors=anchors, asked=about(asked, anchors))
+    places = [a for a in anchors.places if a.kind is not AnchorKind.SYMBOL or not _short(asked)]
+    if not places:
+        return ctx
+    found = await deps.store.located(
+        view, [a.spot for a in places], ctx.query.where, deps.settings.candidates
+    )
+    scores, reasons = ranking(places, found)
+    if not scores:
+        return ctx
+    ranked = [Candidate(id_, score) for id_, score in scores.items()]
+    ranked.sort(key=lambda c: (-c.score, c.id.int))
+    # No more than any other arm brings: a named file may have hundreds of chunks.
+    ranked = ranked[: deps.settings.candidates]
+    said = {c.id: (reasons[c.id],) for c in ranked}
+    return replace(
+        ctx, rankings={**ctx.rankings, "anchors": ranked}, reasons={**ctx.reasons, **said}
+    )
+
+
+def _short(asked: Analysis) -> bool:
+    """The arm `identifiers` looks a short query's names up, misspelt ones too."""
+    return asked.words <= MAX_WORDS_FOR_TRIGRAMS and not asked.attached
+
+
+def about(asked: Analysis, anchors: Anchors) -> Analysis:
+    """`asked` without the frames of a trace and the headers of a diff: a model reads 256 tokens, and paths
+    of a build machine are no words to look for."""
+    if not (anchors.is_diff or anchors.is_trace):
+        return asked
+    text = anchors.prose or anchors.subject or asked.text
+    terms = query_terms(f"{anchors.prose}\n{anchors.subject}")[:MAX_TERMS]
+    names = identifiers(anchors.prose)
+    return replace(
+        asked,
+        kind=QueryKind.IDENTIFIERS if names or not anchors.prose else QueryKind.PLAIN,
+        identifiers=names,
+        text=text.encode()[:MAX_QUERY_BYTES].decode("utf-8", "ignore"),
+        terms=tuple(terms) or asked.terms,
+        words=len(anchors.prose.split()),
+    )
+
+
+def ranking(
+    places: Sequence[Anchor], found: Sequence[Sequence[ItemId]]
+) -> tuple[dict[ItemId, float], dict[ItemId, str]]:
+    """Scores in (0, 1] and reasons by item: what each anchor found, the best of an item counts. Frames of
+    other code found nothing and don't count as steps."""
+    scores: dict[ItemId, float] = {}
+    reasons: dict[ItemId, str] = {}
+    frames = 0
+    for anchor, ids in zip(places, found, strict=True):
+        if not ids:
+            continue
+        frames += anchor.kind is AnchorKind.FRAME
+        reason = _reason(anchor, frames)
+        for id_, score in _scored(anchor, ids, frames):
+            if score > scores.get(id_, 0.0):
+                scores[id_], reasons[id_] = score, reason
+    return scores, reasons
+
+
+def _scored(anchor: Anchor, ids: Sequence[ItemId], frame: int) -> list[tuple[ItemId, float]]:
+    spot = anchor.spot
+    if anchor.kind is AnchorKind.FRAME:
+        return [(ids[0], DECAY ** (frame - 1))]
+    if anchor.kind is AnchorKind.SYMBOL:
+        return [(id_, anchor.weight / len(ids) ** 0.5) for id_ in ids if len(ids) <= MAX_SAME]
+    if spot.start_line:
+        return [(id_, anchor.weight * AROUND**n) for n, id_ in enumerate(ids[:MAX_SAME])]
+    if spot.symbol:
+        return [(id_, anchor.weight) for id_ in ids[:1]]
+    return [(id_, anchor.weight * WHOLE_FILE) for id_ in ids]
+
+
+def _reason(anchor: Anchor, frame: int) -> str:
+    match anchor.kind:
+        case AnchorKind.FRAME:
+            return f"frame {frame} of the stack trace"
+        case AnchorKind.HUNK:
+            return "the diff changes it"
+        case AnchorKind.TEST:
+            return "the query names this test"
+        case AnchorKind.SYMBOL:
+            return f"the query names {anchor.spot.symbol}"
+    line = f":{anchor.spot.start_line}" if anchor.spot.start_line else ""
+    return f"the query names {anchor.spot.path}{line}"

@@ -9,5 +9,7 @@ from plait.retrieval.context import Deps, SearchContext
 
 
 async def strategy(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """By kind of query."""
-    return replace(ctx, strategy=strategies.choose(ctx.asked, ctx.anchors))
+    """By kind of query, and by how sure the places are that it names."""
+    found = ctx.rankings.get("anchors", ())
+    located = found[0].score if found else 0.0
+    return replace(ctx, strategy=strategies.choose(ctx.asked, ctx.anchors, located))
