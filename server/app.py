@@ -139,6 +139,8 @@ class App:
             receipts=truth,
             reranker=reranker,
             language=chat,
+            rerank_settings=settings.rerank,
+            language_settings=settings.language,
         )
         self.search = SearchService.over(deps)
         self.recall = RecallService(deps)

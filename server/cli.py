@@ -10,6 +10,8 @@ from importlib import import_module
 COMMANDS: dict[str, tuple[str, str]] = {
     "index": ("etl.index_repo", "index a repository, or bring its index up to date"),
     "search": ("server.commands.search", "find code and memories"),
+    "recall": ("server.commands.recall", "a context for a prompt, within a token budget"),
+    "feedback": ("server.commands.feedback", "say what became of a recall"),
     "graph": ("server.commands.graph", "ask the call graph: callers, callees, impact …"),
     "ingest": ("server.commands.ingest", "store what an agent did: episodes as JSON"),
     "memory": ("server.commands.memory", "keep and find what agents and people know"),
@@ -33,6 +35,7 @@ Long-horizon memory for coding agents: vectors and a code graph.
 examples:
   plait index .
   plait search "where are retries configured"
+  plait recall "make the download retry" --budget 2000
   plait graph callers mypkg.module.function
   plait memory store "Retries live in app/http.py" --agent fixer
 

@@ -18,7 +18,7 @@ from plait.domain.recall import (
 )
 from plait.domain.values import ItemId, Timing
 from plait.ports import RecallStore, View
-from plait.retrieval import context_block
+from plait.retrieval import context_block, explain
 from plait.retrieval.context import Degraded, Deps, SearchContext, Snapshot, Stage
 from plait.retrieval.feedback import check
 from plait.retrieval.query import SearchQuery, analyse
@@ -70,10 +70,14 @@ class RecallService:
             options=options,
         )
         stages = plan(query.mode, self._stages, query.off)
+        told = None
         if not ctx.asked.attached and transactional(ctx.asked.text):
             ctx = _skipped(ctx, self._deps)
+            told = {id_: Dropped("strategy", Kind.TRANSACTIONAL) for id_ in query.why_not}
         else:
             ctx = await run(ctx, self._deps, stages)
+            if query.why_not:
+                told = await explain.why_not(ctx, self._deps)
         assert ctx.block is not None
         kept = await keep(ctx, self._deps, started)
         return RecallAnswer(
@@ -82,6 +86,7 @@ class RecallService:
             ctx.strategy.kind,
             kept.id,
             impact=ctx.impact,
+            why_not=told,
             degraded=(*ctx.degraded, *kept.degraded),
             timings=ctx.timings,
             trail=ctx.trail,

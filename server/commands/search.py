@@ -8,11 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from server.commands import frame
+from server.commands import explained, frame
 from server.commands.frame import NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.values import SearchResult
+    from plait.client.values import Degradation, RepositoryRevision, SearchResult
+    from plait.domain.memory import AsOf
     from plait.domain.values import Filter, Hit
 
 EXAMPLES = """\
@@ -21,6 +22,7 @@ EXAMPLES = """\
   plait search "parse the header" --path 'src/**' --language python -k 20
   plait search "flaky test" --in reflections --in tests --json
   plait search "where is the port set" --all-repos --recorded-as-of "last Tuesday"
+  plait search "retry policy" --explain --off semantic --why-not ITEM_ID
 
 Exit code 3: nothing found.
 """
@@ -64,7 +66,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     )
     out.add_argument("--mode", choices=("fast", "full"), default="fast")
     out.add_argument("--fusion", choices=("minmax", "rrf"), help="how the arms are united")
-    out.add_argument("--explain", action="store_true", help="a score an arm, and a time a stage")
+    explained.add(out)
     out.add_argument("--timeout", type=float, metavar="S", help="seconds to wait (default 15)")
     return out
 
@@ -86,6 +88,8 @@ async def _search(args: argparse.Namespace) -> int:
             timeout_s=args.timeout,
             valid_as_of=args.as_of,
             recorded_as_of=args.recorded_as_of,
+            stages_off=args.off,
+            why_not=args.why_not,
         )
     if args.json:
         print(json.dumps(_as_json(query, answer), ensure_ascii=False))
@@ -114,13 +118,14 @@ def _show(args: argparse.Namespace, query: str, answer: SearchResult) -> None:
     from server.commands import show
 
     out = show.console()
-    show.hits(answer.hits, query, explain=args.explain, out=out)
+    ranks = answer.ranks if args.explain else None
+    show.hits(answer.hits, query, ranks=ranks, out=out)
     if not answer.hits:
         print(_nothing(answer), file=sys.stderr)
     if args.explain:
-        stages = "  ".join(f"{t.stage} {t.took_ms:.1f} ms" for t in answer.timings)
-        out.print(f"\n{stages}", style="dim")
-    for note in _notes(answer):
+        explained.show_timings(answer.timings, out)
+    explained.show_fates(answer.why_not, out)
+    for note in notes(answer.as_of, answer.degraded, answer.revisions):
         print(f"note: {note}", file=sys.stderr)
 
 
@@ -131,25 +136,27 @@ def _nothing(answer: SearchResult) -> str:
     return f"nothing found in {names}; fewer filters or other words may help"
 
 
-def _notes(answer: SearchResult) -> list[str]:
-    """What the answer is of, and what keeps it from being whole."""
+def notes(
+    as_of: AsOf, degraded: Sequence[Degradation], revisions: Sequence[RepositoryRevision]
+) -> list[str]:
+    """What an answer is of, and what keeps it from being whole."""
     from server.commands import show
 
-    notes = show.as_of_notes(answer.as_of)
-    for part in answer.degraded:
+    told = show.as_of_notes(as_of)
+    for part in degraded:
         if part.cause == "message_size":
-            notes.append("the last hits were too large to send; ask for fewer with -k")
+            told.append("the last hits were too large to send; ask for fewer with -k")
             continue
         if part.cause not in ("coverage", "no_vectors"):
-            notes.append(f"{part.part} search was left out: {part.cause}")
+            told.append(f"{part.part} was left out: {part.cause}")
             continue
-        notes += [
+        told += [
             f"{r.embedded:,} of {r.total:,} chunks of {r.repository} have a vector; the rest is "
             "ranked by its words alone (`plait index` goes on filling in)"
-            for r in answer.revisions
+            for r in revisions
             if r.embedded < r.total
         ]
-    return notes
+    return told
 
 
 def _as_json(query: str, answer: SearchResult) -> dict[str, Any]:
@@ -160,7 +167,8 @@ def _as_json(query: str, answer: SearchResult) -> dict[str, Any]:
     return {
         "query": query,
         "as_of": show.as_of(answer.as_of),
-        "hits": [_hit(hit) for hit in answer.hits],
+        "hits": [_hit(hit) | explained.as_json(hit.item.id, answer.ranks) for hit in answer.hits],
+        "why_not": explained.fates(answer.why_not),
         "revisions": [asdict(r) for r in answer.revisions],
         "degraded": [asdict(d) for d in answer.degraded],
         "timings": {t.stage: t.took_ms for t in answer.timings},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from plait.client.values import StageRank
 from plait.domain.answers import GraphEdge, GraphNode, GraphPath
 from plait.domain.memory import AsOf, MemoryEntry, MemoryMatch
-from plait.domain.values import Hit
+from plait.domain.values import Hit, ItemId
+from server.commands import explained
 
 SNIPPET_LINES = 4
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,8 +48,15 @@ def counted(n: int, one: str, many: str = "") -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
-def hits(found: Sequence[Hit], query: str, *, explain: bool, out: Console) -> None:
-    """Each hit: a headline with place, symbol and score, then the lines that hold the query's words."""
+def hits(
+    found: Sequence[Hit],
+    query: str,
+    *,
+    ranks: Mapping[ItemId, Sequence[StageRank]] | None,
+    out: Console,
+) -> None:
+    """Each hit: a headline with place, symbol and score, then the lines that hold the query's words.
+    `ranks`: what is told by `--explain`, None without it."""
     terms = {word.lower() for word in _WORD.findall(query)}
     repos = {hit.item.repo for hit in found}
     # Nine columns hold the line's number. Elsewhere than on a terminal lines are cut against megabytes.
@@ -56,9 +65,8 @@ def hits(found: Sequence[Hit], query: str, *, explain: bool, out: Console) -> No
         out.print(_headline(number, hit, with_repo=len(repos) > 1))
         for line, text in snippet(hit.item.content, hit.item.start_line, terms):
             out.print(_source_line(line, text, terms, width))
-        if explain:
-            arms = "  ".join(f"{name} {score:.3f}" for name, score in sorted(hit.arms.items()))
-            out.print(Text(f"      {arms}", style="dim"))
+        if ranks is not None:
+            explained.show(hit.item.id, hit.arms, ranks, out)
         if number < len(found):
             out.print()
 

@@ -105,8 +105,7 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
     async def ReplayRecall(
         self, request: pb.ReplayRecallRequest, context: Any
     ) -> pb.ReplayRecallResponse:
-        deadline = self._limits.deadline(_SERVICE + "ReplayRecall", context)
-        return await self._recalls.replay(self._tenant(context), request, deadline)
+        return await self._recalls.replay(self._tenant(context), request)
 
     async def ReportFeedback(
         self, request: pb.ReportFeedbackRequest, context: Any

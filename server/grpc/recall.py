@@ -33,16 +33,13 @@ class Recalls:
         response = convert_recall.response(tenant, answer, shape, where.as_of)
         return self._fitted(response, start)
 
-    async def replay(
-        self, tenant: str, request: pb.ReplayRecallRequest, deadline: Deadline
-    ) -> pb.ReplayRecallResponse:
+    async def replay(self, tenant: str, request: pb.ReplayRecallRequest) -> pb.ReplayRecallResponse:
         start = perf_counter()
         answer = await self._app.recall.replay(
             tenant,
             parse_recall.recall_id(request.recall_id),
             explain=request.explain,
             why_not=parse.ids(request.why_not, "why_not", MAX_ASKED),
-            deadline=deadline,
         )
         shape = Shape(request.explain, request.include_content)
         times_of = AsOf(answer.view.valid, answer.view.recorded)

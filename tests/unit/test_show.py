@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from plait.client.values import StageRank
 from plait.domain.answers import GraphEdge, GraphNode, GraphPath
 from plait.domain.values import Collection, Hit, Item, ItemId
 from server.commands import show
@@ -37,7 +38,8 @@ def hit(content: str, **changes: Any) -> Hit:
 
 def shown(hits: list[Hit], query: str = "find", *, explain: bool = False) -> str:
     out = Console(file=io.StringIO(), highlight=False, markup=False, soft_wrap=True, width=80)
-    show.hits(hits, query, explain=explain, out=out)
+    ranks = {h.item.id: (StageRank("fetch", 4, 0.5), StageRank("score", 1, 0.9)) for h in hits}
+    show.hits(hits, query, ranks=ranks if explain else None, out=out)
     assert isinstance(out.file, io.StringIO)
     return out.file.getvalue()
 
@@ -53,8 +55,11 @@ def test_a_hit_shows_place_symbol_score_and_the_lines_that_match() -> None:
     assert "z = 3" not in text
 
 
-def test_explain_shows_the_arms() -> None:
-    assert "lexical 3.200" in shown([hit("x")], explain=True)
+def test_explain_shows_the_arms_and_the_rank_after_each_stage() -> None:
+    text = shown([hit("x")], explain=True)
+    assert "lexical 3.200" in text
+    assert "fetch #4 0.500 → score #1 0.900" in text
+    assert "fetch" not in shown([hit("x")])
 
 
 def test_repositories_are_named_when_there_are_two() -> None:
