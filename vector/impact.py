@@ -34,9 +34,9 @@ class Impacts:
         for revision in view.revisions:
             if not revision.number or not read:
                 continue
-            paths = await self._paths(view, revision, read)
+            paths = await self._paths_meant(view, revision, read)
             known |= paths.keys()
-            files = await self._files(view, revision, sorted(set(paths.values())))
+            files = await self._files_as_indexed(view, revision, sorted(set(paths.values())))
             for file in read:
                 path = paths.get(file.path)
                 if path is None or path not in files:
@@ -78,7 +78,7 @@ class Impacts:
             for id_, episode, status, summary, at, diffs, fixed in rows
         }
 
-    async def _paths(
+    async def _paths_meant(
         self, view: View, revision: Revision, files: Sequence[FileDiff]
     ) -> dict[str, str]:
         """By `FileDiff.path` the indexed path that is meant: itself, the name before it was moved, the
@@ -108,7 +108,7 @@ class Impacts:
                     found.setdefault(missing[name], hits[0])
         return found
 
-    async def _files(
+    async def _files_as_indexed(
         self, view: View, revision: Revision, paths: Sequence[str]
     ) -> dict[str, IndexedFile]:
         if not paths:

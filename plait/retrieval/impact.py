@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from plait.domain.graph import Relation
 from plait.domain.recall import Impact, ImpactNode, PastEvent
 from plait.domain.values import Collection, ItemId
 from plait.ports import CodeGraph, ImpactStore, Run
 from plait.retrieval import blast
+from plait.retrieval import tests_to_run as ran
 from plait.retrieval.anchors import AnchorKind
 from plait.retrieval.context import Degraded, Deps, SearchContext
 from plait.retrieval.testids import runnable
@@ -21,8 +21,6 @@ MAX_ERRORS, SAME_ERROR = 3, 5
 FRAME_DECAY = 0.8
 # The longest that an answer waits for a graph that is being read; then it goes without.
 WAIT_S, WAIT_SHARE = 1.0, 0.3
-# Of a test that a run proved to exercise a symbol; times the confidence of that link.
-PROVEN = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +53,17 @@ async def impact(ctx: SearchContext, deps: Deps) -> SearchContext:
         graph, missing = await _graph(ctx, deps, repo)
         if missing:
             ctx = replace(ctx, degraded=(*ctx.degraded, Degraded("impact", missing)))
-        reached = _reached(graph, mine) if graph is not None else Impact()
-        tests = await _proven(ctx, deps, graph, mine)
-        history = await _history(ctx, deps.impact, repo, mine, (*tests, *reached.tests))
-        found = _joined(found, replace(reached, tests=(*tests, *reached.tests), history=history))
+        callers, tests = _reached(graph, mine) if graph is not None else ([], _own_tests(mine))
+        symbols = {seed.node: seed.weight for seed in mine if seed.symbol}
+        tests = ran.together(
+            graph,
+            tests,
+            await ran.proven(ctx, deps, graph, repo, symbols),
+            await ran.by_words(ctx, deps, repo, (name for name in symbols)),
+        )
+        history = await _history(ctx, deps.impact, repo, mine, tests)
+        more = Impact(callers=tuple(callers), tests=tuple(tests), history=history)
+        found = _joined(found, more)
     met = await _same_error(ctx, deps, deps.impact)
     return replace(ctx, impact=_bounded(_joined(found, Impact(history=met))))
 
@@ -132,21 +137,29 @@ async def _graph(ctx: SearchContext, deps: Deps, repo: str) -> tuple[CodeGraph |
     return graph, ""
 
 
-def _reached(graph: CodeGraph, seeds: Sequence[Seed]) -> Impact:
+def _reached(graph: CodeGraph, seeds: Sequence[Seed]) -> tuple[list[ImpactNode], list[ImpactNode]]:
     """Callers and tests of what `seeds` name. Pure."""
     rows, modules = seed_rows(graph, seeds)
     found = blast.importers(graph, modules) | blast.reach(graph, rows | modules)
-    tests = blast.tests(graph, found)
     callers = [
         r
         for r in found.values()
         if r.row not in rows and r.row not in modules and blast.test_around(graph, r.row) is None
     ]
     callers.sort(key=lambda r: (-r.score, r.distance, r.row))
-    return Impact(
-        callers=tuple(node(graph, r) for r in callers[: MAX_CALLERS + 1]),
-        tests=tuple(_test(graph, r) for r in tests[: 4 * MAX_TESTS]),
-    )
+    return [ran.node(graph, r) for r in callers[: MAX_CALLERS + 1]], ran.reached(graph, found)
+
+
+def _own_tests(seeds: Iterable[Seed]) -> list[ImpactNode]:
+    """Without a graph: what is a test itself."""
+    return [
+        ImpactNode(
+            f"{seed.repo}:{seed.node}", runnable(seed.path, seed.node), seed.path, seed.line,
+            seed.distance, "", seed.weight,
+        )
+        for seed in seeds
+        if seed.is_test and seed.symbol
+    ]  # fmt: skip
 
 
 def seed_rows(graph: CodeGraph, seeds: Iterable[Seed]) -> tuple[dict[int, float], dict[int, float]]:
@@ -163,49 +176,6 @@ def seed_rows(graph: CodeGraph, seeds: Iterable[Seed]) -> tuple[dict[int, float]
     return symbols, modules
 
 
-def node(graph: CodeGraph, at: blast.Reached) -> ImpactNode:
-    row = at.row
-    id_ = graph.ids[row]
-    name = id_.partition("@")[0].removeprefix("/")
-    return ImpactNode(
-        f"{graph.repo}:{id_}",
-        name,
-        graph.paths[row],
-        int(graph.lines[row]),
-        at.distance,
-        at.via,
-        round(at.score, 4),
-    )
-
-
-def _test(graph: CodeGraph, at: blast.Reached) -> ImpactNode:
-    """With the name that its runner takes."""
-    return replace(node(graph, at), name=runnable(graph.paths[at.row], graph.ids[at.row]))
-
-
-async def _proven(
-    ctx: SearchContext, deps: Deps, graph: CodeGraph | None, seeds: Sequence[Seed]
-) -> list[ImpactNode]:
-    """Tests that runs have proved to exercise one of `seeds`: each turned green by a change of it."""
-    if deps.relations is None or not seeds:
-        return []
-    weights = {seed.node: seed.weight for seed in seeds if seed.symbol}
-    ends = [(seeds[0].repo, name) for name in weights]
-    best: dict[str, float] = {}
-    for link in await deps.relations.links(ctx.at, ends, 4 * MAX_TESTS) if ends else ():
-        if link.relation == Relation.VALIDATED_BY and link.source in weights:
-            sure = PROVEN * link.confidence * weights[link.source]
-            best[link.target] = max(best.get(link.target, 0.0), sure)
-    if graph is None:
-        # No path, no line: the name alone still says what to run.
-        return [
-            ImpactNode(f"{seeds[0].repo}:{test}", test, "", 0, 1, "test-run", round(sure, 4))
-            for test, sure in best.items()
-        ]
-    known = [(graph.row[test], sure) for test, sure in best.items() if test in graph.row]
-    return [_test(graph, blast.Reached(row, sure, 1, "test-run")) for row, sure in known]
-
-
 # -- what happened before -----------------------------------------------------------------------------
 
 
@@ -217,9 +187,10 @@ async def _history(
     tests: Sequence[ImpactNode],
 ) -> tuple[PastEvent, ...]:
     ends = [seed.node for seed in seeds]
-    ran = [test.id[len(repo) + 1 :] for test in tests]
-    ran += [seed.node for seed in seeds if seed.is_test]
-    events = await store.history(ctx.at, repo, ends, list(dict.fromkeys(ran)), 2 * MAX_HISTORY)
+    close = [test for test in tests if test.distance <= blast.HOPS]
+    names = [test.id[len(repo) + 1 :] for test in close]
+    names += [seed.node for seed in seeds if seed.is_test]
+    events = await store.history(ctx.at, repo, ends, list(dict.fromkeys(names)), 2 * MAX_HISTORY)
     return tuple(events)
 
 

@@ -54,7 +54,9 @@ def _touched(nodes: Sequence[ImpactNode]) -> Iterator[str]:
 def _test(node: ImpactNode) -> str:
     away = "directly" if node.distance <= 1 else f"{node.distance} calls away"
     why = "passed by a fix of it" if node.via == "test-run" else away
-    if node.distance == 0:
+    if node.via == "words":
+        why = "names what changed"
+    elif node.distance == 0:
         why = "itself changed or failing"
     return f"Run `{node.name}` ({why}, {node.confidence:.2f})"
 

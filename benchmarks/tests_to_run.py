@@ -1,0 +1,191 @@
+"""Which tests to run for a changed function: predicted from the code graph, compared with those that run it.
+
+    python benchmarks/test_trace.py /tmp/flask.json flask-3.1.0 -q tests    # in flask's own environment
+    python -m benchmarks.tests_to_run flask-3.1.0 /tmp/flask.json [more pairs] [--without CALLS …]
+
+One question a function outside tests that at least one test ran; the answer are the tests whose run executed
+it. Rows: `graph` is `plait.retrieval.blast` (VALIDATED_BY, and CALLS, INHERITS, OVERRIDES backwards), by hops
+and without each relation; `bm25` ranks the tests' texts by the words of the function, names included.
+Precision and recall of all that is predicted; P@n: of the first n (fewer, if the truth has fewer), the share
+that ran it. "narrow": functions that at most a tenth of the tests run, where a choice saves something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+
+from benchmarks.call_graph import Source, read_graph
+from plait.domain.graph import Label, Node, encode_edges, encode_nodes
+from plait.domain.values import embedded_text
+from plait.ports import CodeGraph
+from plait.retrieval import blast
+from plait.retrieval.testids import runnable
+from plait.retrieval.text import tokens
+from vector import codegraph
+
+NARROW = 0.1
+REPO = "r"
+Predict = Callable[[int], list[str]]
+
+
+@dataclass(frozen=True)
+class Project:
+    """`truth`: node → tests that ran it. `texts`: node → path, name and source."""
+
+    name: str
+    graph: CodeGraph
+    truth: dict[int, set[str]]
+    tests: set[str]
+    texts: dict[int, str]
+
+
+def load(root: Path, trace: Path) -> Project:
+    _, parts = read_graph(root)
+    names = codegraph.Names()
+    graph = codegraph.build(
+        REPO,
+        1,
+        [
+            codegraph.part(REPO, p.path, encode_nodes(p.nodes), encode_edges(p.edges), names)
+            for p in sorted(parts, key=lambda p: p.path)
+        ],
+        names,
+    )
+    functions = [n for p in parts for n in p.nodes if n.label in (Label.FUNCTION, Label.TEST)]
+    at = {(n.path, n.start_line): graph.row[n.id[len(REPO) + 1 :]] for n in functions}
+    sources: dict[str, Source] = {}
+    truth: dict[int, set[str]] = defaultdict(set)
+    ran = json.loads(trace.read_text(encoding="utf-8"))
+    tests = set(ran)
+    for test, frames in ran.items():
+        for path, first, name in frames:
+            if path not in sources:
+                sources[path] = Source(root / path)
+            row = at.get((path, sources[path].place(first, name)))
+            if row is not None:
+                truth[row].add(test)
+    in_tests = {path for path in graph.paths if path.startswith(("tests/", "examples/", "docs/"))}
+    asked = {row: found for row, found in truth.items() if graph.paths[row] not in in_tests}
+    return Project(root.name, graph, asked, tests, dict(_texts(root, graph, functions)))
+
+
+def _texts(root: Path, graph: CodeGraph, functions: Sequence[Node]) -> Iterator[tuple[int, str]]:
+    lines: dict[str, list[str]] = {}
+    for node in functions:
+        if node.path not in lines:
+            lines[node.path] = (root / node.path).read_text("utf-8", "replace").splitlines()
+        body = "\n".join(lines[node.path][node.start_line - 1 : node.end_line])
+        yield (
+            graph.row[node.id[len(REPO) + 1 :]],
+            embedded_text(node.path, node.qualified_name, body),
+        )
+
+
+def by_graph(project: Project, hops: int = blast.HOPS) -> Predict:
+    graph = project.graph
+
+    def predict(row: int) -> list[str]:
+        found = blast.tests(graph, blast.reach(graph, {row: 1.0}, hops))
+        return [runnable(graph.paths[t.row], graph.ids[t.row]) for t in found]
+
+    return predict
+
+
+def by_words(project: Project, most: int) -> Predict:
+    """BM25 (k1 1.2, b 0.75) of the tests for the distinct words of the function."""
+    graph = project.graph
+    rows = [row for row in project.texts if graph.is_test[row]]
+    counts = [Counter(tokens(project.texts[row])) for row in rows]
+    sizes = [sum(c.values()) for c in counts]
+    mean = sum(sizes) / max(1, len(sizes))
+    held = Counter(term for c in counts for term in c)
+    postings: dict[str, list[int]] = defaultdict(list)
+    for n, c in enumerate(counts):
+        for term in c:
+            postings[term].append(n)
+
+    def predict(row: int) -> list[str]:
+        scores: dict[int, float] = defaultdict(float)
+        for term in set(tokens(project.texts[row])):
+            idf = log(1 + (len(rows) - held[term] + 0.5) / (held[term] + 0.5))
+            for n in postings[term]:
+                tf = counts[n][term]
+                scores[n] += idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * sizes[n] / mean))
+        best = sorted(scores, key=lambda n: (-scores[n], n))[:most]
+        return [runnable(graph.paths[rows[n]], graph.ids[rows[n]]) for n in best]
+
+    return predict
+
+
+def measure(project: Project, predict: Predict, *, narrow: bool) -> dict[str, float]:
+    sums: Counter[str] = Counter()
+    asked = 0
+    for row, truth in sorted(project.truth.items()):
+        if narrow and len(truth) > NARROW * len(project.tests):
+            continue
+        asked += 1
+        # What was not run (skipped, or failed) can be neither right nor wrong.
+        found = [test for test in dict.fromkeys(predict(row)) if test in project.tests]
+        right = [test in truth for test in found]
+        sums["answered"] += bool(found)
+        sums["size"] += len(found)
+        sums["precision"] += sum(right) / len(right) if right else 0.0
+        sums["recall"] += sum(right) / len(truth)
+        for n in (1, 5, 10):
+            sums[f"P@{n}"] += sum(right[:n]) / min(n, len(truth))
+    answered = max(1, sums["answered"])
+    means = {key: value / max(1, asked) for key, value in sums.items()}
+    means["precision"] = sums["precision"] / answered
+    means["asked"] = asked
+    return means
+
+
+COLUMNS = ("answered", "size", "precision", "recall", "P@1", "P@5", "P@10")
+
+
+def show(name: str, found: dict[str, float]) -> None:
+    said = "  ".join(
+        f"{found[c]:7.1f}" if c == "size" else f"{100 * found[c]:7.1f}" for c in COLUMNS
+    )
+    print(f"{name:34} {int(found['asked']):5}  {said}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("pairs", nargs="+", type=Path, help="ROOT TRACE.json …")
+    parser.add_argument("--without", nargs="*", default=[], help="relations to leave out in turn")
+    given = parser.parse_args()
+    print(f"{'':34} asked  " + "  ".join(f"{c:>7}" for c in COLUMNS))
+    for root, trace in zip(given.pairs[::2], given.pairs[1::2], strict=True):
+        project = load(root.resolve(), trace)
+        for narrow in (False, True):
+            kind = f"{project.name} {'narrow' if narrow else 'all'}"
+            for hops in (1, 2, 3, 4):
+                show(
+                    f"{kind} graph, {hops} hops",
+                    measure(project, by_graph(project, hops), narrow=narrow),
+                )
+            size = round(measure(project, by_graph(project), narrow=narrow)["size"])
+            show(
+                f"{kind} bm25, {size} best",
+                measure(project, by_words(project, size), narrow=narrow),
+            )
+            for relation in given.without:
+                kept = dict(blast.BACK), dict(blast.FORTH)
+                blast.BACK.pop(relation, None)
+                blast.FORTH.pop(relation, None)
+                show(
+                    f"{kind} without {relation}", measure(project, by_graph(project), narrow=narrow)
+                )
+                blast.BACK.update(kept[0])
+                blast.FORTH.update(kept[1])
+
+
+if __name__ == "__main__":
+    main()
