@@ -1,0 +1,177 @@
+"""The budget is a wall: whatever the items hold, a context never has more tokens than it may."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plait.domain.recall import Block, RecallFormat, Tier, Trust
+from plait.domain.values import Collection, Item, ItemId
+from plait.retrieval.packing import markdown
+from plait.retrieval.packing.choose import Entry, Size, choose
+from plait.retrieval.packing.pack import CODE, MEMORY, Limits, pack
+from plait.retrieval.packing.piece import Piece
+from plait.tokens import counter
+
+WHEN = datetime(2026, 3, 1, tzinfo=UTC)
+MODELS = ["", "gpt-4", "claude-sonnet-4", "llama-3.1-70b", "no-such-model"]
+
+
+def item(number: int, content: str, collection: Collection, **fields: str) -> Item:
+    made = {"path": f"src/f{number}.py", "symbol": "", "kind": "function", "language": "python"}
+    made |= fields
+    if collection is not Collection.FILES:
+        made |= {"kind": "memory", "language": ""}
+    return Item(
+        ItemId(UUID(int=number)),
+        collection,
+        "r",
+        made["kind"],
+        made["path"],
+        made["symbol"],
+        made["language"],
+        1,
+        1 + content.count("\n"),
+        content,
+        WHEN,
+    )
+
+
+# What joins at the seams of pieces if anything does: line ends, slashes, digits, blanks, backticks.
+TEXTS = st.one_of(
+    st.text(max_size=120),
+    st.text(alphabet="ab1 /\n\r\t`>#-=.,()\u2028\u0301é😀", max_size=200),
+    st.integers(1, 60).map(lambda n: "\n".join(f"    value_{i} = call({i})" for i in range(n))),
+    st.just("def f(a,\n      b):\n    '''Say it. Twice.'''\n    return a\n"),
+)
+
+
+@st.composite
+def pieces(draw: st.DrawFn) -> list[Piece]:
+    made = []
+    for number in range(1, draw(st.integers(0, 12)) + 1):
+        collection = draw(st.sampled_from(list(Collection)))
+        one = item(number, draw(TEXTS), collection, path=draw(TEXTS), symbol=draw(TEXTS))
+        made.append(
+            Piece(
+                one,
+                draw(st.floats(0, 1)),
+                tuple(draw(st.lists(TEXTS, max_size=3))),
+                draw(st.sampled_from(list(Trust))),
+            )
+        )
+    return made
+
+
+def limits(budget: int, model: str = "", items: int = 24) -> Limits:
+    return Limits(budget, counter(model), items, {CODE: 0.6, MEMORY: 0.5})
+
+
+@settings(max_examples=120, deadline=None)
+@given(pieces(), st.integers(20, 700), st.sampled_from(list(RecallFormat)), st.sampled_from(MODELS))
+def test_a_context_is_never_over_its_budget(
+    made: list[Piece], budget: int, format_: RecallFormat, model: str
+) -> None:
+    bounds = limits(budget, model)
+    block = pack(made, bounds, format_)
+    count = bounds.counter.count
+    assert count(block.context) <= bounds.usable <= budget
+    if format_ is RecallFormat.STRUCTURED:
+        assert block.context == ""
+        assert block.tokens == sum(count(one.text) for one in block.items) <= bounds.usable
+    else:
+        assert block.tokens == count(block.context)
+    assert bool(block.items) != bool(block.silence)
+    everything = [one.item.id for one in block.items] + [o.id for o in block.omitted]
+    assert sorted(everything) == sorted(p.item.id for p in made), "each is in or out, with a cause"
+
+
+@settings(max_examples=120, deadline=None)
+@given(pieces(), st.sampled_from(MODELS[:4]))
+def test_the_tokens_of_pieces_add_up(made: list[Piece], model: str) -> None:
+    bounds = limits(100_000, model)
+    block = pack(made, bounds, RecallFormat.MARKDOWN)
+    head = bounds.counter.count(markdown.HEADING) if block.items else 0
+    assert block.tokens == head + sum(one.tokens for one in block.items)
+    assert block.context == "".join(
+        [markdown.HEADING if block.items else "", *(one.text for one in block.items)]
+    )
+
+
+def tiers(block: Block) -> list[Tier]:
+    return [one.tier for one in block.items]
+
+
+CODE_TEXT = "def fetch(url):\n    '''Get a page.'''\n" + "\n".join(
+    f"    step_{i} = prepare(url, {i})" for i in range(30)
+)
+
+
+def test_tiers_step_down_as_the_budget_shrinks() -> None:
+    made = [Piece(item(1, CODE_TEXT, Collection.FILES), 0.9)]
+    seen = [tiers(pack(made, limits(b), RecallFormat.MARKDOWN)) for b in (2000, 100, 40, 20)]
+    assert seen == [[Tier.FULL], [Tier.OUTLINE], [Tier.LINE], []]
+    assert "fits into 20 tokens" in pack(made, limits(20), RecallFormat.MARKDOWN).silence
+
+
+def test_nothing_is_cut_in_the_middle() -> None:
+    made = [Piece(item(n, CODE_TEXT, Collection.FILES), 1 / n) for n in range(1, 9)]
+    for budget in range(60, 3000, 97):
+        for one in pack(made, limits(budget), RecallFormat.MARKDOWN).items:
+            assert (CODE_TEXT in one.text) == (one.tier is Tier.FULL)
+            assert ("prepare" in one.text) == (one.tier is Tier.FULL)
+
+
+def test_code_leaves_room_for_memories_and_takes_what_they_leave() -> None:
+    code = [Piece(item(n, CODE_TEXT + f"\n    n={n}", Collection.FILES), 0.9) for n in range(1, 9)]
+    note = "\n".join(f"Remember step {i}: it needs care." for i in range(40))
+    notes = [
+        Piece(item(n, f"{note} {n}", Collection.MEMORIES, path=""), 0.3) for n in range(20, 24)
+    ]
+    mixed = pack([*code, *notes], limits(2000), RecallFormat.MARKDOWN)
+    used = sum(one.tokens for one in mixed.items if one.item.collection is Collection.FILES)
+    assert used <= 0.6 * 2000 + 60, "but for lines that the memories left"
+    assert any(one.item.collection is Collection.MEMORIES for one in mixed.items)
+    alone = pack(code, limits(2000), RecallFormat.MARKDOWN)
+    assert alone.tokens > 0.8 * 2000, "nobody else wants it"
+
+
+def test_no_more_items_than_asked_for() -> None:
+    made = [Piece(item(n, f"note {n}", Collection.MEMORIES, path=""), 0.5) for n in range(1, 31)]
+    block = pack(made, limits(4000, items=5), RecallFormat.MARKDOWN)
+    assert len(block.items) == 5
+    assert {o.why.cause for o in block.omitted} == {"items"}
+
+
+SIZES = st.lists(
+    st.builds(Size, st.sampled_from(list(Tier)), st.integers(1, 300), st.floats(0.01, 1.2)),
+    max_size=4,
+)
+ENTRIES = st.lists(
+    st.builds(Entry, st.floats(0, 1), st.sampled_from([CODE, MEMORY]), SIZES), max_size=20
+)
+
+
+@given(ENTRIES, st.integers(0, 900), st.integers(0, 10))
+def test_a_choice_keeps_its_bounds_and_leaves_nothing_that_fits(
+    entries: list[Entry], budget: int, most: int
+) -> None:
+    choice = choose(entries, budget, {CODE: 0.6, MEMORY: 0.5}, most)
+    taken = [e.sizes[s].tokens for e, s in zip(entries, choice.sizes, strict=True) if s >= 0]
+    assert sum(taken) == choice.spent <= budget
+    assert len(taken) <= most
+    for i, (entry, size) in enumerate(zip(entries, choice.sizes, strict=True)):
+        assert (i in choice.refused) == (size < 0)
+        if size < 0 and len(taken) < most:
+            assert all(other.tokens > budget - choice.spent for other in entry.sizes)
+
+
+@pytest.mark.parametrize("better", [0.9, 0.5])
+def test_the_better_of_two_equals_comes_first(better: float) -> None:
+    sizes = [Size(Tier.FULL, 100, 1.0)]
+    entries = [Entry(0.4, CODE, sizes), Entry(better, CODE, sizes)]
+    assert choose(entries, 100, {}, 5).sizes == (-1, 0)
