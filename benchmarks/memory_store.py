@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Rev
 from plait.ports import Place, Spot, Standing, Vectors, View
 from plait.retrieval.text import tokens
 from vector import bm25
+from vector.vocabulary import Vocabulary, going_with, vocabulary_of
 
 
 class MemoryStore:
@@ -28,6 +29,7 @@ class MemoryStore:
         self._revision = Revision(1, repo, 1, chunks=len(pieces), embedded=len(vectors))
         self._model = model
         self._by_symbol: dict[tuple[str, str], ItemId] = {}
+        self._vocabulary: Vocabulary | None = None
         self._space, self._postings = _index(pieces)
 
     def piece(self, id_: ItemId) -> Piece:
@@ -37,10 +39,15 @@ class MemoryStore:
         return View((self._revision,), self._model, self._vectors.shape[1])
 
     async def lexical(
-        self, view: View, terms: Sequence[str], where: Filter, k: int
+        self,
+        view: View,
+        terms: Sequence[str],
+        where: Filter,
+        k: int,
+        weights: Mapping[str, float] | None = None,
     ) -> list[Candidate]:
         known = {t: self._postings[t] for t in terms if t in self._postings}
-        scores = bm25.score(self._space, known)
+        scores = bm25.score(self._space, known, weights=weights)
         docs, _ = bm25.best(self._space, scores, k)
         return [Candidate(self._ids[n], float(scores[n])) for n in docs[:k].tolist()]
 
@@ -142,7 +149,11 @@ class MemoryStore:
         return {}  # code only
 
     async def vocabulary(self, view: View, words: Sequence[str], k: int) -> dict[str, list[str]]:
-        return {}
+        if self._vocabulary is None:
+            symbols = (p.symbol.partition("#")[0] for p in self._pieces if not p.is_test)
+            self._vocabulary = vocabulary_of({symbol.rpartition(".")[2] for symbol in symbols})
+        found = {word: going_with(word, [self._vocabulary], k) for word in words}
+        return {word: terms for word, terms in found.items() if terms}
 
 
 def _ends(whole: str, end: str, joint: str) -> bool:

@@ -90,6 +90,8 @@ class SearchSettings(_Section):
     candidates: int = Field(150, ge=10, le=1000)  # an arm
     timeout_s: float = Field(10.0, gt=0)
     ef_search: int = Field(128, ge=1, le=1000)
+    # Further terms from the repository's own names: never, in recalls and `full`, or always.
+    expansion: Literal["off", "recall", "on"] = "recall"
 
 
 class ScopeSettings(_Section):

@@ -128,15 +128,22 @@ def has_rare(space: Space, postings: Mapping[str, TermPostings]) -> bool:
     return any(len(p.docs) and idf(space.living, len(p.docs)) >= MIN_IDF for p in postings.values())
 
 
-def score(space: Space, postings: Mapping[str, TermPostings], min_idf: float = MIN_IDF) -> Floats:
+def score(
+    space: Space,
+    postings: Mapping[str, TermPostings],
+    min_idf: float = MIN_IDF,
+    weights: Mapping[str, float] | None = None,
+) -> Floats:
     """A score a document, 0 where no term occurs. Terms with an idf below `min_idf` count only when
-    no other term is there. Terms are added in sorted order: float sums depend on it."""
+    no other term is there. Terms are added in sorted order: float sums depend on it. `weights` by term
+    multiplies its idf; a term that is not in it weighs 1."""
     present = {term: p for term, p in postings.items() if len(p.docs)}
     rare = {t: p for t, p in present.items() if idf(space.living, len(p.docs)) >= min_idf}
     out = np.zeros(len(space.norm), np.float32)
-    for _, p in sorted((rare or present).items()):
+    for term, p in sorted((rare or present).items()):
         tf = p.tfs.astype(np.float32)
-        weight = np.float32(idf(space.living, len(p.docs)) * (K1 + 1))
+        share = weights.get(term, 1.0) if weights else 1.0
+        weight = np.float32(idf(space.living, len(p.docs)) * (K1 + 1) * share)
         out[p.docs] += weight * tf / (tf + space.norm[p.docs])
     return out
 

@@ -82,12 +82,17 @@ class Lexical:
         return await read_view(self._app, where)
 
     async def lexical(
-        self, view: View, terms: Sequence[str], where: Filter, k: int
+        self,
+        view: View,
+        terms: Sequence[str],
+        where: Filter,
+        k: int,
+        weights: Mapping[str, float] | None = None,
     ) -> list[Candidate]:
         space, postings = await self._postings(view, terms, where)
         if space is None:
             return []
-        scores = bm25.score(space, postings)
+        scores = bm25.score(space, postings, weights=weights)
         return await self._filtered(view, where, space, scores, k)
 
     async def rarity(self, view: View, terms: Sequence[str], where: Filter) -> dict[str, float]:

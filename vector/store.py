@@ -112,6 +112,7 @@ class Store(
     async def close(self) -> None:
         """Release locks and connections, then the lease on the embedded server. Safe to repeat."""
         await self._graphs.close()
+        await self._vocabularies.close()
         await self.merged()
         await self._close_drafts()
         await self._close_claims()

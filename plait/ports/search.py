@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -108,9 +108,15 @@ class SearchStore(Protocol):
         ...
 
     async def lexical(
-        self, view: View, terms: Sequence[str], where: Filter, k: int
+        self,
+        view: View,
+        terms: Sequence[str],
+        where: Filter,
+        k: int,
+        weights: Mapping[str, float] | None = None,
     ) -> list[Candidate]:
-        """The `k` best by BM25 (k1 and b in `vector/bm25.py`), best first, ties by id."""
+        """The `k` best by BM25 (k1 and b in `vector/bm25.py`), best first, ties by id. `weights` multiplies
+        what a term adds; one that is not in it counts whole."""
         ...
 
     async def rarity(self, view: View, terms: Sequence[str], where: Filter) -> dict[str, float]:
@@ -161,6 +167,7 @@ class SearchStore(Protocol):
         ...
 
     async def vocabulary(self, view: View, words: Sequence[str], k: int) -> dict[str, list[str]]:
-        """For each word up to `k` terms of the repositories' symbol names that go with it (the name it is
-        a part of, an abbreviation of it), most used first."""
+        """For each BM25 term how the names of the view's symbols say it: itself where one of them holds it,
+        else up to `k` terms of its family (serialize for serialization), most used first. What has neither
+        is left out, and so is everything where the repositories are many or very large."""
         ...

@@ -24,7 +24,7 @@ from plait.ports import (
 from plait.retrieval.anchors import Anchors
 from plait.retrieval.query import Analysis, SearchQuery
 from plait.retrieval.strategy import Strategy
-from plait.settings import RecallSettings, SearchSettings
+from plait.settings import LanguageSettings, RecallSettings, RerankSettings, SearchSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ class Deps:
     receipts: RecallStore | None = None
     reranker: Callable[[], Awaitable[Reranker]] | None = None
     language: Callable[[], Awaitable[LanguageModel]] | None = None
+    rerank_settings: RerankSettings = field(default_factory=RerankSettings)
+    language_settings: LanguageSettings = field(default_factory=LanguageSettings)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -56,7 +56,12 @@ class Shelf:
         return sorted(found, key=lambda c: (-c.score, c.id.int))[:k]
 
     async def lexical(
-        self, view: View, terms: Sequence[str], where: Filter, k: int
+        self,
+        view: View,
+        terms: Sequence[str],
+        where: Filter,
+        k: int,
+        weights: Mapping[str, float] | None = None,
     ) -> list[Candidate]:
         return await self._arm("lexical", k)
 

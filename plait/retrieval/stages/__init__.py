@@ -12,7 +12,7 @@ from plait.retrieval.stages.hierarchical import hierarchical
 from plait.retrieval.stages.relations import relations
 from plait.retrieval.stages.rerank import rerank
 from plait.retrieval.stages.resolve import resolve
-from plait.retrieval.stages.rewrite import rewrite
+from plait.retrieval.stages.rewrite import rewrite, rewrites
 from plait.retrieval.stages.score import score
 from plait.retrieval.stages.semantic import semantic
 from plait.retrieval.stages.strategy import strategy
@@ -33,12 +33,12 @@ def _has_reranker(ctx: SearchContext, deps: Deps) -> bool:
 
 
 def _has_model(ctx: SearchContext, deps: Deps) -> bool:
-    return deps.language is not None
+    return deps.language is not None and deps.language_settings.rerank
 
 
 STAGES: tuple[Stage, ...] = (
     Stage(resolve, needed=True),  # which revisions, which places the text names
-    Stage(rewrite, shed=5),  # what else to ask for
+    Stage(rewrite, shed=5, when=rewrites),  # what else to ask for
     Stage(strategy, needed=True),  # which arms, what each weighs
     Stage(semantic, arm=True),  # by meaning
     Stage(fts, arm=True),  # by words

@@ -22,7 +22,7 @@ async def fts(ctx: SearchContext, deps: Deps) -> SearchContext:
     k, weights = deps.settings.candidates, ctx.strategy.weights
     arms: dict[str, Awaitable[Ranking]] = {}
     if asked.terms and weights.get("lexical"):
-        arms["lexical"] = store.lexical(view, asked.terms, where, k)
+        arms["lexical"] = _lexical(ctx, deps)
     if asked.phrases and weights.get("phrase"):
         arms["phrase"] = _best_of(lambda p: store.phrase(view, p, where, k), asked.phrases)
     short = asked.words <= MAX_WORDS_FOR_TRIGRAMS
@@ -31,6 +31,16 @@ async def fts(ctx: SearchContext, deps: Deps) -> SearchContext:
         arms["identifiers"] = _best_of(lambda n: store.identifiers(view, n, where, k), names)
     found = await asyncio.gather(*arms.values())
     return replace(ctx, rankings={**ctx.rankings, **dict(zip(arms, found, strict=True))})
+
+
+async def _lexical(ctx: SearchContext, deps: Deps) -> Ranking:
+    """The query's terms, and those that `rewrite` found with the weights it gave them."""
+    k, terms, more = deps.settings.candidates, ctx.asked.terms, ctx.rewrite.terms
+    if not more:
+        return await deps.store.lexical(ctx.at, terms, ctx.query.where, k)
+    further = {term: weight for term, weight in more.items() if term not in terms}
+    wanted = (*terms, *further)
+    return await deps.store.lexical(ctx.at, wanted, ctx.query.where, k, further)
 
 
 async def _best_of(ask: Callable[[str], Awaitable[Ranking]], names: Sequence[str]) -> Ranking:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
 from plait.domain.errors import (
     BadModelFile,
     BadSettings,
@@ -12,6 +15,7 @@ from plait.domain.errors import (
     EmbeddingRefused,
     EmbeddingUnavailable,
 )
+from plait.ports import EmbeddingProvider
 from plait.retrieval.context import Degraded, Deps, SearchContext
 
 logger = logging.getLogger(__name__)
@@ -30,12 +34,24 @@ async def semantic(ctx: SearchContext, deps: Deps) -> SearchContext:
         provider = await deps.provider()
         if (provider.model, provider.dim) != (view.model, view.dim):
             raise EmbeddingModelMismatch(view.model, view.dim, provider.model, provider.dim)
-        vector = await provider.embed_query(ctx.asked.text)
+        vector = await _vector(ctx, provider)
     except (EmbeddingUnavailable, EmbeddingRefused, BadModelFile, BadSettings) as exc:
         logger.warning("search without vectors", extra={"reason": exc.reason, "error": exc.message})
         return _without(ctx, exc.reason)
     found = await deps.store.nearest(view, vector, ctx.query.where, deps.settings.candidates)
     return replace(ctx, rankings={**ctx.rankings, "semantic": found})
+
+
+async def _vector(ctx: SearchContext, provider: EmbeddingProvider) -> npt.NDArray[np.float32]:
+    """The query's unit vector, or the mean of it and of its passages' as unit vector: Gao et al., "Precise
+    Zero-Shot Dense Retrieval without Relevance Labels" (HyDE), ACL 2023, eq. 8 with one vote each."""
+    query = await provider.embed_query(ctx.asked.text)
+    if not ctx.rewrite.passages:
+        return query
+    passages = await provider.embed_documents(ctx.rewrite.passages)
+    mean = np.vstack([query, passages]).mean(axis=0)
+    norm = float(np.linalg.norm(mean))
+    return (mean / norm).astype(np.float32) if norm > 0.0 else query
 
 
 def _without(ctx: SearchContext, cause: str) -> SearchContext:
