@@ -9,7 +9,7 @@ from math import prod
 from plait.domain.recall import Dropped
 from plait.domain.values import ItemId
 from plait.ports import Standing
-from plait.retrieval import freshness, memory_score, signals, silence, trust
+from plait.retrieval import freshness, memory_score, nearness, signals, silence, trust
 from plait.retrieval.context import Deps, SearchContext
 
 
@@ -50,6 +50,8 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
         "memory": memory_score.factors(theirs, blend),
         "freshness": freshness.factors(theirs, standing),
         "trust": trust.factors(theirs, standing),
+        "time": nearness.in_time(theirs, ctx.anchors.span),
+        "scope": nearness.in_scope(theirs, _session(ctx), ctx.query.where.agent_id),
     }
     return replace(
         ctx,
@@ -57,6 +59,10 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
         factors={**ctx.factors, **{name: by_item for name, by_item in factors.items() if by_item}},
         reasons=_reasons(ctx, standing),
     )
+
+
+def _session(ctx: SearchContext) -> str:
+    return (ctx.options.session_key if ctx.options else "") or ctx.query.where.session_key
 
 
 def _reasons(
