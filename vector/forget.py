@@ -211,7 +211,7 @@ async def _forget(
     texts = [text for (text,) in await cursor.fetchall()]
     found = await traces.distinctive(conn, gone, texts)
     gone = traces.Gone(repo_id, gone.ids, gone.names, found)
-    removed, dropped = await _remove(conn, going)
+    removed, dropped = await _remove(conn, going, gone)
     failpoint.hit("forget.in_the_middle")
     back = await reopen.reopen(conn, repo_id, stood_for, at)
     removed["reopened"] = len(back)
@@ -288,7 +288,9 @@ async def _stood_for(conn: Connection, going: _Going) -> list[reopen.Closed]:
 # -- removal ------------------------------------------------------------------------------------------
 
 
-async def _remove(conn: Connection, going: _Going) -> tuple[dict[str, int], list[int]]:
+async def _remove(
+    conn: Connection, going: _Going, gone: traces.Gone
+) -> tuple[dict[str, int], list[int]]:
     """Rows removed by place, and the segments that are no more."""
     removed: dict[str, int] = {}
     params = going.params
@@ -298,6 +300,10 @@ async def _remove(conn: Connection, going: _Going) -> tuple[dict[str, int], list
     )
     await drop_segments(conn, "id = ANY(%(ids)s)", {"ids": dropped})
     removed["segments"] = written
+    # From here on until this is committed no receipt is kept.
+    await conn.execute("SELECT pg_advisory_xact_lock(%s, %s)", (locks.RECALLING, going.repo_id))
+    for place, statement in q.RECALLS:
+        removed[place] = (await conn.execute(statement, {**gone.params, **params})).rowcount
     for place, statement in (*q.REQUESTS, *q.REMOVALS):
         removed[place] = (await conn.execute(statement, params)).rowcount
     await conn.execute(q.CAUSES, params)

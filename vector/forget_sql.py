@@ -87,6 +87,32 @@ REMOVALS = (
                     " (episode_id = ANY(%(episodes)s) OR entries && %(entries)s)"),
     ("episode", "DELETE FROM episode WHERE repo_id = %(repo)s AND id = ANY(%(episodes)s)"),
 )  # fmt: skip
+# Receipts that held some of it, or were asked in its words; they may be of several repositories. Reports
+# on them keep nothing but their id, as the requests below. First, since they name the receipts.
+_RECEIPTS = """
+SELECT c.id FROM recall c
+ WHERE %(repo)s = ANY(c.repo_ids)
+   AND (c.item_ids && %(items)s OR c.shown && %(items)s OR lower(c.request::text) LIKE ANY(%(patterns)s)
+        OR lower(c.session_key) LIKE ANY(%(patterns)s) OR lower(c.agent_id) LIKE ANY(%(patterns)s))
+"""
+RECALLS = (
+    ("feedback", f"""
+UPDATE feedback SET body_hash = '', proof = '{{}}', unknown = '{{}}'
+ WHERE recall_id IN ({_RECEIPTS})
+    OR repo_id = %(repo)s
+       AND (unknown && %(items)s OR lower(proof::text) LIKE ANY(%(patterns)s))
+"""),
+    ("feedback_item", """
+DELETE FROM feedback_item
+ WHERE repo_id = %(repo)s
+   AND (item_id = ANY(%(items)s) OR lower(agent_id) LIKE ANY(%(patterns)s)
+        OR lower(session_key) LIKE ANY(%(patterns)s))
+"""),
+    ("comments", """
+UPDATE feedback_item SET comment = '' WHERE repo_id = %(repo)s AND lower(comment) LIKE ANY(%(patterns)s)
+"""),
+    ("recall", f"DELETE FROM recall WHERE id IN ({_RECEIPTS})"),
+)  # fmt: skip
 REMOVE_ITEMS = "DELETE FROM {table} WHERE repo_id = %(repo)s AND id = ANY(%(items)s)"
 
 # A request that is repeated must not bring back what is forgotten: its id stays, and nothing else. An
@@ -151,6 +177,7 @@ CAN_CLEAR = "SELECT to_regproc('pg_catalog.pg_clear_attribute_stats') IS NOT NUL
 TOUCHED = (
     "memories", "diffs", "plans", "reflections", "tests", "segment", "posting", "segment_dead",
     "episode", "memory_node", "memory_edge", "hunk", "test_result", "evidence", "request",
-    "memory_request", "compaction_step", "outbox", "dead_letter",
+    "memory_request", "compaction_step", "outbox", "dead_letter", "recall", "feedback",
+    "feedback_item",
 )  # fmt: skip
 ANALYZED = (*TOUCHED, "item")

@@ -31,6 +31,9 @@ SKIPPED = frozenset(
 # A request's id is kept, so that its repeat is known. The events that remove it from the graph name its
 # nodes until they are done: the outbox empties itself.
 COLUMNS_SKIPPED = frozenset({"request_id"})
+# What only repeats what agents asked and said of answers: a word that it holds too is not said elsewhere,
+# and goes from there as well.
+ECHOES = frozenset({"recall", "feedback", "feedback_item"})
 # By these a row is itself of what goes; by others it only refers to it.
 OWN = frozenset({"id", "entry_id", "episode_id", "item_id"})
 OUTBOX_COLUMNS = frozenset({"repo_id", "cause"})
@@ -65,6 +68,7 @@ class Table:
     id_lists: tuple[str, ...]
     texts: tuple[str, ...]
     of_repo: bool
+    of_repos: bool = False  # a row may be of several
 
     def has_id(self, columns: Container[str] | None = None) -> sql.Composable:
         """Whether a row holds an id; in `columns`, or in any."""
@@ -91,6 +95,8 @@ class Table:
 
     @property
     def mine(self) -> sql.Composable:
+        if self.of_repos:
+            return sql.SQL("%(repo)s = ANY(repo_ids)")
         return sql.SQL("repo_id = %(repo)s" if self.of_repo else "true")
 
 
@@ -124,6 +130,8 @@ async def distinctive(conn: Connection, gone: Gone, texts: Sequence[str]) -> tup
         return ()
     params = Gone(gone.repo_id, gone.ids, gone.names, tuple(candidates)).params
     for table in await _tables(conn):
+        if table.name in ECHOES:
+            continue
         # `words` are plain: nothing in them is a pattern but `_`.
         pattern = sql.SQL("'%%' || replace(w.word, '_', '\\_') || '%%'")
         cursor = await conn.execute(
@@ -189,6 +197,7 @@ async def _tables(conn: Connection) -> list[Table]:
             tuple(c for c, kind in columns if kind == "uuid[]"),
             tuple(c for c, kind in columns if kind in _TEXT and c not in COLUMNS_SKIPPED),
             any(c == "repo_id" for c, _ in columns),
+            any(c == "repo_ids" for c, _ in columns),
         )
         for name, columns in found.items()
     ]

@@ -29,8 +29,8 @@ class Recalls:
     _app: Scoped
 
     async def keep_receipt(self, receipt: Receipt) -> bool:
-        """See `RecallStore.keep_receipt`. One statement: its commit waits for the disk, so that an id
-        that was answered is known from then on."""
+        """See `RecallStore.keep_receipt`. One statement, seen by everybody when it returns and
+        written to the disk behind it (vector/sql/0005_recall.sql)."""
         repos = await self._repo_ids(receipt)
         if not repos:
             return False

@@ -44,7 +44,7 @@ async def keep(ctx: SearchContext, deps: Deps, started: datetime) -> Kept:
             return Kept(receipt.id)
     except PlaitError as exc:
         return Kept(degraded=(Degraded("receipt", exc.reason),))
-    return Kept(degraded=(Degraded("receipt", "forgotten"),))
+    return Kept(degraded=(Degraded("receipt", "forgetting"),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from plait.domain.errors import RecallUnknown, RequestIdReused
+from plait.domain.errors import RecallUnknown, RequestForgotten, RequestIdReused
 from plait.domain.ids import new_item_ids
 from plait.domain.memory import AsOf
 from plait.domain.recall import (
@@ -25,10 +25,12 @@ from plait.domain.recall import (
     Receipt,
     Verdict,
 )
+from plait.domain.retention import Selector
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, ItemId, Outcome
 from plait.ports import View
 from plait.retrieval.feedback import SOURCE_CAP, SUCCESS_WEIGHT, UNPROVEN
 from tests.contract.conftest import IndexFiles
+from vector import locks
 from vector.store import Store
 
 T = "default"
@@ -208,10 +210,12 @@ async def test_a_recall_counts_once_and_a_verdict_stands(store: Store, ids: list
     got = await store.report(said(made, outcome="failure"))
     assert got.attributed == 2
     found = await evidence(store, ids)
-    assert found[ids[0]] == Evidence(pytest.approx(1.0, abs=1e-4), 0.0)
+    assert found[ids[0]].helped == pytest.approx(1.0, abs=1e-4)
+    assert found[ids[0]].harmed == 0.0
     await store.report(said(made, harmed=ids[:1]))
     found = await evidence(store, ids)
-    assert found[ids[0]] == Evidence(0.0, pytest.approx(1.0, abs=1e-4))
+    assert found[ids[0]].helped == 0.0
+    assert found[ids[0]].harmed == pytest.approx(1.0, abs=1e-4)
 
 
 async def test_one_source_is_capped_and_others_add(store: Store, ids: list[ItemId]) -> None:
@@ -383,6 +387,66 @@ async def test_a_deleted_repository_takes_its_recalls(
     await store.delete_repository("r")
     for table in ("recall", "feedback", "feedback_item"):
         assert rows(truth_dsn, f"SELECT count(*) FROM {table}") == [(0,)]
+
+
+MARK = "zanzibarquux"
+
+
+def dump(dsn: str) -> dict[str, str]:
+    """Every table of recalls as text."""
+    tables = ("recall", "feedback", "feedback_item")
+    return {t: str(rows(dsn, f"SELECT x::text FROM {t} x")).lower() for t in tables}
+
+
+async def test_forgetting_reaches_receipts_and_what_was_said_of_them(
+    store: Store, ids: list[ItemId], truth_dsn: str, index: IndexFiles
+) -> None:
+    await index(store, "other", FILES)
+    episode = await store.append(note("r", f"{MARK} is the word"))
+    memory = episode.item_ids[0]
+    stays = await kept(store, ids)
+    await store.report(said(stays, helped=ids))
+    showed = await kept(store, [memory, *ids])
+    asked = await kept(store, ids, request={"query": {"text": f"Where is\n{MARK.upper()}?"}})
+    hid = await kept(store, ids, shown=(memory,))
+    wide = receipt(await store.view(Filter(repos=("other", "r"), collections=ALL)), [memory])
+    assert await store.keep_receipt(wide)
+    named = await kept(store, ids, session_key=f"about {MARK}")
+    reports = [said(showed, "r1", helped=[memory, *ids]), said(named, "r2", harmed=ids)]
+    for one in reports:
+        await store.report(one)
+    comment = ItemVerdict(ids[0], Verdict.HELPED, f"told of {MARK}")
+    await store.report(replace(said(hid, "r3", proof=(f"test_{MARK}",)), verdicts=[comment]))
+    told = await store.forget(T, "r", Selector(ids=(episode.episode_id,)), dry_run=False)
+    assert not any(told.left.values())
+    assert told.removed["recall"] == 5
+    for table, text in dump(truth_dsn).items():
+        assert MARK not in text, table
+        assert str(memory) not in text, table
+    for gone in (showed, asked, hid, wide, named):
+        with pytest.raises(RecallUnknown):
+            await store.receipt(T, gone.id)
+    assert (await store.receipt(T, stays.id)).items
+    with pytest.raises(RequestForgotten):
+        await store.report(reports[0])
+    # What others said of code stays: their three verdicts, and of the report that named the memory.
+    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(SOURCE_CAP, abs=1e-3)
+
+
+async def test_no_receipt_of_what_was_forgotten_meanwhile(
+    store: Store, ids: list[ItemId], truth_dsn: str
+) -> None:
+    episode = await store.append(note("r", f"{MARK} is the word"))
+    late = receipt(await seen(store), [episode.item_ids[0]])
+    view = await seen(store)
+    ((repo_id,),) = rows(truth_dsn, "SELECT id FROM repository WHERE name = 'r'")
+    with psycopg.connect(truth_dsn) as conn:  # as `forget` does before it is committed
+        conn.execute("SELECT pg_advisory_xact_lock(%s, %s)", (locks.RECALLING, repo_id))
+        assert not await store.keep_receipt(receipt(view, ids))
+    assert await store.keep_receipt(receipt(view, ids))
+    await store.forget(T, "r", Selector(ids=(episode.episode_id,)), dry_run=False)
+    assert not await store.keep_receipt(late)
+    assert await store.keep_receipt(receipt(await seen(store), ids))
 
 
 async def test_keeping_a_receipt_is_one_short_statement(store: Store, ids: list[ItemId]) -> None:
