@@ -34,7 +34,7 @@ from plait.retrieval.pagerank import Walk
 from plait.retrieval.query import Mode, SearchQuery, analyse
 from plait.retrieval.runner import plan, run
 from plait.retrieval.stages import STAGES
-from plait.retrieval.stages import relations as stage
+from plait.retrieval.stages.relations import WALK, WEIGHT, follow
 from plait.settings import SearchSettings, load
 from vector import codegraph
 
@@ -67,8 +67,8 @@ class Graphs:
 @dataclass(frozen=True, slots=True)
 class Variant:
     name: str
-    weight: float = stage.WEIGHT
-    walk: Walk = Walk()
+    weight: float = WEIGHT
+    walk: Walk = WALK
     off: tuple[str, ...] = ()
 
 
@@ -78,7 +78,7 @@ def variants(each: bool) -> list[Variant]:
         Variant("parts of symbols", off=("relations",)),
         Variant("graph", off=("hierarchical",)),
         Variant("both"),
-        *(Variant(f"both, weight {w}", w) for w in (0.1, 0.4)),
+        *(Variant(f"both, weight {w}", w) for w in (0.2, 0.4)),
         Variant("both, no damping of hubs", walk=Walk(hubs=0.0)),
         Variant("both, one round", walk=Walk(rounds=1)),
     ]
@@ -135,7 +135,7 @@ def _as(variant: Variant) -> Stage:
         asked = replace(
             ctx, options=RecallOptions(), strategy=replace(ctx.strategy, weights=weights)
         )
-        return replace(await stage.follow(asked, deps, variant.walk), options=None)
+        return replace(await follow(asked, deps, variant.walk), options=None)
 
     return Stage(relations)
 
