@@ -90,10 +90,9 @@ _BLOCK = (
     "Traceback (most recent call last)",
     "During handling of the above exception",
     "The above exception was the direct cause",
-    "stack backtrace:",
     "goroutine ",
-    "note: run with `RUST_BACKTRACE",
 )
+_SAME = ("stack backtrace:", "note: run with `RUST_BACKTRACE")
 
 
 def parse_traces(text: str) -> Trace:
@@ -172,7 +171,8 @@ class _Reader:
         if line.startswith(_BLOCK):
             self.fresh = True
             return True
-        return False
+        # Rust's belongs to the place that panicked, which it prints above.
+        return line.startswith(_SAME)
 
     def _raised(self, line: str) -> str:
         """What follows Python's frames at once: an exception whose name does not say that it is one."""
