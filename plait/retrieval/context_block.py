@@ -152,13 +152,15 @@ def neighbours(ctx: SearchContext, items: Mapping[ItemId, Item]) -> dict[ItemId,
     neighbour goes to the best item that has it, so that nothing is shown twice."""
     parts: dict[tuple[str, str, str], list[ItemId]] = {}
     for id_, item in items.items():
-        if item.collection is Collection.FILES and "#" in item.symbol:
+        if item.collection is Collection.FILES and item.symbol:
             key = (item.repo, item.path, item.symbol.partition("#")[0])
             parts.setdefault(key, []).append(id_)
     given: set[ItemId] = set()
     near: dict[ItemId, list[Item]] = {}
     for id_, item in items.items():
         of_symbol = parts.get((item.repo, item.path, item.symbol.partition("#")[0]), [])
+        if not any("#" in items[other].symbol for other in of_symbol):
+            of_symbol = []
         mine = [
             other
             for other in (*of_symbol, *ctx.also.get(id_, ())[:MAX_ALSO])

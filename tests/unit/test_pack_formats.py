@@ -153,6 +153,20 @@ def test_neighbours_are_joined_in_the_order_of_the_file() -> None:
     assert set(block.items[0].also) == {a.id, c.id}
 
 
+def test_the_parts_of_a_long_method_stand_as_one_in_their_class() -> None:
+    one = code(12, "    def two(self):\n        a = 1", 8, symbol="src.app.A.two")
+    two = code(13, "        b = 2", 10, symbol="src.app.A.two#2")
+    three = code(14, "        c = 3", 12, symbol="src.app.A.two#3")
+    for first, others in ((one, [CLASS, two, three]), (two, [three, one, CLASS])):
+        joined = join(first, others)
+        assert joined.content == (
+            "class A:\n    x = 1\n    def one(self):\n    def two(self):\n        a = 1\n"
+            "        b = 2\n\n        c = 3\n    y = 2"
+        )
+        assert joined.spans == ((1, 20),)
+        assert set(joined.ids) == {one.id, two.id, three.id, CLASS.id} - {first.id}
+
+
 def test_what_overlaps_or_is_of_another_file_is_not_joined() -> None:
     a, b = code(1, "a\nb\nc", 10), code(2, "c\nd\ne", 12)
     assert join(a, [b, code(3, "x", 13, path="src/other.py")]).ids == ()
@@ -188,6 +202,7 @@ def test_the_repo_map() -> None:
         Piece(code(1, "def late(x):\n    return 1", 40, symbol="src.app.A.late"), 0.9),
         Piece(note(2, "a note"), 0.8),
         Piece(code(3, "def other():\n    return 1", 5, "src/b.py", symbol="src.b.other"), 0.7),
+        Piece(code(5, "    more()", 44, symbol="src.app.A.late#2"), 0.65),
         Piece(code(4, "class A:\n    pass", 7, symbol="src.app.A", kind="class"), 0.6),
     ]
     block = packed(*made, format_=RecallFormat.REPO_MAP)

@@ -60,6 +60,11 @@ def choose(
     return Choice(tuple(run.sizes), sum(run.spent.values()), refused)
 
 
+def worth(score: float) -> float:
+    """What showing an item whole is worth, above 0."""
+    return float(max(score, 0.01) ** SHARPNESS)
+
+
 class _Run:
     """The state of one choice; not kept."""
 
@@ -98,12 +103,11 @@ class _Run:
         """Put the step of entry `i` that gains most per token on the heap."""
         entry, now = self.entries[i], self.sizes[i]
         has, paid = (entry.sizes[now].shown, entry.sizes[now].tokens) if now >= 0 else (0.0, 0)
-        worth = max(entry.score, 1e-3) ** SHARPNESS
         best: tuple[float, int] | None = None
         for s, size in enumerate(entry.sizes):
             if s in barred or size.shown <= has:
                 continue
-            gain = worth * (size.shown - has) / max(1, size.tokens - paid)
+            gain = worth(entry.score) * (size.shown - has) / max(1, size.tokens - paid)
             if best is None or gain > best[0]:
                 best = (gain, s)
         if best is not None:

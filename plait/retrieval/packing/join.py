@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plait.domain.values import Collection, Item, ItemId
 
@@ -39,10 +39,39 @@ def join(item: Item, neighbours: Sequence[Item]) -> Joined:
         for other in neighbours
         if (other.repo, other.path) == (item.repo, item.path) and other.id != item.id
     ]
-    outer = [part for part in (item, *near) if any(_holds(part, o) for o in (item, *near))]
+    parts = [part for part in near if part.symbol and base(part.symbol) == base(item.symbol)]
+    whole, ids = _whole(item, parts)
+    near = [part for part in near if part.id not in ids]
+    outer = [part for part in (whole, *near) if any(_holds(part, o) for o in (whole, *near))]
     if outer:
-        return _inside(min(outer, key=lambda o: (o.start_line, -o.end_line)), item, near)
-    return _in_a_row(item, near)
+        first = min(outer, key=lambda o: (o.start_line, -o.end_line))
+        joined = _inside(first, whole, near)
+    else:
+        joined = _in_a_row(whole, near)
+    return replace(joined, ids=(*ids, *joined.ids))
+
+
+def base(symbol: str) -> str:
+    """A symbol without the number of its part."""
+    return symbol.partition("#")[0]
+
+
+def _whole(item: Item, parts: Sequence[Item]) -> tuple[Item, tuple[ItemId, ...]]:
+    """`item` with the parts of its symbol that follow each other, as one chunk."""
+    run = [item]
+    for part in sorted(parts, key=lambda part: part.start_line):
+        if 0 < part.start_line - run[-1].end_line <= NEAR_LINES + 1:
+            run.append(part)
+    for part in sorted(parts, key=lambda part: -part.start_line):
+        if 0 < run[0].start_line - part.end_line <= NEAR_LINES + 1:
+            run.insert(0, part)
+    if len(run) == 1:
+        return item, ()
+    joined = _in_a_row(run[0], run[1:])
+    whole = replace(
+        item, content=joined.content, start_line=run[0].start_line, end_line=run[-1].end_line
+    )
+    return whole, tuple(part.id for part in run if part.id != item.id)
 
 
 def _holds(outer: Item, inner: Item) -> bool:

@@ -16,6 +16,7 @@ from plait.retrieval.packing.wording import first_sentence, one_line
 
 MAX_LINES = 40  # looked at
 MAX_SIGNATURE = 240  # characters
+MAX_NAMES = 6  # of loose lines
 
 _COLON = frozenset(["python", "cython", "nim"])
 # fmt: off
@@ -36,6 +37,7 @@ _DOCSTRING = re.compile(r"""\s*[rRbBuUfF]{0,2}(\"\"\"|'\"'|'''|"|')""")
 _IMPORT = re.compile(r"\s*(?:import|from|using|use|package|require|include|#include)\b")
 _SLASHES = re.compile(r"\s*(?://[/!]?|/\*[*!]?|\*/|\*(?!\w))\s?")
 _ATTRIBUTE = re.compile(r"\s*(?:@[A-Za-z_][\w.]*|#!?\[|\[[A-Z]\w*(?:\(|\]))")
+_LOOSE = re.compile(r"[^\W\d][\w.]{0,80}")
 _TAG = re.compile(r"\s*[@\\](?:param|return|returns|throws|brief|see|type)\b")
 
 
@@ -175,14 +177,15 @@ def _module(lines: list[str]) -> tuple[int, str, str]:
             _braces(lines) if lines and lines[0].lstrip()[:2] in ("//", "/*") else (0, "", "")
         )
     named = [
-        (i, line.strip())
+        (i, found.group())
         for i, line in enumerate(lines)
-        if line[:1].isalpha() and not _IMPORT.match(line) and ("=" in line or "(" in line)
+        if (found := _LOOSE.match(line))
+        and not _IMPORT.match(line)
+        and ("=" in line or "(" in line)
     ]
     if not named:
         return (0, "", doc) if doc else _first_line(lines)
-    shown = "; ".join(one_line(text, 60) for _, text in named[:3])
-    return named[0][0], shown, doc
+    return named[0][0], ", ".join(dict.fromkeys(name for _, name in named[:MAX_NAMES])), doc
 
 
 def _first_line(lines: list[str]) -> tuple[int, str, str]:

@@ -15,7 +15,7 @@ from plait.domain.recall import (
 )
 from plait.domain.values import ItemId
 from plait.retrieval.packing import markdown, repo_map, structured
-from plait.retrieval.packing.choose import SHOWN, Choice, Entry, Size, choose
+from plait.retrieval.packing.choose import SHOWN, Choice, Entry, Size, choose, worth
 from plait.retrieval.packing.dedupe import shown_twice
 from plait.retrieval.packing.piece import Body, Piece, bodies
 from plait.tokens import Counter
@@ -132,12 +132,13 @@ def _chosen(
 ) -> tuple[Choice, dict[int, int]]:
     """What is shown of each piece; and of those whose text stands in another's, in which."""
     repeats: dict[int, int] = {}
+    scores = {piece.item.id: piece.score for piece in pieces}
     while True:
         entries = [
             Entry(
                 piece.score,
                 CODE if piece.is_code else MEMORY,
-                () if i in repeats else [_size(way) for way in shown[i]],
+                () if i in repeats else [_size(piece, way, scores) for way in shown[i]],
             )
             for i, piece in enumerate(pieces)
         ]
@@ -148,9 +149,13 @@ def _chosen(
         repeats |= more
 
 
-def _size(way: _Shown) -> Size:
-    joined = JOINED_SHOWN if way.body.joined.ids else 1.0
-    return Size(way.body.tier, way.tokens, SHOWN[way.body.tier] * joined)
+def _size(piece: Piece, way: _Shown, scores: Mapping[ItemId, float]) -> Size:
+    """Joined candidates bring what they are worth themselves."""
+    shown = SHOWN[way.body.tier]
+    if way.body.joined.ids:
+        others = sum(worth(scores.get(id_, 0.0)) for id_ in way.body.joined.ids)
+        shown = shown * JOINED_SHOWN + others / worth(piece.score)
+    return Size(way.body.tier, way.tokens, shown)
 
 
 def _repeated(

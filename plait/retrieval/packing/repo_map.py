@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plait.retrieval.packing import wording
+from plait.retrieval.packing.join import base
 from plait.retrieval.packing.outline import outline
 from plait.retrieval.packing.piece import Piece, name, place
 
@@ -26,13 +27,24 @@ def file_line(piece: Piece) -> str:
 
 
 def lines(pieces: Sequence[Piece]) -> list[Line]:
-    """A line for each piece of code, in their order."""
+    """A line for each symbol of `pieces`, in their order; loose lines by where they stand."""
     found = []
+    seen: set[tuple[str, str, str]] = set()
     for index, piece in enumerate(pieces):
-        said = outline(piece.item)
-        shown = said.signature or wording.one_line(name(piece.item), wording.MAX_NAME)
-        depth = min(4, name(piece.item).count("."))
-        found.append(Line(index, said.line, f"{'  ' * (1 + depth)}{said.line}: {shown}\n"))
+        item = piece.item
+        key = (item.repo, item.path, base(item.symbol) or str(item.start_line))
+        if key in seen:
+            continue
+        seen.add(key)
+        said = outline(item)
+        # A later part of a long function begins in its middle: it has no signature.
+        later = "#" in item.symbol
+        shown = "" if later else said.signature
+        at = item.start_line if later else said.line
+        symbol = name(item)
+        depth = min(4, symbol.count("."))
+        text = shown or wording.one_line(symbol, wording.MAX_NAME) or item.kind
+        found.append(Line(index, at, f"{'  ' * (1 + depth)}{at}: {text}\n"))
     return found
 
 
