@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from benchmarks.localisation_corpus import Piece
 from benchmarks.memory_histories import Entry, History
 from benchmarks.memory_store import MemoryStore
-from plait.domain.values import Item, ItemId, embedded_text
+from plait.domain.values import Collection, Item, ItemId, embedded_text
 from plait.ports import Place, Standing, Vectors, View
 
 
@@ -29,7 +29,7 @@ class HistoryStore(MemoryStore):
     """Places, items and standings as the history has them."""
 
     def __init__(self, history: History, vectors: Vectors, model: str) -> None:
-        super().__init__(history.name, pieces(history), vectors, model)
+        super().__init__(history.name, pieces(history), vectors, model, Collection.MEMORIES)
         self._entries = history.entries
 
     async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:

@@ -21,7 +21,14 @@ from vector.vocabulary import Vocabulary, going_with, vocabulary_of
 class MemoryStore:
     """One repository's chunks. Filters are not applied: a benchmark asks for everything."""
 
-    def __init__(self, repo: str, pieces: Sequence[Piece], vectors: Vectors, model: str) -> None:
+    def __init__(
+        self,
+        repo: str,
+        pieces: Sequence[Piece],
+        vectors: Vectors,
+        model: str,
+        collection: str = Collection.FILES,
+    ) -> None:
         self._repo = repo
         self._pieces = pieces
         self._vectors = vectors
@@ -30,7 +37,7 @@ class MemoryStore:
         self._model = model
         self._by_symbol: dict[tuple[str, str], ItemId] = {}
         self._vocabulary: Vocabulary | None = None
-        self._space, self._postings = _index(pieces)
+        self._space, self._postings = _index(pieces, collection)
 
     def piece(self, id_: ItemId) -> Piece:
         return self._pieces[id_.int]
@@ -160,7 +167,9 @@ def _ends(whole: str, end: str, joint: str) -> bool:
     return whole == end or whole.endswith(joint + end) or end.endswith(joint + whole)
 
 
-def _index(pieces: Sequence[Piece]) -> tuple[bm25.Space, dict[str, bm25.TermPostings]]:
+def _index(
+    pieces: Sequence[Piece], collection: str
+) -> tuple[bm25.Space, dict[str, bm25.TermPostings]]:
     """The words of each chunk's content and path, and its name's twice, as the indexer counts them."""
     docs: dict[str, list[int]] = {}
     tfs: dict[str, list[int]] = {}
@@ -174,7 +183,7 @@ def _index(pieces: Sequence[Piece]) -> tuple[bm25.Space, dict[str, bm25.TermPost
             tfs.setdefault(term, []).append(min(count, 255))
     ids = b"".join(n.to_bytes(16) for n in range(len(pieces)))
     segment = bm25.LoadedSegment(ids, np.array(lengths, np.int32), None)
-    ref = bm25.SegmentRef(1, 1, "files", len(pieces), 0)
+    ref = bm25.SegmentRef(1, 1, collection, len(pieces), 0)
     postings = {
         term: bm25.TermPostings(np.array(docs[term], np.int64), np.array(tfs[term], np.uint8))
         for term in docs

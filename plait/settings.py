@@ -137,7 +137,7 @@ class RecallSettings(_Section):
     similarity_weight: float = Field(0.7, ge=0)
     importance_weight: float = Field(0.2, ge=0)
     recency_weight: float = Field(0.1, ge=0)
-    half_life_days: float = Field(30.0, gt=0)
+    half_life_days: float = Field(90.0, gt=0)
     feedback_bound: float = Field(0.15, ge=0, le=0.15)
     feedback_half_life_days: float = Field(60.0, gt=0)
 

@@ -18,9 +18,13 @@ from datetime import datetime
 
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
+from plait.retrieval import fusion
 from plait.settings import RecallSettings
 
 DAY_S = 86_400.0
+# Weight of the semantic arm for what agents and people say, of what both main arms weigh, in a question in
+# plain language: who tells of a thing and who asks for it share fewer words than code and its callers.
+SAID_SEMANTIC = 0.7
 # A question for what is so now: recency weighs so much more in it.
 NEWEST = 3.0
 _NEWEST = re.compile(
@@ -93,3 +97,21 @@ def factors(places: Mapping[ItemId, Place], blend: Blend) -> dict[ItemId, float]
         if factor != 1.0:
             found[id_] = factor
     return found
+
+
+def similarity(
+    rankings: fusion.Rankings,
+    weights: Mapping[str, float],
+    unite: fusion.Unite,
+    ids: Iterable[ItemId],
+) -> dict[ItemId, float]:
+    """What multiplies the fused score of agents' items, so that they are fused with `SAID_SEMANTIC`; 1.0 is
+    left out. Where only one of the main arms was asked there is nothing to weigh."""
+    both = weights.get("semantic", 0.0) + weights.get("lexical", 0.0)
+    semantic = SAID_SEMANTIC * both
+    if weights.get("semantic", 0.0) >= semantic or not weights.get("semantic"):
+        return {}
+    given = unite(rankings, weights)
+    wanted = unite(rankings, {**weights, "semantic": semantic, "lexical": both - semantic})
+    found = {id_: wanted[id_] / given[id_] for id_ in ids if given.get(id_, 0.0) > 0.0}
+    return {id_: factor for id_, factor in found.items() if factor != 1.0}

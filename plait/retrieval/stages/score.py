@@ -9,8 +9,9 @@ from math import prod
 from plait.domain.recall import Dropped
 from plait.domain.values import ItemId
 from plait.ports import Standing
-from plait.retrieval import freshness, memory_score, nearness, signals, silence, trust
+from plait.retrieval import freshness, fusion, memory_score, nearness, signals, silence, trust
 from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.query import QueryKind
 
 
 async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
@@ -46,7 +47,12 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
     standing = await deps.store.standing(ctx.at, list(theirs))
     newest = memory_score.asks_for_newest(ctx.asked.text)
     blend = memory_score.Blend.of(deps.recall, newest=newest)
+    said: Mapping[ItemId, float] = {}
+    if ctx.asked.kind is QueryKind.PLAIN:
+        unite = fusion.rrf if ctx.fusion == "rrf" else fusion.minmax
+        said = memory_score.similarity(ctx.rankings, ctx.strategy.weights, unite, theirs)
     factors: Mapping[str, Mapping[ItemId, float]] = {
+        "said": said,
         "memory": memory_score.factors(theirs, blend),
         "freshness": freshness.factors(theirs, standing),
         "trust": trust.factors(theirs, standing),
