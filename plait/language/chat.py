@@ -36,7 +36,7 @@ REST_AWAY_S = 15.0
 BACKOFF_S = 0.25
 
 # What models that think aloud put before their answer.
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_THOUGHT = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 _TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 
 

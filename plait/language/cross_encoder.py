@@ -91,12 +91,15 @@ class LocalReranker:
         """Raises: BadModelFile."""
         self._files = files
         self._tokenizer = _load_tokenizer(files)
+        # The text gives way, the query stays: it is far shorter by then.
+        self._tokenizer.enable_truncation(files.max_tokens, strategy="only_second")
+        self._uncut = _load_tokenizer(files)
         self._session = _load_session(files)
         self._inputs = {i.name for i in self._session.get_inputs()}
         self._threads = max(1, threads)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="rerank")
         try:
-            self._run("probe", "def probe(): ...")
+            self._run(self._shortened("probe"), "def probe(): ...")
         except Exception as exc:  # onnxruntime raises its own, undocumented ones
             raise BadModelFile(
                 f"{files.onnx} loads but does not score a pair: {exc}; it must take input_ids and "
@@ -112,6 +115,7 @@ class LocalReranker:
         """The scores of the first texts, as many as were read in time: a run under way when it is up is
         waited for, so one pair's time may come on top."""
         until = time.monotonic() + timeout_s
+        query = self._shortened(query)
         scores: list[float | None] = [None] * len(texts)
         numbers = iter(range(len(texts)))  # shared: each thread takes the next pair
         stopped = threading.Event()
@@ -161,13 +165,16 @@ class LocalReranker:
         return probability(np.asarray(out, np.float64))
 
     def _pair(self, query: str, text: str) -> tuple[list[int], list[int]]:
-        """Token ids and type ids; of the query `MAX_QUERY_TOKENS`, of the text what then has room."""
-        asked = self._tokenizer.encode(_clean(query), add_special_tokens=False)
-        if len(asked.ids) > MAX_QUERY_TOKENS:
-            end = asked.offsets[MAX_QUERY_TOKENS - 1][1]
-            query = _clean(query)[:end]
-        pair = self._tokenizer.encode(_clean(query), _clean(text))
+        """Token ids and type ids; of the text what has room beside the query."""
+        pair = self._tokenizer.encode(query, _clean(text))
         return pair.ids or [self._files.pad_id], pair.type_ids or [0]
+
+    def _shortened(self, query: str) -> str:
+        """Its first `MAX_QUERY_TOKENS` tokens, or half of what the model takes."""
+        query = _clean(query)
+        most = min(MAX_QUERY_TOKENS, self._files.max_tokens // 2)
+        asked = self._uncut.encode(query, add_special_tokens=False)
+        return query if len(asked.ids) <= most else query[: asked.offsets[most - 1][1]]
 
 
 def probability(logits: npt.NDArray[np.float64]) -> float:
@@ -205,8 +212,7 @@ def _load_tokenizer(files: CrossEncoderFiles) -> Any:
             file=files.tokenizer,
         ) from exc
     tokenizer.no_padding()
-    # The text gives way, the query stays: it is far shorter by then.
-    tokenizer.enable_truncation(files.max_tokens, strategy="only_second")
+    tokenizer.no_truncation()
     return tokenizer
 
 
