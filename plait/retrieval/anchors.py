@@ -116,7 +116,13 @@ def read(text: str, attached: str = "", identifiers: Sequence[str] = ()) -> Anch
 
 def _may_hold_more(text: str) -> bool:
     """Whether there may be anything but identifiers: paths, traces, diffs, test ids, errors."""
-    return "\n" in text or "/" in text or "\\" in text or _FILE.search(text) is not None
+    return (
+        "\n" in text
+        or "/" in text
+        or "\\" in text
+        or "test" in text
+        or _FILE.search(text) is not None
+    )
 
 
 def _may_be_diff(text: str) -> bool:
