@@ -17,6 +17,7 @@ from vector import bm25
 from vector.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
 from vector.filters import Condition, condition
 from vector.pool import Scoped
+from vector.segments import Bools, split_body
 from vector.views import PinnedView, read_view
 
 # Candidates fetched for each one wanted when a filter will thin them out; chosen by hand.
@@ -49,6 +50,12 @@ SELECT term, segment_id,
 FREQUENCIES = """
 SELECT term, sum(octet_length(body))::bigint FROM posting
  WHERE segment_id = ANY(%(segments)s) AND term = ANY(%(terms)s) GROUP BY term
+"""
+# Bounded by id, so that an index finds them.
+LATER = """
+SELECT coalesce(string_agg(uuid_send(i.id), ''::bytea), ''::bytea) FROM item i
+ WHERE i.repo_id = ANY(%(repos)s) AND i.collection = ANY(%(collections)s) AND i.id >= %(floor)s
+   AND i.recorded_at > %(recorded)s
 """
 BYTES_A_POSTING = 5  # an int32 document and a uint8 frequency
 
@@ -102,6 +109,12 @@ class Lexical:
         if not refs or not wanted:
             return {}
         space = await self._space(view, refs)
+        later = await self._later(view, refs, space)
+        if later is not None:
+            everything = await self._read_postings(view, refs, wanted, 1 << 40)
+            counts = {t: _counted(space, bodies, later) for t, bodies in everything.items()}
+            living = bm25.without(space, later).living
+            return {t: bm25.idf(living, min(living, counts.get(t, 0))) for t in wanted}
         params = {"segments": [ref.id for ref in refs], "terms": wanted}
         found = dict(await self._app.rows(FREQUENCIES, params, tenant=view.tenant))
         # The dead are counted with the living: they are few, and a list is not read to tell them.
@@ -204,6 +217,9 @@ class Lexical:
         if not refs or not wanted:
             return None, {}
         space = await self._space(view, refs)
+        later = await self._later(view, refs, space)
+        if later is not None:
+            space = bm25.without(space, later)
         everything = 1 << 40
         rare = bm25.common_from(space.living) - 1 + space.dead
         found = await self._read_postings(
@@ -237,6 +253,24 @@ class Lexical:
             space = bm25.space_of(refs, [_loaded(ref, rows.get(ref.id)) for ref in refs])
             self._spaces.put(refs, space)
         return space
+
+    async def _later(self, view: View, refs: Sequence[SegmentRef], space: Space) -> Bools | None:
+        """Documents that were recorded after the time of `view`: a score as of then knows nothing of
+        them. None where there are none. Code has revisions, and each its own documents."""
+        timed = sorted({ref.collection for ref in refs if ref.collection != Collection.FILES})
+        if view.recorded is None or not timed:
+            return None
+        # Ids grow with time, by the clock of who made them: the index finds the few that may be later.
+        since = max(0, int((view.recorded.timestamp() - 86_400) * 1000))
+        params = {
+            "repos": sorted({ref.repo_id for ref in refs}),
+            "collections": timed,
+            "recorded": view.recorded,
+            "floor": UUID(int=since << 80),
+        }
+        ((ids,),) = await self._app.rows(LATER, params, tenant=view.tenant)
+        marked = bm25.only(space, np.ones(len(space.norm), np.float32), ids) > 0
+        return marked if ids and marked.any() else None
 
     async def _filtered(
         self, view: View, where: Filter, space: Space, scores: bm25.Floats, k: int
@@ -273,6 +307,12 @@ class Lexical:
         rows = await self._app.rows(query, params, tenant=view.tenant)
         matching = {row[0] for row in rows}
         return [c for c in portion if c.id in matching]
+
+
+def _counted(space: Space, bodies: Sequence[tuple[int, bytes | None]], later: Bools) -> int:
+    """Documents of a term that are not `later`; the dead are counted, as by the sizes of lists."""
+    found = [split_body(body)[0] + space.offsets[n] for n, body in bodies if body is not None]
+    return sum(int(np.count_nonzero(~later[docs])) for docs in found)
 
 
 def _place(repos: Mapping[int, str], row: tuple[Any, ...]) -> Place:
