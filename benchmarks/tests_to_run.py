@@ -4,10 +4,12 @@
     python -m benchmarks.tests_to_run flask-3.1.0 /tmp/flask.json [more pairs] [--without CALLS …]
 
 One question a function outside tests that at least one test ran; the answer are the tests whose run executed
-it. Rows: `graph` is `plait.retrieval.blast` (VALIDATED_BY, and CALLS, INHERITS, OVERRIDES backwards), by hops
-and without each relation; `bm25` ranks the tests' texts by the words of the function, names included.
-Precision and recall of all that is predicted; P@n: of the first n (fewer, if the truth has fewer), the share
-that ran it. "narrow": functions that at most a tenth of the tests run, where a choice saves something.
+it. Rows: `graph` is `plait.retrieval.blast` (VALIDATED_BY, and CALLS, INHERITS, OVERRIDES backwards), by hops;
+`names` ranks the tests' texts by the words of the function's qualified name; `shipped` is both, as
+`plait.retrieval.tests_to_run.together` joins them, then without each relation; `bm25` ranks by all words of
+the function. Rankings are cut at `--most`, the graph alone is not. Precision and recall of all that is
+predicted; P@n: of the first n (fewer, if the truth has fewer), the share that ran it. "narrow": functions that
+at most a tenth of the tests run, where a choice saves something.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from benchmarks.call_graph import Source, read_graph
 from plait.domain.graph import Label, Node, encode_edges, encode_nodes
 from plait.domain.values import embedded_text
 from plait.ports import CodeGraph
-from plait.retrieval import blast
+from plait.retrieval import blast, tests_to_run
 from plait.retrieval.testids import runnable
 from plait.retrieval.text import tokens
 from vector import codegraph
@@ -97,34 +99,64 @@ def by_graph(project: Project, hops: int = blast.HOPS) -> Predict:
     return predict
 
 
-def by_words(project: Project, most: int) -> Predict:
-    """BM25 (k1 1.2, b 0.75) of the tests for the distinct words of the function."""
+class Words:
+    """BM25 (k1 1.2, b 0.75) over the texts of the tests."""
+
+    def __init__(self, project: Project) -> None:
+        graph = project.graph
+        self.rows = [row for row in project.texts if graph.is_test[row]]
+        self.counts = [Counter(tokens(project.texts[row])) for row in self.rows]
+        self.sizes = [sum(c.values()) for c in self.counts]
+        self.mean = sum(self.sizes) / max(1, len(self.sizes))
+        self.postings: dict[str, list[int]] = defaultdict(list)
+        for n, c in enumerate(self.counts):
+            for term in c:
+                self.postings[term].append(n)
+
+    def rank(self, text: str, most: int) -> list[tuple[int, float]]:
+        """The best rows of the graph, with their scores."""
+        scores: dict[int, float] = defaultdict(float)
+        for term in set(tokens(text)):
+            held = self.postings.get(term, [])
+            idf = log(1 + (len(self.rows) - len(held) + 0.5) / (len(held) + 0.5))
+            for n in held:
+                tf = self.counts[n][term]
+                norm = 1.2 * (0.25 + 0.75 * self.sizes[n] / self.mean)
+                scores[n] += idf * tf * 2.2 / (tf + norm)
+        best = sorted(scores, key=lambda n: (-scores[n], n))[:most]
+        return [(self.rows[n], scores[n]) for n in best]
+
+
+def by_words(project: Project, words: Words, most: int, *, whole: bool) -> Predict:
+    """By all words of the function, or by those of its qualified name alone."""
     graph = project.graph
-    rows = [row for row in project.texts if graph.is_test[row]]
-    counts = [Counter(tokens(project.texts[row])) for row in rows]
-    sizes = [sum(c.values()) for c in counts]
-    mean = sum(sizes) / max(1, len(sizes))
-    held = Counter(term for c in counts for term in c)
-    postings: dict[str, list[int]] = defaultdict(list)
-    for n, c in enumerate(counts):
-        for term in c:
-            postings[term].append(n)
 
     def predict(row: int) -> list[str]:
-        scores: dict[int, float] = defaultdict(float)
-        for term in set(tokens(project.texts[row])):
-            idf = log(1 + (len(rows) - held[term] + 0.5) / (held[term] + 0.5))
-            for n in postings[term]:
-                tf = counts[n][term]
-                scores[n] += idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * sizes[n] / mean))
-        best = sorted(scores, key=lambda n: (-scores[n], n))[:most]
-        return [runnable(graph.paths[rows[n]], graph.ids[rows[n]]) for n in best]
+        text = project.texts[row] if whole else graph.ids[row]
+        return [runnable(graph.paths[r], graph.ids[r]) for r, _ in words.rank(text, most)]
+
+    return predict
+
+
+def shipped(project: Project, words: Words, most: int) -> Predict:
+    graph = project.graph
+
+    def predict(row: int) -> list[str]:
+        near = tests_to_run.reached(graph, blast.reach(graph, {row: 1.0}))
+        ranked = words.rank(graph.ids[row], tests_to_run.BY_WORDS)
+        like = [
+            tests_to_run.alike(
+                REPO, graph.paths[r], graph.ids[r], int(graph.lines[r]), score / ranked[0][1]
+            )
+            for r, score in ranked
+        ]
+        return [test.name for test in tests_to_run.together(graph, near, like)[:most]]
 
     return predict
 
 
 def measure(project: Project, predict: Predict, *, narrow: bool) -> dict[str, float]:
-    sums: Counter[str] = Counter()
+    sums: defaultdict[str, float] = defaultdict(float)
     asked = 0
     for row, truth in sorted(project.truth.items()):
         if narrow and len(truth) > NARROW * len(project.tests):
@@ -151,7 +183,7 @@ COLUMNS = ("answered", "size", "precision", "recall", "P@1", "P@5", "P@10")
 
 def show(name: str, found: dict[str, float]) -> None:
     said = "  ".join(
-        f"{found[c]:7.1f}" if c == "size" else f"{100 * found[c]:7.1f}" for c in COLUMNS
+        f"{found[c]:9.1f}" if c == "size" else f"{100 * found[c]:9.1f}" for c in COLUMNS
     )
     print(f"{name:34} {int(found['asked']):5}  {said}")
 
@@ -160,31 +192,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("pairs", nargs="+", type=Path, help="ROOT TRACE.json …")
     parser.add_argument("--without", nargs="*", default=[], help="relations to leave out in turn")
+    parser.add_argument("--most", type=int, default=20)
     given = parser.parse_args()
-    print(f"{'':34} asked  " + "  ".join(f"{c:>7}" for c in COLUMNS))
+    print(f"{'':34} asked  " + "  ".join(f"{c:>9}" for c in COLUMNS))
     for root, trace in zip(given.pairs[::2], given.pairs[1::2], strict=True):
         project = load(root.resolve(), trace)
         for narrow in (False, True):
-            kind = f"{project.name} {'narrow' if narrow else 'all'}"
-            for hops in (1, 2, 3, 4):
-                show(
-                    f"{kind} graph, {hops} hops",
-                    measure(project, by_graph(project, hops), narrow=narrow),
-                )
-            size = round(measure(project, by_graph(project), narrow=narrow)["size"])
-            show(
-                f"{kind} bm25, {size} best",
-                measure(project, by_words(project, size), narrow=narrow),
-            )
-            for relation in given.without:
-                kept = dict(blast.BACK), dict(blast.FORTH)
-                blast.BACK.pop(relation, None)
-                blast.FORTH.pop(relation, None)
-                show(
-                    f"{kind} without {relation}", measure(project, by_graph(project), narrow=narrow)
-                )
-                blast.BACK.update(kept[0])
-                blast.FORTH.update(kept[1])
+            rows(project, given.most, given.without, narrow=narrow)
+
+
+def rows(project: Project, most: int, without: Sequence[str], *, narrow: bool) -> None:
+    kind = f"{project.name} {'narrow' if narrow else 'all'}"
+    words = Words(project)
+
+    def row(name: str, predict: Predict) -> None:
+        show(f"{kind} {name}", measure(project, predict, narrow=narrow))
+
+    row("bm25", by_words(project, words, most, whole=True))
+    row("names", by_words(project, words, most, whole=False))
+    for hops in (1, 2, 3):
+        row(f"graph, {hops} hops", by_graph(project, hops))
+    row("shipped", shipped(project, words, most))
+    for relation in without:
+        kept = dict(blast.BACK), dict(blast.FORTH)
+        blast.BACK.pop(relation, None)
+        blast.FORTH.pop(relation, None)
+        row(f"shipped without {relation}", shipped(project, words, most))
+        blast.BACK.update(kept[0])
+        blast.FORTH.update(kept[1])
 
 
 if __name__ == "__main__":

@@ -1,86 +1,82 @@
 """An impact as lines of a context: each says one thing, the most important first, so that a packer may
-stop at any of them."""
+stop at any of them. Names and titles come from code and from runs: hostile until they are quoted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from plait.domain.recall import Impact, ImpactNode, PastEvent
+from plait.retrieval.packing.wording import code, one_line
 
 # How many of each kind come before the others get their turn.
 FIRST_TESTS, FIRST_EVENTS, FIRST_CALLERS = 5, 3, 4
-MAX_NAMED = 6  # touched symbols on the first line
-MAX_LINE = 240
+MAX_NAMED = 6  # touched symbols that are named
+NAMES_A_LINE = 3
+MAX_PLACE, MAX_TITLE = 120, 180
+
+_HOW = {
+    "CALLS": "calls it",
+    "INHERITS": "inherits from it",
+    "OVERRIDES": "shares its contract",
+    "IMPORTS": "imports it",
+}
 
 
 def impact_lines(impact: Impact) -> Sequence[str]:
     """What is touched; then tests to run, past failures and fixes, and callers in turn, some of each
-    before more of any. Texts of others are quoted, each line is one."""
-    if not impact:
-        return []
-    lines = [*_touched(impact.touched)]
+    before more of any."""
     tests = [_test(test) for test in impact.tests]
     events = [_event(event) for event in impact.history]
     callers = [_caller(caller) for caller in impact.callers]
-    for some, first in (
-        (tests, FIRST_TESTS),
-        (events, FIRST_EVENTS),
-        (callers, FIRST_CALLERS),
-    ):
-        lines += some[:first]
-    lines += tests[FIRST_TESTS:] + events[FIRST_EVENTS:] + callers[FIRST_CALLERS:]
-    return [_one_line(line) for line in lines]
+    return [
+        *_touched(impact.touched),
+        *tests[:FIRST_TESTS],
+        *events[:FIRST_EVENTS],
+        *callers[:FIRST_CALLERS],
+        *tests[FIRST_TESTS:],
+        *events[FIRST_EVENTS:],
+        *callers[FIRST_CALLERS:],
+    ]
 
 
 def _touched(nodes: Sequence[ImpactNode]) -> Iterator[str]:
-    if not nodes:
-        return
+    """A change's symbols, some a line; a trace's frames from the raising one outwards."""
     is_trace = any(node.distance for node in nodes)
-    named = [f"`{node.name}` ({_place(node)})" for node in nodes[:MAX_NAMED]]
-    more = f" and {len(nodes) - MAX_NAMED} more" if len(nodes) > MAX_NAMED else ""
-    lead = "Raised in" if is_trace else "Changes"
-    joint = ", called by " if is_trace else ", "
-    # A long chain is several lines: none is cut in the middle of a name.
-    line = lead + " "
-    for n, name in enumerate(named):
-        part = name if n == 0 else joint + name
-        if n and len(line) + len(part) > MAX_LINE - 20:
-            yield line
-            line, part = ("Called by " if is_trace else "Changes ") + name, ""
-        line += part
-    yield line + more
+    named = [f"{code(node.name)} ({_place(node)})" for node in nodes[:MAX_NAMED]]
+    for first in range(0, len(named), NAMES_A_LINE):
+        part = named[first : first + NAMES_A_LINE]
+        if is_trace:
+            yield ("Called by " if first else "Raised in ") + ", called by ".join(part)
+        else:
+            yield "Changes " + ", ".join(part)
+    if len(nodes) > MAX_NAMED:
+        yield f"And {len(nodes) - MAX_NAMED} more {'frames' if is_trace else 'symbols'}"
 
 
 def _test(node: ImpactNode) -> str:
-    away = "directly" if node.distance <= 1 else f"{node.distance} calls away"
-    why = "passed by a fix of it" if node.via == "test-run" else away
     if node.via == "words":
         why = "names what changed"
+    elif node.via == "test-run":
+        why = "a change of it turned this green"
     elif node.distance == 0:
-        why = "itself changed or failing"
-    return f"Run `{node.name}` ({why}, {node.confidence:.2f})"
+        why = "itself changed or in the trace"
+    else:
+        why = "runs it" if node.distance == 1 else f"{node.distance} calls away"
+    return f"Run {code(node.name, 2 * MAX_PLACE)} ({why}, {node.confidence:.2f})"
 
 
 def _caller(node: ImpactNode) -> str:
-    how = {
-        "CALLS": "calls it", "INHERITS": "inherits from it", "OVERRIDES": "shares its contract",
-        "IMPORTS": "imports it",
-    }.get(node.via, "uses it")  # fmt: skip
     far = f", {node.distance} steps away" if node.distance > 1 else ""
-    return f"Reaches `{node.name}` ({_place(node)}): {how}{far}"
+    return f"Reaches {code(node.name)} ({_place(node)}): {_HOW.get(node.via, 'uses it')}{far}"
 
 
 def _event(event: PastEvent) -> str:
     when = f" {event.at:%Y-%m-%d}" if event.at is not None else ""
-    quoted = event.title.replace('"', "'")
-    proof = f"; proved by `{event.tests[0]}`" if event.kind == "fix" and event.tests else ""
-    return f'Past {event.kind}{when}: "{quoted}"{proof}'
+    quoted = one_line(event.title, MAX_TITLE).replace('"', "'")
+    proof = f"; proved by {code(event.tests[0])}" if event.kind == "fix" and event.tests else ""
+    return f'Past {one_line(event.kind, 20)}{when}: "{quoted}"{proof}'
 
 
 def _place(node: ImpactNode) -> str:
-    return f"{node.path}:{node.line}" if node.line else node.path
-
-
-def _one_line(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= MAX_LINE else flat[: MAX_LINE - 2] + " …"
+    path = one_line(node.path, MAX_PLACE)
+    return f"{path}:{node.line}" if node.line else path

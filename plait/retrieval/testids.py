@@ -4,50 +4,49 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 
 _SEPARATORS = re.compile(r"[.:#/]+")
+_SCRIPTS = frozenset(
+    {".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte"}
+)
 
 
 def runnable(path: str, symbol: str) -> str:
     """What to hand to the test runner of `path`'s language. `symbol`: the test's node id or qualified name.
 
-    Python: pytest's node id. Go: `./pkg -run ^TestName$`. Java, Kotlin: `Class#method` of Maven's `-Dtest`.
-    Rust: the filter `module::test`. Anything else: `path > name`, which JavaScript's runners print.
+    Python: pytest's node id. JavaScript, TypeScript: `FILE -t NAME` of Jest and Vitest. Go:
+    `./FOLDER -run '^Name$'`. Java, Kotlin: `Class#method` of Maven's `-Dtest`. Anything else: the file and
+    the name inside it.
     """
     own = symbol.partition("@")[0].partition("#")[0]
     inner = _inside(path, own)
     extension = posixpath.splitext(path)[1]
-    if extension in (".py", ".pyi"):
-        return "::".join([path, *inner])
+    if extension in _SCRIPTS:
+        return f"{path} -t {shlex.quote(inner)}" if inner else path
+    parts = _parts(inner)
     if extension == ".go":
-        folder = posixpath.dirname(path)
-        return f"./{folder} -run ^{inner[-1]}$" if inner else f"./{folder}"
+        folder = f"./{posixpath.dirname(path)}"
+        return f"{folder} -run '^{parts[-1]}$'" if parts else folder
     if extension in (".java", ".kt", ".groovy"):
         stem = posixpath.splitext(posixpath.basename(path))[0]
-        names = inner if inner[:1] == [stem] else [stem, *inner]
+        names = parts if parts[:1] == [stem] else [stem, *parts]
         return "#".join(["$".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
-    if extension == ".rs":
-        return "::".join(_parts(own)[-3:])
-    return " > ".join([path, *inner])
+    return "::".join([path, *parts])
 
 
-def _inside(path: str, symbol: str) -> list[str]:
-    """The parts of `symbol` behind its module: its file's parts are its first ones, from some folder on."""
-    parts = _parts(symbol)
-    file = posixpath.splitext(path)[0].split("/")
-    if file and file[-1] in ("__init__", "mod", "index"):
-        file = file[:-1]
-    for first in range(len(file)):
-        tail = file[first:]
-        if parts[: len(tail)] == tail and len(parts) > len(tail):
-            return parts[len(tail) :]
-    # Languages whose modules are folders: Java's packages, Go's.
-    folder = posixpath.dirname(path).split("/")
-    for first in range(len(folder)):
-        tail = folder[first:]
-        if parts[: len(tail)] == tail and len(parts) > len(tail):
-            return parts[len(tail) :]
-    return parts[-1:]
+def _inside(path: str, symbol: str) -> str:
+    """What of `symbol` stands behind its module: the path of its file, or of its folder where folders are
+    modules, from some part on."""
+    folder, _, file = path.rpartition("/")
+    stem = posixpath.splitext(file)[0].replace(".", "_")
+    folders = [part for part in folder.split("/") if part]
+    for parts in ([*folders, stem], folders):
+        for first in range(len(parts)):
+            module = ".".join(parts[first:])
+            if symbol.startswith(f"{module}."):
+                return symbol[len(module) + 1 :]
+    return symbol.rpartition(".")[2]
 
 
 def _parts(symbol: str) -> list[str]:

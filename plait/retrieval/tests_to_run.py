@@ -102,13 +102,18 @@ async def by_words(
             break
         best = best or candidate.score
         name = place.symbol.partition("#")[0]
-        sure = round(WORDS * candidate.score / best, 4) if best > 0.0 else 0.0
-        one = ImpactNode(
-            f"{repo}:{name}", runnable(place.path, name), place.path, place.start_line,
-            blast.HOPS + 1, "words", sure,
-        )  # fmt: skip
+        share = candidate.score / best if best > 0.0 else 0.0
+        one = alike(repo, place.path, name, place.start_line, share)
         found.setdefault(one.id, one)
     return list(found.values())
+
+
+def alike(repo: str, path: str, symbol: str, line: int, share: float) -> ImpactNode:
+    """A test that words found. `share`: its BM25 score, of the best test's."""
+    sure = round(WORDS * share, 4)
+    return ImpactNode(
+        f"{repo}:{symbol}", runnable(path, symbol), path, line, blast.HOPS + 1, "words", sure
+    )
 
 
 def together(graph: CodeGraph | None, *lists: Sequence[ImpactNode]) -> list[ImpactNode]:
