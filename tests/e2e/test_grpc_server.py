@@ -325,24 +325,7 @@ async def test_an_internal_fault_leaks_nothing(
     assert error.metadata["error_id"]
 
 
-# -- what is not built, what runs ------------------------------------------------------------------------------------
-
-
-NOT_BUILT = [
-    (knowledge_service_pb2, "KnowledgeService", "Recall"),
-    (knowledge_service_pb2, "KnowledgeService", "ReportFeedback"),
-]
-
-
-@pytest.mark.parametrize(("module", "service", "method"), NOT_BUILT, ids=[n[2] for n in NOT_BUILT])
-async def test_calls_not_built_say_so(
-    channel: grpc.aio.Channel, module: Any, service: str, method: str
-) -> None:
-    request = getattr(module, f"{method}Request")()
-    call = raw(channel, f"{service}/{method}", request, getattr(module, f"{method}Response"))
-    error = await status_of(call(request))
-    assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, "NOT_BUILT")
-    assert "not built yet" in error.message
+# -- times, what runs ------------------------------------------------------------------------------------
 
 
 async def test_a_search_as_of_before_anything_was_recorded_says_so(
