@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from plait.domain.values import Collection, ItemId
 from plait.ports import CodeGraph, MemoryLink, Place
 from plait.retrieval import pagerank
@@ -125,17 +123,18 @@ def in_code(graph: CodeGraph, rows: Mapping[int, float], walk: Walk, k: int) -> 
 def direct(graph: CodeGraph, row: int, seeds: Mapping[int, float]) -> str:
     """In words how `row` is next to the heaviest seed that it is next to."""
     best, said = 0.0, ""
-    wanted = np.fromiter(seeds, np.int64, len(seeds))
     for start, far, relation, way in (
         (graph.out_start, graph.out_other, graph.out_relation, 1),
         (graph.in_start, graph.in_other, graph.in_relation, 0),
     ):
-        span = slice(int(start[row]), int(start[row + 1]))
-        for at in np.flatnonzero(np.isin(far[span], wanted)).tolist():
-            other = int(far[span][at])
-            words = WORDS.get(graph.relations[relation[span][at]])
-            if words is not None and seeds[other] > best and other != row:
-                best, said = seeds[other], f"{words[way]} {graph.ids[other].lstrip('/')}"
+        first = int(start[row])
+        # Few edges each: a look-up an edge is ten times faster than numpy's set operations.
+        for at, other in enumerate(far[first : int(start[row + 1])].tolist(), first):
+            weight = seeds.get(other, 0.0)
+            if weight > best and other != row:
+                words = WORDS.get(graph.relations[relation[at]])
+                if words is not None:
+                    best, said = weight, f"{words[way]} {graph.ids[other].lstrip('/')}"
     return said
 
 
