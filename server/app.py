@@ -44,6 +44,7 @@ from plait.retrieval.context import Deps
 from plait.retrieval.recall import RecallService
 from plait.retrieval.search import SearchService
 from plait.settings import Settings
+from server.collect import Collector
 from server.embedder import Embedder
 from server.jobs import Jobs
 from server.retention import Retention
@@ -261,6 +262,7 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
             ("projector", partial(_project_forever, app)),
             ("embedder", app.embedder.run_forever),
             ("retention", app.retention.run_forever),
+            ("collector", Collector(truth).run_forever),
             ("warmer", Warmer(truth).run_forever),
         ):
             loop = asyncio.create_task(work(stop), name=name)

@@ -1,0 +1,72 @@
+"""The hourly collection: it goes on after faults, and ends when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import pytest
+
+from plait.domain.errors import StoreUnavailable
+from plait.domain.recall import Evidence, Feedback, FeedbackReceipt, RecallId, Receipt
+from plait.domain.values import ItemId
+from plait.ports import View
+from server.collect import Collector
+
+
+class Receipts:
+    """A `RecallStore` of which only collection is asked; it fails twice first."""
+
+    def __init__(self, enough: int) -> None:
+        self.calls = 0
+        self.enough = enough
+        self.stop = asyncio.Event()
+
+    async def collect_recalls(self) -> Mapping[str, int]:
+        self.calls += 1
+        if self.calls == self.enough:
+            self.stop.set()
+        if self.calls == 1:
+            raise StoreUnavailable("gone")
+        if self.calls == 2:
+            raise ZeroDivisionError
+        return {"recall": 3}
+
+    async def keep_receipt(self, receipt: Receipt) -> bool:
+        raise NotImplementedError
+
+    async def receipt(self, tenant: str, id_: RecallId) -> Receipt:
+        raise NotImplementedError
+
+    async def shown(
+        self, tenant: str, repos: Sequence[str], session_key: str, since: datetime
+    ) -> frozenset[ItemId]:
+        raise NotImplementedError
+
+    async def report(self, feedback: Feedback) -> FeedbackReceipt:
+        raise NotImplementedError
+
+    async def evidence(self, view: View, ids: Sequence[ItemId]) -> Mapping[ItemId, Evidence]:
+        raise NotImplementedError
+
+
+async def test_it_goes_on_after_faults_until_it_is_told_to_stop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Receipts(enough=4)
+    caplog.set_level("INFO")
+    await asyncio.wait_for(
+        Collector(store, first_s=0.001, every_s=0.001).run_forever(store.stop), 30.0
+    )
+    assert store.calls == 4
+    told = [record.getMessage() for record in caplog.records]
+    assert told.count("collecting receipts failed") == 2
+    assert told.count("receipts collected") == 2
+
+
+async def test_a_server_that_ends_soon_collects_nothing() -> None:
+    store = Receipts(enough=1)
+    store.stop.set()
+    await asyncio.wait_for(Collector(store).run_forever(store.stop), 30.0)
+    assert store.calls == 0
