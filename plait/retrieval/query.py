@@ -10,6 +10,7 @@ from typing import Literal
 from plait.domain.deadline import Deadline
 from plait.domain.errors import InvalidInput
 from plait.domain.values import Filter, ItemId
+from plait.retrieval.issuetext import plain
 from plait.retrieval.text import query_terms
 
 MAX_QUERY_BYTES = 8192
@@ -56,8 +57,8 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`text`: without NULs and half characters, which no store or model takes; of a query with nothing but
-    an attachment its beginning. `attached`: the diff or stack trace beside it, cleaned alike.
+    """`text`: without NULs and half characters, which no store or model takes, and without an issue
+    template's form; of a query with nothing but an attachment its beginning. `attached`: the diff or stack trace beside it, cleaned alike.
 
     `identifiers` are dotted names (`Session.get`), as written but for calls and separators.
     """
@@ -74,7 +75,7 @@ class Analysis:
 def analyse(query: SearchQuery) -> Analysis:
     """Raises: InvalidInput, for a query that is empty, too long, or out of range."""
     attached = _attached(query)
-    text = _checked(query, attached)
+    text = plain(_checked(query, attached))
     names = identifiers(text)
     return Analysis(
         text=text,
@@ -144,7 +145,8 @@ def _checked(query: SearchQuery, attached: str) -> str:
     size = len(query.text.encode("utf-8", "replace"))
     if size > MAX_QUERY_BYTES:
         raise InvalidInput(
-            f"the query has {size} bytes, more than {MAX_QUERY_BYTES}; search for its key sentences",
+            f"the query has {size} bytes, more than {MAX_QUERY_BYTES}; search for its key "
+            "sentences, and attach the rest",
             field="query",
             size=size,
             limit=MAX_QUERY_BYTES,

@@ -1,0 +1,148 @@
+"""The stages `resolve` and `strategy`, alone with a plain context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from plait.domain.deadline import Deadline
+from plait.domain.values import Collection, Filter, ItemId, Revision
+from plait.ports import Spot, View
+from plait.retrieval.context import SearchContext
+from plait.retrieval.query import QueryKind, SearchQuery, analyse
+from plait.retrieval.stages.resolve import DECAY, WHOLE_FILE, resolve
+from plait.retrieval.stages.strategy import strategy
+from plait.retrieval.strategy import Kind
+from plait.settings import SearchSettings
+
+TRACE = """\
+Loading fails
+Traceback (most recent call last):
+  File "/srv/app/cli.py", line 3, in main
+    load(1)
+  File "/usr/lib/site-packages/other/x.py", line 9, in call
+    f()
+  File "/srv/app/core.py", line 12, in load
+    return store[key]
+KeyError: 1
+"""
+DIFF = "--- a/app/core.py\n+++ b/app/core.py\n@@ -1,2 +1,2 @@\n def load():\n-    x\n+    y\n"
+
+
+class Places:
+    """A store that knows where things are, and counts what it is asked."""
+
+    def __init__(self, **by_name: list[int]) -> None:
+        self.by_name = by_name
+        self.asked: list[Spot] = []
+
+    async def view(self, where: Filter) -> View:
+        return View((Revision(1, "r", 3),), "m", 2)
+
+    async def located(
+        self, view: View, spots: Sequence[Spot], where: Filter, k: int
+    ) -> list[list[ItemId]]:
+        self.asked += spots
+        return [[n(i) for i in self.by_name.get(self._name(s), [])][:k] for s in spots]
+
+    @staticmethod
+    def _name(spot: Spot) -> str:
+        return spot.path.rpartition("/")[2].partition(".")[0] or spot.symbol.replace(".", "_")
+
+
+def n(number: int) -> ItemId:
+    return ItemId(UUID(int=number))
+
+
+async def staged(
+    store: Places, text: str, attached: str = "", where: Filter | None = None
+) -> SearchContext:
+    query = SearchQuery(text, where or Filter(), attached=attached)
+    ctx = SearchContext(query, analyse(query), 10, "minmax", Deadline.after(10.0))
+    deps: Any = SimpleNamespace(
+        store=store,
+        settings=SearchSettings(),
+        now=lambda: datetime(2026, 11, 20, tzinfo=UTC),
+    )
+    return await strategy(await resolve(ctx, deps), deps)
+
+
+def scores(ctx: SearchContext) -> dict[int, float]:
+    return {c.id.int: c.score for c in ctx.rankings.get("anchors", ())}
+
+
+@pytest.mark.parametrize(
+    "text", ["how is a job picked?", "Session.get", "where does `load_all` go?"]
+)
+async def test_a_query_without_places_asks_nothing(text: str) -> None:
+    store = Places()
+    ctx = await staged(store, text)
+    assert store.asked == []
+    assert "anchors" not in ctx.rankings
+    assert ctx.strategy.weights["anchors"] == 0.0
+
+
+async def test_frames_count_from_the_innermost_of_the_repository() -> None:
+    store = Places(core=[1, 2], cli=[3])
+    ctx = await staged(store, TRACE)
+    assert scores(ctx) == {1: 1.0, 3: pytest.approx(DECAY)}
+    assert ctx.reasons[n(1)] == ("frame 1 of the stack trace",)
+    assert ctx.reasons[n(3)] == ("frame 2 of the stack trace",)
+    assert ctx.strategy.kind is Kind.TRACE
+    assert ctx.strategy.weights["anchors"] == 1.0
+
+
+async def test_a_trace_is_no_part_of_what_is_asked() -> None:
+    ctx = await staged(Places(), TRACE)
+    assert ctx.asked.text == "Loading fails\nKeyError: 1"
+    assert {"load", "main", "fail"} <= set(ctx.asked.terms)
+    assert {"srv", "usr", "lib", "site", "packag"}.isdisjoint(ctx.asked.terms)
+
+
+async def test_an_attached_diff_is_asked_for_by_its_lines() -> None:
+    store = Places(core=[1])
+    ctx = await staged(store, "", DIFF)
+    assert ctx.strategy.kind is Kind.DIFF
+    assert scores(ctx) == {1: 1.0}
+    assert ctx.reasons[n(1)] == ("the diff changes it",)
+    assert ctx.asked.text == "app/core.py\nx\ny"
+
+
+async def test_a_file_that_is_named_lifts_all_that_is_in_it() -> None:
+    store = Places(core=[1, 2, 3])
+    ctx = await staged(store, "why does app/core.py load twice when started again")
+    assert scores(ctx) == {i: pytest.approx(0.8 * WHOLE_FILE) for i in (1, 2, 3)}
+    assert 0.0 < ctx.strategy.weights["anchors"] < 0.5
+    assert ctx.strategy.kind is Kind.NATURAL or ctx.asked.kind is QueryKind.IDENTIFIERS
+    ctx = await staged(store, "why does app/core.py:12 load twice")
+    assert scores(ctx)[1] > scores(ctx)[2] > scores(ctx)[3]
+
+
+async def test_no_more_than_another_arm_brings() -> None:
+    ctx = await staged(Places(core=list(range(1, 400))), "look into app/core.py")
+    assert len(scores(ctx)) == SearchSettings().candidates
+
+
+async def test_a_named_test_is_found() -> None:
+    ctx = await staged(Places(test_a=[7, 8]), "tests/test_a.py::TestB::test_c is flaky on CI")
+    assert scores(ctx)[7] == pytest.approx(0.9)
+
+
+async def test_words_of_time_are_for_agents_items() -> None:
+    text = "what did we change last week"
+    assert (await staged(Places(), text)).anchors.span is None
+    where = Filter(collections=(Collection.FILES, Collection.MEMORIES))
+    ctx = await staged(Places(), text, where=where)
+    assert ctx.anchors.span is not None
+    assert ctx.strategy.kind is Kind.TEMPORAL
+
+
+async def test_weights_of_text_arms_add_up() -> None:
+    for text in (TRACE, DIFF, "plain words", "Session.get"):
+        weights = (await staged(Places(core=[1]), text)).strategy.weights
+        assert weights["semantic"] + weights["lexical"] == pytest.approx(1.0)
