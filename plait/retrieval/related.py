@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from plait.domain.values import Collection, ItemId
 from plait.ports import CodeGraph, MemoryLink, Place
@@ -104,18 +105,25 @@ def node_of(id_: ItemId, place: Place) -> list[str]:
     return names
 
 
-def in_code(graph: CodeGraph, rows: Mapping[int, float], walk: Walk, k: int) -> list[Found]:
+def in_code(
+    graph: CodeGraph,
+    rows: Mapping[int, float],
+    walk: Walk,
+    k: int,
+    linked: Mapping[int, str] = MappingProxyType({}),
+) -> list[Found]:
     """The `k` symbols with the most mass from the seeds `rows`, best first. A seed is found only by what
-    the other seeds say of it: what it says of itself is what the other arms said."""
+    the other seeds say of it, for what it says of itself is what the other arms said; unless it is
+    `linked`: a link brought it (row → why)."""
     masses = pagerank.near(graph, rows, walk, k + len(rows))
     total = sum(rows.values())
     for row, weight in rows.items():
-        if row in masses:
+        if row in masses and row not in linked:
             masses[row] = max(0.0, masses[row] - walk.alpha * weight / total)
     found = []
     for row, mass in sorted(masses.items(), key=lambda e: (-e[1], e[0])):
         if mass > 0.0 and not graph.ids[row].startswith("/"):
-            why = direct(graph, row, rows)
+            why = linked.get(row, "") or direct(graph, row, rows)
             found.append(Found((graph.repo, graph.ids[row]), mass, graph.paths[row], why))
     return found[:k]
 
@@ -140,23 +148,35 @@ def direct(graph: CodeGraph, row: int, seeds: Mapping[int, float]) -> str:
 
 def by_links(
     links: Iterable[MemoryLink], seeds: Mapping[Node, float]
-) -> tuple[list[Found], dict[Node, float]]:
-    """What of agents' items one link leads to from `seeds`, best first; and code, with its weight."""
+) -> tuple[list[Found], list[Found]]:
+    """What one link leads to from `seeds`, best first: of agents' items, and of code."""
     items: dict[Node, Found] = {}
-    code: dict[Node, float] = {}
+    code: dict[Node, Found] = {}
     for link in links:
         source, target = (link.repo, link.source), (link.repo, link.target)
         for near, far, way in ((source, target, 0), (target, source, 1)):
             score = seeds.get(near, 0.0) * LINKS.get(link.relation, 0.0) * link.confidence
             if score <= 0.0:
                 continue
-            if not far[1].startswith(OF_AGENTS):
-                code[far] = max(code.get(far, 0.0), score)
-            elif far not in items or items[far].score < score:
+            into = items if far[1].startswith(OF_AGENTS) else code
+            if far not in into or into[far].score < score:
                 words = WORDS.get(link.relation)
-                why = f"{words[way]} {near[1].lstrip('/')}" if words else ""
-                items[far] = Found(far, score, why=why)
-    return sorted(items.values(), key=lambda f: (-f.score, f.node)), code
+                into[far] = Found(
+                    far, score, why=f"{words[way]} {_called(near[1])}" if words else ""
+                )
+    return _best_first(items), _best_first(code)
+
+
+def _best_first(found: Mapping[Node, Found]) -> list[Found]:
+    return sorted(found.values(), key=lambda one: (-one.score, one.node))
+
+
+def _called(name: str) -> str:
+    """A node as a reason calls it: ids that say nothing are left out."""
+    kind, _, rest = name.partition("/")
+    if kind in ("episode", "memory", "diff"):
+        return {"episode": "a run", "memory": "a memory", "diff": "a diff"}[kind]
+    return f"{kind} {rest[:40]}" if kind in ("issue", "commit") else name.removeprefix("/")
 
 
 def issues(names: Sequence[str]) -> list[str]:

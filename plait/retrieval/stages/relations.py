@@ -44,9 +44,10 @@ async def follow(ctx: SearchContext, deps: Deps, walk: Walk = WALK) -> SearchCon
     if not seeds.weights:
         return ctx
     linked, code = await _linked(ctx, store, {**files.weights, **seeds.weights})
-    for node, weight in code.items():
-        seeds.add(node, weight)
-    ctx, found = await _near(ctx, store, seeds, walk)
+    fresh = {one.node: one.why for one in code if one.node not in seeds.weights}
+    for one in code:
+        seeds.add(one.node, one.score, seeds.paths.get(one.node, ""))
+    ctx, found = await _near(ctx, store, seeds, fresh, walk)
     if not found and not linked:
         return ctx
     chunks, items = await asyncio.gather(
@@ -81,19 +82,19 @@ async def _seeds(ctx: SearchContext, deps: Deps) -> tuple[Seeds, Seeds]:
 
 async def _linked(
     ctx: SearchContext, store: RelationStore, seeds: Mapping[Node, float]
-) -> tuple[list[Found], dict[Node, float]]:
+) -> tuple[list[Found], list[Found]]:
     wanted = ctx.query.where.collections or tuple(Collection)
     if all(collection == Collection.FILES for collection in wanted):
-        return [], {}
+        return [], []
     links = await store.links(ctx.at, list(seeds), 4 * LINKED)
     found, code = related.by_links(links, seeds)
     return found[:LINKED], code
 
 
 async def _near(
-    ctx: SearchContext, store: RelationStore, seeds: Seeds, walk: Walk
+    ctx: SearchContext, store: RelationStore, seeds: Seeds, fresh: Mapping[Node, str], walk: Walk
 ) -> tuple[SearchContext, list[tuple[Found, CodeGraph]]]:
-    """Symbols of the repositories with the most seeds; a graph that is not there is named in `degraded`."""
+    """Symbols of the repositories with the most seeds. `fresh`: those that links brought, and why. A graph that is not there is named in `degraded`."""
     if Collection.FILES not in (ctx.query.where.collections or tuple(Collection)):
         return ctx, []
     weights: dict[str, float] = {}
@@ -104,7 +105,12 @@ async def _near(
     for repo in sorted(weights, key=lambda name: (-weights[name], name))[:MOST_REPOS]:
         graph = await store.code_graph(ctx.at, repo, wait_s=wait_s)
         if graph is not None:
-            near = related.in_code(graph, seeds.rows(graph), walk, FOUND)
+            linked = {
+                graph.row[name]: why
+                for (owner, name), why in fresh.items()
+                if owner == repo and name in graph.row
+            }
+            near = related.in_code(graph, seeds.rows(graph), walk, FOUND, linked)
             found += [(one, graph) for one in near]
         elif (state := store.graph_state(ctx.at, repo)) in ("loading", "too_large"):
             ctx = replace(ctx, degraded=(*ctx.degraded, Degraded("relations", f"graph_{state}")))
