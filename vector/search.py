@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -96,7 +96,7 @@ class Lexical:
         k: int,
         weights: Mapping[str, float] | None = None,
     ) -> list[Candidate]:
-        space, postings = await self._postings(view, terms, where)
+        space, postings = await self._postings(view, terms, where, beside=weights or {})
         if space is None:
             return []
         scores = bm25.score(space, postings, weights=weights)
@@ -209,9 +209,16 @@ class Lexical:
         return {id_: found[id_] for id_ in ids if id_ in found}
 
     async def _postings(
-        self, view: View, terms: Sequence[str], where: Filter, *, all_of_them: bool = False
+        self,
+        view: View,
+        terms: Sequence[str],
+        where: Filter,
+        *,
+        all_of_them: bool = False,
+        beside: Container[str] = (),
     ) -> tuple[Space | None, dict[str, TermPostings]]:
-        """The space of the view's segments and the postings that scoring needs."""
+        """The space of the view's segments and the postings that scoring needs. Terms `beside` the
+        query's own never make a common one of those superfluous."""
         refs = _segments_of(view, where)
         wanted = sorted({term.replace("\0", "") for term in terms} - {""})
         if not refs or not wanted:
@@ -226,7 +233,8 @@ class Lexical:
             view, refs, wanted, everything if all_of_them else 5 * rare
         )
         postings = _gathered(space, found)
-        if len(postings) < len(found) and not bm25.has_rare(space, postings):
+        own = {term: p for term, p in postings.items() if term not in beside}
+        if len(postings) < len(found) and not bm25.has_rare(space, own):
             # Only common terms: then they all count.
             found = await self._read_postings(view, refs, wanted, everything)
             postings = _gathered(space, found)
