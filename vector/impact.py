@@ -252,7 +252,7 @@ def _bounded(diff: Diff) -> tuple[list[FileDiff], bool]:
         kept.append(replace(file, hunks=file.hunks[:left]))
         left -= len(kept[-1].hunks)
     whole = sum(len(file.hunks) for file in diff.files) == MAX_HUNKS - left
-    return kept, not whole or len(diff.files) > MAX_FILES or bool(diff.problems)
+    return kept, not whole or len(diff.files) > MAX_FILES
 
 
 def _ends(path: str) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from plait.domain.recall import Impact, ImpactNode, PastEvent
 from plait.domain.values import Collection, ItemId
@@ -21,6 +23,9 @@ MAX_ERRORS, SAME_ERROR = 3, 5
 FRAME_DECAY = 0.8
 # The longest that an answer waits for a graph that is being read; then it goes without.
 WAIT_S, WAIT_SHARE = 1.0, 0.3
+SHARE = 0.6  # of the time that is left; the rest is for packing
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +47,56 @@ class Seed:
 
 
 async def impact(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Fill `ctx.impact` where the query holds a diff or a stack trace. What cannot be asked, or not in
-    time, is named in `degraded`."""
-    if deps.impact is None or not (ctx.anchors.is_diff or ctx.anchors.is_trace):
+    """Fill `ctx.impact` where the query holds a diff or a stack trace. What cannot be asked, or not within
+    `SHARE` of the time that is left, is named in `degraded`."""
+    store = deps.impact
+    if store is None or not (ctx.anchors.is_diff or ctx.anchors.is_trace):
         return ctx
-    seeds, cut = await _seeds(ctx, deps, deps.impact)
+    until = asyncio.get_running_loop().time() + SHARE * ctx.deadline.left_s
+    named = await _in_time([_seeds(ctx, deps, store)], until)
+    seeds, cut = named[0] if named else ([], True)
+    repos = list(dict.fromkeys(seed.repo for seed in seeds))
+    asked = [
+        _of_repo(ctx, deps, store, repo, [s for s in seeds if s.repo == repo]) for repo in repos
+    ]
+    parts = await _in_time([*asked, _same_error(ctx, deps, store)], until)
+    missing = [why for _, why in parts if why]
+    if not named or len(parts) <= len(repos):
+        missing.append("deadline")
     found = Impact(touched=tuple(_touched(seeds)), truncated=cut)
-    for repo in dict.fromkeys(seed.repo for seed in seeds):
-        mine = [seed for seed in seeds if seed.repo == repo]
-        graph, missing = await _graph(ctx, deps, repo)
-        if missing:
-            ctx = replace(ctx, degraded=(*ctx.degraded, Degraded("impact", missing)))
-        callers, tests = _reached(graph, mine) if graph is not None else ([], _own_tests(mine))
-        symbols = {seed.node: seed.weight for seed in mine if seed.symbol}
-        tests = ran.together(
-            graph,
-            tests,
-            await ran.proven(ctx, deps, graph, repo, symbols),
-            await ran.by_words(ctx, deps, repo, (name for name in symbols)),
-        )
-        history = await _history(ctx, deps.impact, repo, mine, tests)
-        more = Impact(callers=tuple(callers), tests=tuple(tests), history=history)
-        found = _joined(found, more)
-    met = await _same_error(ctx, deps, deps.impact)
-    return replace(ctx, impact=_bounded(_joined(found, Impact(history=met))))
+    for part, _ in parts:
+        found = _joined(found, part)
+    late = tuple(Degraded("impact", why) for why in dict.fromkeys(missing))
+    return replace(ctx, impact=_bounded(found), degraded=(*ctx.degraded, *late))
+
+
+async def _in_time(asked: Sequence[Coroutine[None, None, T]], until: float) -> list[T]:
+    """The answers that came until then, in order; a store's error ends all of them."""
+    tasks = [asyncio.create_task(one) for one in asked]
+    try:
+        left_s = max(0.0, until - asyncio.get_running_loop().time())
+        await asyncio.wait(tasks, timeout=left_s, return_when=asyncio.FIRST_EXCEPTION)
+        return [task.result() for task in tasks if task.done()]
+    finally:
+        late = [task for task in tasks if not task.done()]
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late)
+
+
+async def _of_repo(
+    ctx: SearchContext, deps: Deps, store: ImpactStore, repo: str, seeds: Sequence[Seed]
+) -> tuple[Impact, str]:
+    """What `seeds`, all of `repo`, reach, and why some of it is missing."""
+    symbols = {seed.node: seed.weight for seed in seeds if seed.symbol}
+    (graph, missing), like = await asyncio.gather(
+        _graph(ctx, deps, repo), ran.by_words(ctx, deps, repo, symbols)
+    )
+    callers, near = _reached(graph, seeds) if graph is not None else ([], _own_tests(seeds))
+    tests = ran.together(graph, near, await ran.proven(ctx, deps, graph, repo, symbols), like)
+    history = await _history(ctx, store, repo, seeds, tests)
+    return Impact((), tuple(callers), tuple(tests), history), missing
 
 
 # -- what it is about ---------------------------------------------------------------------------------
@@ -194,7 +225,7 @@ async def _history(
     return tuple(events)
 
 
-async def _same_error(ctx: SearchContext, deps: Deps, store: ImpactStore) -> tuple[PastEvent, ...]:
+async def _same_error(ctx: SearchContext, deps: Deps, store: ImpactStore) -> tuple[Impact, str]:
     """Past texts of runs that hold one of the query's error messages, with what became of the run."""
     found: dict[ItemId, str] = {}
     agents = tuple(c for c in Collection if c is not Collection.FILES)
@@ -209,7 +240,7 @@ async def _same_error(ctx: SearchContext, deps: Deps, store: ImpactStore) -> tup
     for id_, words in found.items():
         if (run := runs.get(id_)) is not None:
             events.setdefault(run.episode_id, _met(id_, words, run))
-    return tuple(events.values())
+    return Impact(history=tuple(events.values())), ""
 
 
 def message(error: str) -> str:

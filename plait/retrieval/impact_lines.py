@@ -10,6 +10,7 @@ from plait.retrieval.packing.wording import code, one_line
 
 # How many of each kind come before the others get their turn.
 FIRST_TESTS, FIRST_EVENTS, FIRST_CALLERS = 5, 3, 4
+MOST_TESTS, MOST_EVENTS, MOST_CALLERS = 15, 8, 10  # all of them are in the impact itself
 MAX_NAMED = 6  # touched symbols that are named
 NAMES_A_LINE = 3
 MAX_PLACE, MAX_TITLE = 120, 180
@@ -25,9 +26,9 @@ _HOW = {
 def impact_lines(impact: Impact) -> Sequence[str]:
     """What is touched; then tests to run, past failures and fixes, and callers in turn, some of each
     before more of any."""
-    tests = [_test(test) for test in impact.tests]
-    events = [_event(event) for event in impact.history]
-    callers = [_caller(caller) for caller in impact.callers]
+    tests = [_test(test) for test in impact.tests[:MOST_TESTS]]
+    events = [_event(event) for event in impact.history[:MOST_EVENTS]]
+    callers = [_caller(caller) for caller in impact.callers[:MOST_CALLERS]]
     return [
         *_touched(impact.touched),
         *tests[:FIRST_TESTS],
@@ -43,10 +44,11 @@ def _touched(nodes: Sequence[ImpactNode]) -> Iterator[str]:
     """A change's symbols, some a line; a trace's frames from the raising one outwards."""
     is_trace = any(node.distance for node in nodes)
     named = [f"{code(node.name)} ({_place(node)})" for node in nodes[:MAX_NAMED]]
-    for first in range(0, len(named), NAMES_A_LINE):
-        part = named[first : first + NAMES_A_LINE]
+    # The first stands alone: a short line that finds room in any budget.
+    lines = [named[:1], *(named[n : n + NAMES_A_LINE] for n in range(1, len(named), NAMES_A_LINE))]
+    for n, part in enumerate(line for line in lines if line):
         if is_trace:
-            yield ("Called by " if first else "Raised in ") + ", called by ".join(part)
+            yield ("Called by " if n else "Raised in ") + ", called by ".join(part)
         else:
             yield "Changes " + ", ".join(part)
     if len(nodes) > MAX_NAMED:

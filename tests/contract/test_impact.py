@@ -15,7 +15,7 @@ from etl.pipeline import IndexRequest, index_repository
 from etl.project import Projector
 from plait.domain.deadline import Deadline
 from plait.domain.memory import AsOf
-from plait.domain.recall import Impact
+from plait.domain.recall import Impact, RecallOptions
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.ports import EmbeddingProvider, GraphDelta, GraphStore, Spot, View
 from plait.retrieval.anchors import Anchor, AnchorKind, Anchors
@@ -23,6 +23,7 @@ from plait.retrieval.context import Deps, SearchContext
 from plait.retrieval.impact import impact
 from plait.retrieval.impact_lines import impact_lines
 from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.recall import RecallAnswer, RecallService
 from plait.settings import Settings
 from vector.store import Store
 
@@ -420,3 +421,63 @@ async def test_hostile_diffs_are_read_within_bounds(
     changed = await store.changed(view, text)
     assert len(changed.symbols) <= 1
     assert len(changed.unknown) <= 50
+
+
+# -- the whole recall ---------------------------------------------------------------------------------
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/srv/app/tests/test_shop.py", line 14, in test_of_none
+    assert summary([]) == 0
+  File "/srv/app/shop/report.py", line 5, in summary
+    return Basket(prices).mean()
+  File "/srv/app/shop/cart.py", line 21, in mean
+    return total(self.prices) / len(self.prices)
+ZeroDivisionError: division by zero
+"""
+
+
+async def recalled(store: Store, attached: str, budget: int, **more: Any) -> RecallAnswer:
+    settings = store._app.settings
+    deps = Deps(store, no_model, settings.search, settings.recall, relations=store, impact=store)
+    where = Filter(repos=("shop",), collections=tuple(Collection))
+    query = SearchQuery(text="", attached=attached, where=where, deadline=Deadline.after(60.0))
+    return await RecallService(deps).recall(query, RecallOptions(budget_tokens=budget, **more))
+
+
+@pytest.mark.parametrize("attached", [BREAK, TRACEBACK], ids=["diff", "trace"])
+async def test_a_recall_with_a_diff_or_a_trace_says_what_to_run_within_its_budget(
+    store: Store, indexed: Index, attached: str
+) -> None:
+    await indexed()
+    await history(store)
+    answer = await recalled(store, attached, 900)
+    assert answer.impact.touched[0].name == MEAN
+    assert f"Run `{NODE_ID}`" in answer.block.context
+    assert "Past fix 2026-03-04" in answer.block.context
+    assert 0 < answer.block.tokens <= 900
+    short = await recalled(store, attached, 120)
+    assert f"`{MEAN}`" in short.block.context
+    assert 0 < short.block.tokens <= 120
+
+
+async def test_an_answer_that_is_out_of_time_names_what_it_lacks(
+    store: Store, indexed: Index
+) -> None:
+    await indexed()
+    where = Filter(repos=("shop",), collections=tuple(Collection))
+    query = SearchQuery(text="what breaks", attached=BREAK, where=where)
+    ctx = SearchContext(
+        query=query,
+        asked=analyse(query),
+        k=10,
+        fusion="minmax",
+        deadline=Deadline.after(0.0),
+        view=await store.view(where),
+        anchors=Anchors(is_diff=True),
+    )
+    settings = store._app.settings
+    deps = Deps(store, no_model, settings.search, settings.recall, relations=store, impact=store)
+    ctx = await impact(ctx, deps)
+    assert [str(one) for one in ctx.degraded] == ["impact: deadline"]
+    assert not ctx.impact

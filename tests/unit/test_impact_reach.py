@@ -233,9 +233,10 @@ def test_lines_begin_with_what_matters_most() -> None:
 
 def test_frames_are_told_from_the_raising_one_outwards() -> None:
     lines = impact_lines(Impact(tuple(one(f"f{n}", n, "frame") for n in range(9))))
-    assert lines[0].startswith("Raised in `f0` (a.py:3), called by `f1`")
-    assert lines[1].startswith("Called by `f3`")
-    assert lines[2] == "And 3 more frames"
+    assert lines[0] == "Raised in `f0` (a.py:3)"
+    assert lines[1].startswith("Called by `f1` (a.py:3), called by `f2`")
+    assert lines[2].startswith("Called by `f4`")
+    assert lines[3] == "And 3 more frames"
 
 
 def test_hostile_names_and_titles_stay_one_quoted_line() -> None:
