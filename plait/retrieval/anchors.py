@@ -17,7 +17,7 @@ from plait.reading.diff import FileDiff, Hunk, parse_diff, touched
 from plait.reading.issues import references
 from plait.reading.testnames import parse_name
 from plait.retrieval.query import identifiers as names_in
-from plait.retrieval.traces import Frame, Trace, parse_traces
+from plait.retrieval.traces import Frame, parse_traces
 
 # The most of each kind that are looked up: a text that names more is about none of them in particular.
 MAX_FRAMES = 40
@@ -65,8 +65,8 @@ class Span:
 class Anchors:
     """`errors`: exception names and messages, as the text has them. `issues`: references as `#12`.
     `prose`: the text without traces and hunks, "" if nothing is left. `subject`: what a trace or a diff is
-    about, in few words: its errors and functions, its files and changed lines. `span`: the time that the
-    text names."""
+    about, in few words: its errors, its files and changed lines. `functions`: of a trace's innermost frames.
+    `span`: the time that the text names."""
 
     places: tuple[Anchor, ...] = ()
     errors: tuple[str, ...] = ()
@@ -75,6 +75,7 @@ class Anchors:
     is_trace: bool = False
     prose: str = ""
     subject: str = ""
+    functions: tuple[str, ...] = ()
     span: Span | None = None
 
 
@@ -103,6 +104,7 @@ def read(text: str, attached: str = "", identifiers: Sequence[str] = ()) -> Anch
         *_paths(prose),
         *_symbols(identifiers),
     )
+    errors = trace.errors if trace.frames else ()
     return Anchors(
         _once(places),
         trace.errors,
@@ -110,7 +112,8 @@ def read(text: str, attached: str = "", identifiers: Sequence[str] = ()) -> Anch
         is_diff=bool(files),
         is_trace=bool(trace.frames),
         prose=prose,
-        subject="\n".join((*_what_failed(trace), *_what_changed(files)))[:MAX_SUBJECT],
+        functions=_functions(trace.frames),
+        subject="\n".join((*errors, *_what_changed(files)))[:MAX_SUBJECT],
     )
 
 
@@ -184,12 +187,9 @@ def own_path(path: str) -> str:
     return path
 
 
-def _what_failed(trace: Trace) -> Iterator[str]:
-    """Errors, and the functions of the innermost frames."""
-    if trace.frames:
-        yield from trace.errors
-        own = [f.function for f in trace.frames if f.function and own_path(f.path)]
-        yield from dict.fromkeys(own[:SUBJECT_FRAMES])
+def _functions(frames: Sequence[Frame]) -> tuple[str, ...]:
+    own = [f.function for f in frames if f.function and own_path(f.path)]
+    return tuple(dict.fromkeys(own))[:SUBJECT_FRAMES]
 
 
 # -- diffs -----------------------------------------------------------------------------------------

@@ -32,7 +32,9 @@ class Kind(StrEnum):
     TRANSACTIONAL = "transactional"  # hello, /clear: nothing is retrieved
 
 
-ANCHORS_WEIGHT = {Kind.TRACE: 1.0, Kind.DIFF: 1.0}
+# Over traces through three functions of Django each, their lines moved by up to 25, 1 and 2 both put the
+# innermost first in 90 of 100; with 1 the other two are among the first five in 63, with 2 in 89.
+ANCHORS_WEIGHT = {Kind.TRACE: 1.5, Kind.DIFF: 1.5}
 
 
 @dataclass(frozen=True, slots=True)

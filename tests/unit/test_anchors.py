@@ -153,7 +153,8 @@ def test_a_trace_names_frames_and_errors() -> None:
     assert found.places[0].weight > found.places[1].weight
     assert found.errors == ("KeyError: ''",)
     assert found.prose == "Loading fails:\nKeyError: ''"
-    assert found.subject == "KeyError: ''\n__getitem__\nload"
+    assert found.subject == "KeyError: ''"
+    assert found.functions == ("__getitem__", "load")
 
 
 def test_an_attachment_alone_is_read_once() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from plait.domain.values import Candidate, Collection, ItemId
@@ -27,35 +27,42 @@ async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
     anchors = reading.read(asked.text, asked.attached, asked.identifiers)
     if ctx.query.where.collections != (Collection.FILES,):  # code is of no time
         anchors = replace(anchors, span=nearness.span(anchors.prose, deps.now()))
-    ctx = replace(ctx, view=view, anchors=anchors, asked=about(asked, anchors))
     # Names alone are no places: an arm of what prose names moved function MRR by -0.4 to -0.9 points on
     # benchmarks/localisation.py at every weight; the bonus for definitions does what there is to do.
     places = [a for a in anchors.places if a.kind is not AnchorKind.SYMBOL]
-    if not places:
-        return ctx
-    found = await deps.store.located(
-        view, [a.spot for a in places], ctx.query.where, deps.settings.candidates
-    )
-    scores, reasons = ranking(places, found)
-    if not scores:
-        return ctx
+    scores: dict[ItemId, float] = {}
+    reasons: dict[ItemId, str] = {}
+    if places:
+        spots = [anchor.spot for anchor in places]
+        k = deps.settings.candidates
+        scores, reasons = ranking(places, await deps.store.located(view, spots, ctx.query.where, k))
+    asked = about(asked, anchors, located=bool(scores))
+    ctx = replace(ctx, view=view, anchors=anchors, asked=asked)
+    return _with_arm(ctx, scores, reasons, deps.settings.candidates) if scores else ctx
+
+
+def _with_arm(
+    ctx: SearchContext, scores: Mapping[ItemId, float], reasons: Mapping[ItemId, str], k: int
+) -> SearchContext:
+    """No more than any other arm brings: a named file may have hundreds of chunks."""
     ranked = [Candidate(id_, score) for id_, score in scores.items()]
     ranked.sort(key=lambda c: (-c.score, c.id.int))
-    # No more than any other arm brings: a named file may have hundreds of chunks.
-    ranked = ranked[: deps.settings.candidates]
+    ranked = ranked[:k]
     said = {c.id: (reasons[c.id],) for c in ranked}
     return replace(
         ctx, rankings={**ctx.rankings, "anchors": ranked}, reasons={**ctx.reasons, **said}
     )
 
 
-def about(asked: Analysis, anchors: Anchors) -> Analysis:
+def about(asked: Analysis, anchors: Anchors, *, located: bool) -> Analysis:
     """`asked` with its attachment, without the frames of a trace and the headers of a diff: a model reads
-    256 tokens, and paths of a build machine are no words to look for."""
+    256 tokens, and paths of a build machine are no words to look for. Functions of frames are, where
+    they could not be located."""
     if not (anchors.is_diff or anchors.is_trace or asked.attached):
         return asked
-    text = anchors.prose or anchors.subject or asked.text
-    terms = query_terms(f"{anchors.prose}\n{anchors.subject}")[:MAX_TERMS]
+    subject = anchors.subject if located else "\n".join((anchors.subject, *anchors.functions))
+    text = anchors.prose or subject.strip() or asked.text
+    terms = query_terms(f"{anchors.prose}\n{subject}")[:MAX_TERMS]
     names = identifiers(anchors.prose)
     return replace(
         asked,
