@@ -119,17 +119,14 @@ def read(text: str, attached: str = "", identifiers: Sequence[str] = ()) -> Anch
 
 def _may_hold_more(text: str) -> bool:
     """Whether there may be anything but identifiers: paths, traces, diffs, test ids, errors."""
-    return (
-        "\n" in text
-        or "/" in text
-        or "\\" in text
-        or "test" in text
-        or _FILE.search(text) is not None
-    )
+    return any(sign in text for sign in _SIGNS) or _FILE.search(text) is not None
 
 
 def _may_be_diff(text: str) -> bool:
     return "diff --" in text or ("--- " in text and "+++ " in text and "@@" in text)
+
+
+_SIGNS = ("\n", "/", "\\", "test", "Error", "Exception", "Warning", "panic: ")
 
 
 def _issues(text: str) -> tuple[str, ...]:

@@ -157,6 +157,19 @@ def test_a_trace_names_frames_and_errors() -> None:
     assert found.functions == ("__getitem__", "load")
 
 
+@pytest.mark.parametrize(
+    ("text", "errors"),
+    [
+        ("KeyError: 'x' when loading", ("KeyError: 'x' when loading",)),
+        ("it says\nE   app.errors.LoadError: gone\nsince then", ("LoadError: gone",)),
+        ("panic: index out of range", ("index out of range",)),
+        ("raise an Error if the Exception is lost", ()),
+    ],
+)
+def test_errors_without_a_trace(text: str, errors: tuple[str, ...]) -> None:
+    assert read(text).errors == errors
+
+
 def test_an_attachment_alone_is_read_once() -> None:
     assert read(TRACE, TRACE) == read(TRACE)
 

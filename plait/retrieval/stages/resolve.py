@@ -26,8 +26,10 @@ async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
     asked = ctx.asked
     anchors = reading.read(asked.text, asked.attached, asked.identifiers)
     if ctx.query.where.collections != (Collection.FILES,):  # code is of no time
-        anchors = replace(anchors, span=nearness.span(anchors.prose, deps.now()))
-    # Names alone are no places: an arm of what prose names moved function MRR by -0.4 to -0.9 points on
+        # "Last week" is before the time that the answer is of.
+        then = ctx.query.where.as_of.recorded or ctx.query.where.as_of.valid or deps.now()
+        anchors = replace(anchors, span=nearness.span(anchors.prose, then))
+    # Names alone are no places: an arm of what prose names moved function MRR by -0.4 to -1.1 points on
     # benchmarks/localisation.py at every weight; the bonus for definitions does what there is to do.
     places = [a for a in anchors.places if a.kind is not AnchorKind.SYMBOL]
     scores: dict[ItemId, float] = {}
