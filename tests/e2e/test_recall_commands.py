@@ -1,4 +1,5 @@
-"""`plait recall`, `plait feedback` and what search explains, as processes, in a folder that is indexed."""
+"""`plait recall`, `plait feedback` and what search explains, as processes, in a folder that is indexed,
+with a `plait serve` that answers them."""
 
 from __future__ import annotations
 
@@ -6,11 +7,15 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from plait.client import discovery
 
 REPO = "cli-recall"
 CODE = '''\
@@ -46,16 +51,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plait(plait_home: Path, embedded_postgres_dsn: str, folder: Path) -> Any:
-    """Run one command inside the repository, so that it is the one that is meant; the database stays up
-    between commands."""
+def served(plait_home: Path, embedded_postgres_dsn: str) -> Iterator[dict[str, str]]:
+    """The environment of commands, with a `plait serve` that answers all of them."""
     keep = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "TMPDIR")}
+    environment = {**keep, "PLAIT_HOME": str(plait_home)}
+    serving = subprocess.Popen(
+        [sys.executable, "-P", "-m", "server.cli", "serve", "--port", "0"], env=environment
+    )
+    try:
+        for _ in range(600):
+            if discovery.running(plait_home) is not None:
+                break
+            assert serving.poll() is None
+            time.sleep(0.1)
+        yield environment
+    finally:
+        serving.terminate()
+        serving.wait(60)
+
+
+@pytest.fixture(scope="module")
+def plait(served: dict[str, str], folder: Path) -> Any:
+    """Run one command inside the repository, so that it is the one that is meant."""
 
     def run(*arguments: str, stdin: str = "", code: int = 0) -> Any:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "server.cli", *arguments],
             cwd=folder,
-            env={**keep, "PLAIT_HOME": str(plait_home)},
+            env=served,
             input=stdin,
             capture_output=True,
             text=True,
@@ -65,13 +88,8 @@ def plait(plait_home: Path, embedded_postgres_dsn: str, folder: Path) -> Any:
         return done
 
     run("index", ".", "--quiet")
-    run(
-        "memory",
-        "store",
-        "Lighthouse flashes must never be faster than two seconds.",
-        "--agent",
-        "a",
-    )
+    text = "Lighthouse flashes must never be faster than two seconds."
+    run("memory", "store", text, "--agent", "a")
     return run
 
 

@@ -332,9 +332,11 @@ async def test_why_not_names_the_stage_and_the_rule(
     assert list(answer.why_not) == [inside, unknown]
     assert answer.why_not[inside].cause == "included"
     assert answer.why_not[unknown].cause == "not-found"
-    tight = await ask(client, budget_tokens=40, why_not=[everything.items[-1].item.id])
-    (why,) = tight.why_not.values()
+    tight = await ask(client, budget_tokens=40)
+    left = next(o for o in tight.omitted if o.why.cause == "budget")
+    (why,) = (await ask(client, budget_tokens=40, why_not=[left.id])).why_not.values()
     assert (why.stage, why.cause) == ("format", "budget")
+    assert why.bar > 0.0  # the tokens that its shortest form takes
 
 
 async def test_search_tells_why_not_and_leaves_stages_out(
