@@ -115,6 +115,17 @@ async def test_what_calls_and_tests_a_hit_comes_in_and_says_why() -> None:
     assert list(ctx.rankings["lexical"]) == [Candidate(n(1), 2.0)]
 
 
+async def test_what_matched_is_there_for_its_words() -> None:
+    truth = Truth(
+        chunks={"m.caller": n(2), "m.hit": n(1)},
+        standing={n(1): place(), n(2): place("m.caller")},
+    )
+    asked = replace(context(), rankings={"lexical": [Candidate(n(1), 2.0), Candidate(n(2), 1.5)]})
+    ctx = await relations(asked, deps(truth))
+    assert {c.id for c in ctx.rankings["relations"]} == {n(1), n(2)}
+    assert ctx.reasons == {}
+
+
 async def test_a_search_for_hits_asks_nothing() -> None:
     truth = Truth(standing={n(1): place()})
     asked = context(options=None)

@@ -40,7 +40,7 @@ async def follow(ctx: SearchContext, deps: Deps, walk: Walk = WALK) -> SearchCon
     store = deps.relations
     if store is None:
         return ctx
-    seeds, files = await _seeds(ctx, deps)
+    seeds, files, matched = await _seeds(ctx, deps)
     if not seeds.weights:
         return ctx
     linked, code = await _linked(ctx, store, {**files.weights, **seeds.weights})
@@ -59,11 +59,11 @@ async def follow(ctx: SearchContext, deps: Deps, walk: Walk = WALK) -> SearchCon
     for one in linked:  # the best first
         for id_ in items.get(one.node, ()):
             by_link.setdefault(id_, one)
-    return _with(ctx, near, by_link)
+    return _with(ctx, near, by_link, matched)
 
 
-async def _seeds(ctx: SearchContext, deps: Deps) -> tuple[Seeds, Seeds]:
-    """The best so far, as the graph and links name them; and the files of those that are symbols."""
+async def _seeds(ctx: SearchContext, deps: Deps) -> tuple[Seeds, Seeds, frozenset[ItemId]]:
+    """The best so far, as the graph and links name them; the files of those that are symbols; their ids."""
     fused = fusion.minmax(ctx.rankings, ctx.strategy.weights)
     top = fusion.order(fused, ctx.rankings)[:SEEDS]
     places = await deps.store.places(ctx.at, top) if top else {}
@@ -77,7 +77,7 @@ async def _seeds(ctx: SearchContext, deps: Deps) -> tuple[Seeds, Seeds]:
     for revision in ctx.at.revisions:
         for name in related.issues(ctx.anchors.issues):
             seeds.add((revision.repo, name), 1.0)
-    return seeds, files
+    return seeds, files, frozenset(top)
 
 
 async def _linked(
@@ -126,8 +126,10 @@ def _with(
     ctx: SearchContext,
     near: Mapping[ItemId, tuple[Found, CodeGraph]],
     by_link: Mapping[ItemId, Found],
+    matched: frozenset[ItemId],
 ) -> SearchContext:
-    """`ctx` with both rankings, their weights, and why each item is in them."""
+    """`ctx` with both rankings, their weights, and why each item is in them; of what `matched`, its words
+    are the reason."""
     arms: dict[str, Sequence[Candidate]] = {
         "relations": _ranking({id_: one.score for id_, (one, _) in near.items()}),
         "links": _ranking({id_: one.score for id_, one in by_link.items()}),
@@ -139,7 +141,7 @@ def _with(
         id_: one.why for id_, one in by_link.items()
     }
     for id_, why in said.items():
-        if why:
+        if why and id_ not in matched:
             reasons[id_] = (*reasons.get(id_, ()), why)
     return replace(
         ctx,
