@@ -119,6 +119,38 @@ async def test_search_finds_ones_own_and_never_the_others(
 
 
 @sides
+async def test_a_recall_finds_ones_own_and_its_id_is_nobody_elses(
+    clients: Clients, filled: Ids, mine: str, theirs: str
+) -> None:
+    where = Filter(all_repos=True, collections=())
+    word = SECRET[mine]
+    own = await clients[mine].recall(f"{word} price of an order", where=where, session_key="s")
+    assert word in own.context
+    assert {item.item.repo for item in own.items} == {REPO}
+    assert own.recall_id is not None
+    assert (await clients[mine].replay(own.recall_id)).recall.context == own.context
+    report: dict[str, Any] = {"outcome": Outcome("success"), "helped": [own.items[0].item.id]}
+    for call in (
+        clients[theirs].replay(own.recall_id),
+        clients[theirs].report_feedback(own.recall_id, **report),
+    ):
+        error = await refused(call)
+        assert error.reason == "RECALL_UNKNOWN"
+        assert mine not in error.message
+    # Nor does what one tenant's session was shown leave anything out for the other's of that name.
+    other = await clients[theirs].recall(
+        f"{word} price of an order",
+        where=where,
+        session_key="s",
+        explain=True,
+        why_not=[item.item.id for item in own.items][:5],
+    )
+    assert word not in other.context
+    assert {why.cause for why in other.why_not.values()} == {"not-found"}
+    assert (await clients[mine].report_feedback(own.recall_id, **report)).accepted == 1
+
+
+@sides
 async def test_templates_look_names_up_in_ones_own_code(
     clients: Clients, filled: Ids, mine: str, theirs: str
 ) -> None:
