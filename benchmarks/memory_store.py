@@ -58,12 +58,11 @@ class MemoryStore:
         docs, _ = bm25.best(self._space, scores, k)
         return [Candidate(self._ids[n], float(scores[n])) for n in docs[:k].tolist()]
 
-    async def rarity(self, view: View, terms: Sequence[str], where: Filter) -> dict[str, float]:
-        living = self._space.living
-        return {
-            t: bm25.idf(living, len(self._postings[t].docs) if t in self._postings else 0)
-            for t in terms
-        }
+    async def counts(
+        self, view: View, terms: Sequence[str], where: Filter
+    ) -> tuple[int, dict[str, int]]:
+        held = {t: len(self._postings[t].docs) if t in self._postings else 0 for t in terms}
+        return self._space.living, held
 
     async def nearest(
         self, view: View, vector: npt.NDArray[np.float32], where: Filter, k: int

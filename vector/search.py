@@ -102,25 +102,20 @@ class Lexical:
         scores = bm25.score(space, postings, weights=weights)
         return await self._filtered(view, where, space, scores, k)
 
-    async def rarity(self, view: View, terms: Sequence[str], where: Filter) -> dict[str, float]:
+    async def counts(
+        self, view: View, terms: Sequence[str], where: Filter
+    ) -> tuple[int, dict[str, int]]:
         """By the sizes of posting lists, whose bodies stay where they are."""
         refs = _segments_of(view, where)
         wanted = sorted({term.replace("\0", "") for term in terms} - {""})
         if not refs or not wanted:
-            return {}
+            return 0, dict.fromkeys(wanted, 0)
         space = await self._space(view, refs)
-        later = await self._later(view, refs, space)
-        if later is not None:
-            everything = await self._read_postings(view, refs, wanted, 1 << 40)
-            counts = {t: _counted(space, bodies, later) for t, bodies in everything.items()}
-            living = bm25.without(space, later).living
-            return {t: bm25.idf(living, min(living, counts.get(t, 0))) for t in wanted}
         params = {"segments": [ref.id for ref in refs], "terms": wanted}
         found = dict(await self._app.rows(FREQUENCIES, params, tenant=view.tenant))
-        # The dead are counted with the living: they are few, and a list is not read to tell them.
-        return {
-            t: bm25.idf(space.living, min(space.living, found.get(t, 0) // BYTES_A_POSTING))
-            for t in wanted
+        # The dead are counted with the living: they are few, and no list is read to tell them.
+        return space.living, {
+            term: min(space.living, found.get(term, 0) // BYTES_A_POSTING) for term in wanted
         }
 
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:

@@ -119,9 +119,10 @@ class SearchStore(Protocol):
         what a term adds; one that is not in it counts whole."""
         ...
 
-    async def rarity(self, view: View, terms: Sequence[str], where: Filter) -> dict[str, float]:
-        """The idf of each of `terms` in the documents that `lexical` ranks; the highest for one that is in
-        none of them."""
+    async def counts(
+        self, view: View, terms: Sequence[str], where: Filter
+    ) -> tuple[int, dict[str, int]]:
+        """How many documents `lexical` ranks, and in how many of them each of `terms` is, 0 for in none."""
         ...
 
     async def nearest(

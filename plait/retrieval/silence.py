@@ -7,17 +7,21 @@
 - `rise`: how far the best cosine stands above those of its neighbours in rank, in their standard deviations. Free of
   the model's scale.
 - `cosine`: the best one itself, only for the model that came with Plait, whose scale is known.
+- `unseen`: the share of the query's weight that is in words which are nowhere.
 - `agreement`: whether what words put first meanings put near the top as well.
+- `both`: the best product of coverage and rise that one item has.
 
-A logistic regression turns them into the chance that some candidate answers. Its weights and the bar were
-fitted on one half of the sets of benchmarks/memory_silence.py; docs/recall.md has what they do on the other.
+A logistic regression turns them into a number from 0 to 1, the larger the likelier an answer; no
+probability, since its cases were balanced and its bias set so that `recall.silence` of 0.05 costs 0.5 % of
+the answers it was fitted on. That was one half of the sets of benchmarks/memory_silence.py; docs/recall.md
+has what it does on the other.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -30,6 +34,7 @@ CALIBRATED = "all-MiniLM-L6-v2"
 # Ranks whose cosines are the background of the best one's.
 BACKGROUND = slice(10, 150)
 MIN_BACKGROUND = 20
+MOST_RISE = 30.0
 # Below so many documents an idf says little and there is no background.
 MIN_TERMS_IDF = 1.0
 HEAD = 10
@@ -44,6 +49,8 @@ class Features:
     rise: float | None = None
     cosine: float | None = None
     agreement: float = 0.0
+    unseen: float = 0.0
+    both: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +59,48 @@ class Weights:
     coverage: float
     long: float  # of coverage · ln(terms): longer texts are covered less
     terms: float  # of ln(terms)
+    unseen: float
     rise: float
     cosine: float
     agreement: float
+    both: float
 
     def chance(self, f: Features) -> float:
-        long = math.log(max(1, f.terms))
-        x = self.bias + self.coverage * f.coverage + self.long * f.coverage * long
-        x += self.terms * long + self.agreement * f.agreement
-        x += self.rise * (f.rise or 0.0) + self.cosine * (f.cosine or 0.0)
+        x = sum(w * v for w, v in zip(astuple(self), row(f), strict=True))
         return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, x))))
 
 
-WITH_COSINE = Weights(-5.0, 3.0, 1.0, 0.5, 0.2, 8.0, 0.5)
-WITH_RISE = Weights(-2.5, 4.0, 1.0, 0.5, 0.4, 0.0, 0.5)
-WORDS_ALONE = Weights(-1.5, 6.0, 1.0, 0.5, 0.0, 0.0, 0.0)
+def row(f: Features) -> list[float]:
+    """What `Weights` weigh, in their order."""
+    long = math.log(max(1, f.terms))
+    return [
+        1.0, f.coverage, f.coverage * long, long, f.unseen, f.rise or 0.0, f.cosine or 0.0,
+        f.agreement, f.both,
+    ]  # fmt: skip
+
+
+WITH_COSINE = Weights(-4.327, -0.561, 1.721, -0.62, -1.917, 0.01, 11.384, 2.015, -0.084)
+WITH_RISE = Weights(-0.038, -2.761, 2.611, -0.803, -2.73, 0.078, 0.0, 3.462, 0.035)
+WORDS_ALONE = Weights(-0.74, 0.818, 1.157, -0.487, -1.908, 0.0, 0.0, 0.0, 0.0)
 
 
 async def support(ctx: SearchContext, deps: Deps) -> float | None:
-    """The chance that a candidate answers, None where that is no question: a text that names code that is
-    there, a diff, a trace, or nothing found at all."""
+    """The chance that a candidate answers, None where that is no question: see `evidence`."""
+    found = await evidence(ctx, deps)
+    return None if found is None else chance(found)
+
+
+async def evidence(ctx: SearchContext, deps: Deps) -> Features | None:
+    """None for a text that names code that is there, a diff or a trace, or where nothing was found."""
     if not ctx.order or ctx.strategy.kind in (Kind.DIFF, Kind.TRACE):
         return None
-    if any(ctx.rankings.get(arm) for arm in ("anchors", "phrase")):
+    if any(ctx.rankings.get(arm) for arm in ("anchors", "phrase", "identifiers")):
         return None
-    rarity: Mapping[str, float] = {}
+    documents, holding = 0, {}
     if ctx.asked.terms and "lexical" in ctx.rankings:
-        rarity = await deps.store.rarity(ctx.at, ctx.asked.terms, ctx.query.where)
+        documents, holding = await deps.store.counts(ctx.at, ctx.asked.terms, ctx.query.where)
     calibrated = CALIBRATED in ctx.at.model
-    return chance(features(ctx.rankings, rarity, calibrated=calibrated))
+    return features(ctx.rankings, documents, holding, calibrated=calibrated)
 
 
 def chance(f: Features) -> float:
@@ -91,30 +111,57 @@ def chance(f: Features) -> float:
 
 
 def features(
-    rankings: Mapping[str, Sequence[Candidate]], rarity: Mapping[str, float], *, calibrated: bool
+    rankings: Mapping[str, Sequence[Candidate]],
+    documents: int,
+    holding: Mapping[str, int],
+    *,
+    calibrated: bool,
 ) -> Features:
-    """`rarity`: by term of the query its idf, the highest for one that is nowhere."""
+    """`holding`: by term of the query in how many of `documents` it is."""
     words, meanings = rankings.get("lexical", ()), rankings.get("semantic", ())
-    telling = [idf for idf in rarity.values() if idf >= MIN_TERMS_IDF] or list(rarity.values())
-    total = sum(telling)
-    coverage = min(2.0, words[0].score / total) if words and total > 0.0 else 0.0
+    idf = {term: _idf(documents, n) for term, n in holding.items()}
+    telling = {t: v for t, v in idf.items() if v >= MIN_TERMS_IDF} or idf
+    total = sum(telling.values())
+    missing = sum(v for term, v in telling.items() if not holding[term])
+    middle, spread = _background(meanings)
     return Features(
-        coverage,
+        min(2.0, words[0].score / total) if words and total > 0.0 else 0.0,
         len(telling),
-        _rise(meanings),
+        min(MOST_RISE, (meanings[0].score - middle) / spread) if spread else None,
         meanings[0].score if meanings and calibrated else None,
         _agreement(words, meanings),
+        missing / total if total > 0.0 else 0.0,
+        _both(words, meanings, total, middle, spread),
     )
 
 
-def _rise(meanings: Sequence[Candidate]) -> float | None:
-    background = np.array([c.score for c in meanings[BACKGROUND]])
-    if len(background) < MIN_BACKGROUND:
-        return None
-    spread = float(background.std())
-    if spread < 1e-6:
-        return None
-    return min(30.0, (meanings[0].score - float(background.mean())) / spread)
+def _idf(documents: int, holding: int) -> float:
+    """As BM25 has it."""
+    return math.log(1.0 + (documents - holding + 0.5) / (holding + 0.5))
+
+
+def _background(meanings: Sequence[Candidate]) -> tuple[float, float]:
+    """Mean and standard deviation of the cosines that are just near, 0 and 0 where there are too few."""
+    cosines = np.array([c.score for c in meanings[BACKGROUND]])
+    if len(cosines) < MIN_BACKGROUND or float(cosines.std()) < 1e-6:
+        return 0.0, 0.0
+    return float(cosines.mean()), float(cosines.std())
+
+
+def _both(
+    words: Sequence[Candidate],
+    meanings: Sequence[Candidate],
+    total: float,
+    middle: float,
+    spread: float,
+) -> float:
+    if not spread or total <= 0.0:
+        return 0.0
+    rises = {c.id: (c.score - middle) / spread for c in meanings[:HEAD]}
+    return max(
+        (min(2.0, c.score / total) * min(MOST_RISE, rises[c.id]) for c in words if c.id in rises),
+        default=0.0,
+    )
 
 
 def _agreement(words: Sequence[Candidate], meanings: Sequence[Candidate]) -> float:

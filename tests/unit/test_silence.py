@@ -1,0 +1,159 @@
+"""When nothing answers: what speaks for an answer, and what becomes of a recall that has nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from plait.domain.deadline import Deadline
+from plait.domain.recall import RecallOptions
+from plait.domain.values import Candidate, Collection, Filter, ItemId, Revision
+from plait.ports import Place, SearchStore, View
+from plait.retrieval import silence
+from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.silence import Features, chance, features
+from plait.retrieval.stages.score import score
+from plait.retrieval.strategy import Kind, Strategy
+from plait.settings import RecallSettings, SearchSettings
+
+BAR = RecallSettings().silence
+
+
+def ranking(*scores: float, first: int = 1) -> list[Candidate]:
+    return [Candidate(ItemId(UUID(int=first + i)), s) for i, s in enumerate(scores)]
+
+
+NEAR = ranking(0.72, *(0.3 - 0.001 * i for i in range(100)))
+FAR = ranking(0.16, *(0.15 - 0.001 * i for i in range(100)))
+KNOWN = {"retry": 12, "client": 40}
+UNKNOWN = {"sommelier": 0, "vineyard": 0}
+
+
+def test_words_that_are_there_and_a_near_meaning_speak_for_an_answer() -> None:
+    sure = features({"lexical": ranking(8.0, 3.0), "semantic": NEAR}, 1_000, KNOWN, calibrated=True)
+    assert sure.coverage > 0.9
+    assert (sure.unseen, sure.cosine) == (0.0, 0.72)
+    assert sure.rise is not None
+    assert sure.rise > 5.0
+    assert chance(sure) > 0.8
+
+
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_words_that_are_nowhere_and_no_near_meaning_speak_against(calibrated: bool) -> None:
+    poor = features({"lexical": [], "semantic": FAR}, 1_000, UNKNOWN, calibrated=calibrated)
+    assert (poor.coverage, poor.unseen, poor.agreement, poor.both) == (0.0, 1.0, 0.0, 0.0)
+    assert chance(poor) < BAR
+
+
+def test_an_index_without_vectors_goes_by_words() -> None:
+    sure = features({"lexical": ranking(8.0, 3.0)}, 1_000, KNOWN, calibrated=False)
+    poor = features({"lexical": []}, 1_000, UNKNOWN | {"corkscrew": 0}, calibrated=False)
+    assert (sure.rise, sure.cosine) == (None, None)
+    assert chance(poor) < BAR < chance(sure)
+
+
+def test_a_paraphrase_without_common_words_is_not_silent() -> None:
+    said = features({"lexical": [], "semantic": NEAR}, 1_000, UNKNOWN, calibrated=True)
+    assert chance(said) > BAR
+
+
+def test_scores_of_another_scale_change_nothing_but_the_cosine() -> None:
+    scaled = [Candidate(c.id, 0.5 + c.score / 2) for c in NEAR]
+    one = features({"semantic": NEAR}, 10, {}, calibrated=False)
+    other = features({"semantic": scaled}, 10, {}, calibrated=False)
+    assert one.rise == pytest.approx(other.rise)
+
+
+def test_equal_cosines_have_no_background() -> None:
+    flat = features({"semantic": ranking(*[0.5] * 60)}, 10, {}, calibrated=True)
+    assert flat.rise is None
+    assert 0.0 < chance(flat) < 1.0
+
+
+def test_agreement_is_a_share_of_what_is_possible() -> None:
+    both = {"lexical": ranking(3.0, 2.0), "semantic": ranking(0.9, 0.8, 0.7)}
+    assert features(both, 10, KNOWN, calibrated=False).agreement == 1.0
+    apart = {"lexical": ranking(3.0, 2.0, first=50), "semantic": ranking(0.9, 0.8)}
+    assert features(apart, 10, KNOWN, calibrated=False).agreement == 0.0
+
+
+def test_more_of_anything_that_speaks_for_it_makes_an_answer_likelier() -> None:
+    for weights in (silence.WITH_COSINE, silence.WITH_RISE, silence.WORDS_ALONE):
+        assert weights.cosine >= 0.0
+        assert weights.agreement >= 0.0
+        assert weights.unseen < 0.0
+    assert chance(Features(0.9, 4, 8.0, 0.6)) > chance(Features(0.1, 4, 1.0, 0.1))
+
+
+class Store:
+    def __init__(self, documents: int, holding: dict[str, int]) -> None:
+        self.told = (documents, holding)
+
+    async def counts(
+        self, view: View, terms: Sequence[str], where: Filter
+    ) -> tuple[int, dict[str, int]]:
+        return self.told
+
+
+def recall(text: str, rankings: dict[str, list[Candidate]]) -> SearchContext:
+    query = SearchQuery(text)
+    order = list(dict.fromkeys(c.id for r in rankings.values() for c in r))
+    place = Place("r", Collection.FILES, "a.py", "a.f", "function", False)
+    return SearchContext(
+        query,
+        analyse(query),
+        10,
+        "minmax",
+        Deadline.after(10.0),
+        options=RecallOptions(),
+        view=View((Revision(1, "r", 1),), "local:all-MiniLM-L6-v2-int8", 384),
+        strategy=Strategy(weights={"semantic": 0.6, "lexical": 0.4}),
+        rankings=rankings,
+        fused={id_: 1.0 - i / 1e3 for i, id_ in enumerate(order)},
+        order=order,
+        places=dict.fromkeys(order, place),
+    )
+
+
+def deps(documents: int, holding: dict[str, int]) -> Deps:
+    async def no_provider() -> object:
+        raise AssertionError("a model was opened")
+
+    store = cast(SearchStore, Store(documents, holding))
+    return Deps(store, no_provider, SearchSettings())  # type: ignore[arg-type]
+
+
+NOTHING = recall("which sommelier owns the vineyard", {"lexical": [], "semantic": FAR})
+
+
+async def test_a_recall_that_has_nothing_returns_nothing_and_says_by_how_much() -> None:
+    ctx = await score(NOTHING, deps(1_000, UNKNOWN))
+    assert list(ctx.order) == []
+    assert len(ctx.dropped) == len(FAR)
+    why = ctx.dropped[FAR[0].id]
+    assert (why.stage, why.cause, why.bar) == ("score", "silence", BAR)
+    assert why.score < why.bar
+
+
+async def test_a_search_is_never_silent() -> None:
+    ctx = await score(replace(NOTHING, options=None), deps(1_000, UNKNOWN))
+    assert len(ctx.order) == len(FAR)
+    off = replace(deps(1_000, UNKNOWN), recall=RecallSettings(silence=0.0))
+    assert len((await score(NOTHING, off)).order) == len(FAR)
+
+
+@pytest.mark.parametrize("arm", ["anchors", "identifiers", "phrase"])
+async def test_what_names_a_place_that_is_there_is_answered(arm: str) -> None:
+    named = replace(NOTHING, rankings={**NOTHING.rankings, arm: ranking(1.0)})
+    assert (await score(named, deps(1_000, UNKNOWN))).order
+
+
+@pytest.mark.parametrize("kind", [Kind.DIFF, Kind.TRACE])
+async def test_diffs_and_traces_are_answered(kind: Kind) -> None:
+    shown = replace(NOTHING, strategy=replace(NOTHING.strategy, kind=kind))
+    assert (await score(shown, deps(1_000, UNKNOWN))).order
