@@ -11,6 +11,9 @@ from plait.retrieval.query import Analysis, QueryKind
 
 # Weight of the semantic arm; the lexical one has the rest. Chosen on benchmarks/localisation.py.
 SEMANTIC_WEIGHT = {QueryKind.IDENTIFIERS: 0.4, QueryKind.PLAIN: 0.6}
+# One vector says less of a long text, an issue's say, than its words do: +2.6 of function MRR and +1.9 of
+# recall@10 on the 58 of 300 messages that are as long, +0.9 of MRR on those held out.
+LONG, LONG_SHARE = 30, 0.75  # words
 # Weights beside lexical + semantic = 1. An arm that found nothing weighs nothing.
 PHRASE_WEIGHT = 0.5
 IDENTIFIERS_WEIGHT = 0.5
@@ -48,7 +51,7 @@ class Strategy:
 def choose(asked: Analysis, anchors: Anchors, located: float = 0.0) -> Strategy:
     """Pure: the same text gives the same strategy. `located`: how sure the surest place is that the text
     names and that is there; fusion scales an arm's best to 1, so it scales the arm's weight."""
-    semantic = SEMANTIC_WEIGHT[asked.kind]
+    semantic = SEMANTIC_WEIGHT[asked.kind] * (LONG_SHARE if asked.words >= LONG else 1.0)
     kind = kind_of(asked, anchors)
     return Strategy(
         kind,

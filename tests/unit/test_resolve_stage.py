@@ -148,3 +148,10 @@ async def test_weights_of_text_arms_add_up() -> None:
     for text in (TRACE, DIFF, "plain words", "Session.get"):
         weights = (await staged(Places(core=[1]), text)).strategy.weights
         assert weights["semantic"] + weights["lexical"] == pytest.approx(1.0)
+
+
+async def test_of_a_long_text_its_words_count_more_than_its_vector() -> None:
+    short = (await staged(Places(), "loading a page fails at once")).strategy.weights
+    long = (await staged(Places(), "loading a page fails at once " * 6)).strategy.weights
+    assert 0.0 < long["semantic"] < short["semantic"]
+    assert long["semantic"] + long["lexical"] == pytest.approx(1.0)
