@@ -164,7 +164,7 @@ def diff(text: str) -> Artifact:
     return Artifact(ArtifactKind.DIFF, text)
 
 
-def tested(status: str) -> Artifact:
+def reported(status: str) -> Artifact:
     tests = [{"name": NODE_ID, "status": status}]
     return Artifact(ArtifactKind.TEST_RESULT, "ran", meta={"tests": tests})
 
@@ -297,10 +297,10 @@ async def test_a_hunk_that_stands_nowhere_changes_its_file_with_doubt(
 
 async def history(store: Store) -> None:
     """Green, broken by a diff, red, fixed by a diff, green."""
-    await ran(store, 0, tested("passed"))
+    await ran(store, 0, reported("passed"))
     await ran(store, 1, diff(BREAK), summary="simplify the mean")
-    await ran(store, 2, tested("failed"), status="failure", summary="see issue #7")
-    await ran(store, 3, diff(FIX), tested("passed"), summary="empty baskets have a mean of 0")
+    await ran(store, 2, reported("failed"), status="failure", summary="see issue #7")
+    await ran(store, 3, diff(FIX), reported("passed"), summary="empty baskets have a mean of 0")
 
 
 async def test_past_failures_and_fixes_of_the_symbol_are_told(store: Store, indexed: Index) -> None:

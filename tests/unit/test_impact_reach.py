@@ -91,10 +91,13 @@ def test_what_is_written_in_a_test_is_that_test() -> None:
     assert "test_a" in {g.ids[t.row].partition(".")[0] for t in found}
 
 
-def test_who_overrides_and_who_calls_the_overridden_is_reached() -> None:
-    g = graph(["base", "sub", "user"], [("OVERRIDES", "sub", "base"), ("CALLS", "user", "base")])
-    assert set(reached(g, "base")) == {"base", "sub", "user"}
-    assert set(reached(g, "sub")) == {"sub", "base", "user"}
+def test_what_overrides_or_inherits_is_reached_and_not_the_other_way() -> None:
+    g = graph(
+        ["base", "sub", "Base", "Sub"], [("OVERRIDES", "sub", "base"), ("INHERITS", "Sub", "Base")]
+    )
+    assert set(reached(g, "base")) == {"base", "sub"}
+    assert set(reached(g, "sub")) == {"sub"}
+    assert set(reached(g, "Base")) == {"Base", "Sub"}
 
 
 def test_a_test_is_where_a_walk_ends() -> None:
