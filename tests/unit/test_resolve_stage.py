@@ -15,7 +15,7 @@ from plait.domain.values import Collection, Filter, ItemId, Revision
 from plait.ports import Spot, View
 from plait.retrieval.context import SearchContext
 from plait.retrieval.query import QueryKind, SearchQuery, analyse
-from plait.retrieval.stages.resolve import DECAY, WHOLE_FILE, resolve
+from plait.retrieval.stages.resolve import DECAY, MAX_PLACES, WHOLE_FILE, resolve
 from plait.retrieval.stages.strategy import strategy
 from plait.retrieval.strategy import Kind
 from plait.settings import SearchSettings
@@ -125,9 +125,9 @@ async def test_a_file_that_is_named_lifts_all_that_is_in_it() -> None:
     assert scores(ctx)[1] > scores(ctx)[2] > scores(ctx)[3]
 
 
-async def test_no_more_than_another_arm_brings() -> None:
-    ctx = await staged(Places(core=list(range(1, 400))), "look into app/core.py")
-    assert len(scores(ctx)) == SearchSettings().candidates
+async def test_a_file_without_end_is_cut() -> None:
+    ctx = await staged(Places(core=list(range(1, 9_000))), "look into app/core.py")
+    assert len(scores(ctx)) == MAX_PLACES
 
 
 async def test_a_named_test_is_found() -> None:

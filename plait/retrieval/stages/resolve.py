@@ -13,6 +13,9 @@ from plait.retrieval.context import Deps, SearchContext
 from plait.retrieval.query import MAX_QUERY_BYTES, MAX_TERMS, Analysis, QueryKind, identifiers
 from plait.retrieval.text import query_terms
 
+# More than another arm brings, since they don't compete: which of a named file's chunks is meant, the
+# other arms say.
+MAX_PLACES = 500
 MAX_AT = 16  # chunks at one place
 WHOLE_FILE = 0.5  # a chunk of a file that is named without a line, of what the place itself counts
 AROUND = 0.8  # the next wider chunk round the same lines
@@ -36,20 +39,19 @@ async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
     reasons: dict[ItemId, str] = {}
     if places:
         spots = [anchor.spot for anchor in places]
-        k = deps.settings.candidates
-        scores, reasons = ranking(places, await deps.store.located(view, spots, ctx.query.where, k))
+        found = await deps.store.located(view, spots, ctx.query.where, MAX_PLACES)
+        scores, reasons = ranking(places, found)
     asked = about(asked, anchors, located=bool(scores))
     ctx = replace(ctx, view=view, anchors=anchors, asked=asked)
-    return _with_arm(ctx, scores, reasons, deps.settings.candidates) if scores else ctx
+    return _with_arm(ctx, scores, reasons) if scores else ctx
 
 
 def _with_arm(
-    ctx: SearchContext, scores: Mapping[ItemId, float], reasons: Mapping[ItemId, str], k: int
+    ctx: SearchContext, scores: Mapping[ItemId, float], reasons: Mapping[ItemId, str]
 ) -> SearchContext:
-    """No more than any other arm brings: a named file may have hundreds of chunks."""
     ranked = [Candidate(id_, score) for id_, score in scores.items()]
     ranked.sort(key=lambda c: (-c.score, c.id.int))
-    ranked = ranked[:k]
+    ranked = ranked[:MAX_PLACES]
     said = {c.id: (reasons[c.id],) for c in ranked}
     return replace(
         ctx, rankings={**ctx.rankings, "anchors": ranked}, reasons={**ctx.reasons, **said}
