@@ -78,7 +78,7 @@ def variants(each: bool) -> list[Variant]:
         Variant("parts of symbols", off=("relations",)),
         Variant("graph", off=("hierarchical",)),
         Variant("both"),
-        *(Variant(f"both, weight {w}", w) for w in (0.2, 0.4)),
+        *(Variant(f"both, weight {w}", w) for w in (0.1, 0.5)),
         Variant("both, no damping of hubs", walk=Walk(hubs=0.0)),
         Variant("both, one round", walk=Walk(rounds=1)),
     ]

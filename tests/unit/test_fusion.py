@@ -85,3 +85,18 @@ def test_ties_go_to_the_better_rank_then_the_smaller_id() -> None:
         a,
         b,
     ]
+
+
+@pytest.mark.parametrize("unite", METHODS)
+@given(arms=st.dictionaries(st.sampled_from("abc"), rankings(), min_size=1), beside=rankings())
+def test_what_is_related_takes_nothing_from_what_matched(
+    unite: fusion.Unite, arms: dict[str, list[Candidate]], beside: list[Candidate]
+) -> None:
+    weight = {"a": 0.25, "b": 0.5, "c": 0.25, "relations": 0.3}
+    alone, both = unite(arms, weight), unite({**arms, "relations": beside}, weight)
+    assert all(both[id_] >= score - 1e-12 for id_, score in alone.items())
+    added = {id_: both[id_] for id_ in both.keys() - alone.keys()}
+    assert all(score <= 0.3 + 1e-12 for score in added.values())
+    assert {id_: both[id_] for id_ in alone.keys() - {c.id for c in beside}} == {
+        id_: score for id_, score in alone.items() if id_ not in {c.id for c in beside}
+    }

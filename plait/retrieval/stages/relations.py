@@ -17,9 +17,9 @@ from plait.retrieval.strategy import Kind
 WALK = Walk()
 # Of the candidates so far, by the light score. 20 seeds were a little better than 10 or 60.
 SEEDS = 20
-# Beside lexical + semantic = 1. On commit messages 0.1 changed nothing and 0.2 cost a point of recall: what
-# is near comes behind what matches. A trace or a diff says more by its places than by its words; guessed.
-WEIGHT, WEIGHT_AT_PLACES = 0.1, 0.3
+# Added to the fused score, of symbols that no other arm found: those that matched keep their order. What is
+# near is shown behind what matches. A trace or a diff says more by its places than by its words. Guessed.
+WEIGHT, WEIGHT_AT_PLACES = 0.3, 0.5
 LINKS_WEIGHT = 0.3  # guessed
 FOUND, LINKED = 40, 40
 MOST_REPOS = 3
@@ -40,7 +40,7 @@ async def follow(ctx: SearchContext, deps: Deps, walk: Walk = WALK) -> SearchCon
     store = deps.relations
     if store is None:
         return ctx
-    seeds, files, matched = await _seeds(ctx, deps)
+    seeds, files, known = await _seeds(ctx, deps)
     if not seeds.weights:
         return ctx
     linked, code = await _linked(ctx, store, {**files.weights, **seeds.weights})
@@ -54,16 +54,21 @@ async def follow(ctx: SearchContext, deps: Deps, walk: Walk = WALK) -> SearchCon
         deps.store.chunks_of(ctx.at, [_place(one) for one in found], ctx.query.where),
         store.items_of(ctx.at, [one.node for one in linked], ctx.query.where, LINKED),
     )
-    near = {id_: one for one, id_ in zip(found, chunks, strict=True) if id_ is not None}
+    near = {
+        id_: one
+        for one, id_ in zip(found, chunks, strict=True)
+        if id_ is not None and id_ not in known
+    }
     by_link: dict[ItemId, Found] = {}
     for one in linked:  # the best first
         for id_ in items.get(one.node, ()):
             by_link.setdefault(id_, one)
-    return _with(ctx, near, by_link, matched)
+    return _with(ctx, near, by_link, known)
 
 
 async def _seeds(ctx: SearchContext, deps: Deps) -> tuple[Seeds, Seeds, frozenset[ItemId]]:
-    """The best so far, as the graph and links name them; the files of those that are symbols; their ids."""
+    """The best so far, as the graph and links name them; the files of those that are symbols; all that is
+    known so far."""
     fused = fusion.minmax(ctx.rankings, ctx.strategy.weights)
     top = fusion.order(fused, ctx.rankings)[:SEEDS]
     places = await deps.store.places(ctx.at, top) if top else {}
@@ -77,7 +82,7 @@ async def _seeds(ctx: SearchContext, deps: Deps) -> tuple[Seeds, Seeds, frozense
     for revision in ctx.at.revisions:
         for name in related.issues(ctx.anchors.issues):
             seeds.add((revision.repo, name), 1.0)
-    return seeds, files, frozenset(top)
+    return seeds, files, frozenset(fused)
 
 
 async def _linked(
@@ -126,10 +131,10 @@ def _with(
     ctx: SearchContext,
     near: Mapping[ItemId, tuple[Found, CodeGraph]],
     by_link: Mapping[ItemId, Found],
-    matched: frozenset[ItemId],
+    known: frozenset[ItemId],
 ) -> SearchContext:
-    """`ctx` with both rankings, their weights, and why each item is in them; of what `matched`, its words
-    are the reason."""
+    """`ctx` with both rankings, their weights, and why each item is in them; what is `known`
+    is there for its words."""
     arms: dict[str, Sequence[Candidate]] = {
         "relations": _ranking({id_: one.score for id_, (one, _) in near.items()}),
         "links": _ranking({id_: one.score for id_, one in by_link.items()}),
@@ -141,7 +146,7 @@ def _with(
         id_: one.why for id_, one in by_link.items()
     }
     for id_, why in said.items():
-        if why and id_ not in matched:
+        if why and id_ not in known:
             reasons[id_] = (*reasons.get(id_, ()), why)
     return replace(
         ctx,
