@@ -52,8 +52,8 @@ class RecallMethods(ABC):
         """What helps with `query`, packed into a budget of tokens (0: a tenth of `window_tokens`, else
         the server's setting).
 
-        `where` names repositories, or all of them; without collections it means all six. `attached`: a diff
-        or a stack trace that the question is about; the answer then has `impact`. `tokenizer`: the model
+        `where` names repositories, or all of them; without collections it means all six. `attached`: a
+        diff, a stack trace or an issue's text that the question is about. `tokenizer`: the model
         that will read the context. `session_key`: what this session was shown is not shown again for
         `cooldown_s` (None: the server's setting). `why_not`: ids whose fate the answer tells.
         """

@@ -318,8 +318,8 @@ class RecallRequest(_message.Message):
     identifiers, an error, in any mix.
     """
     attached: _builtins.str
-    """A unified diff or a stack trace that the question is about, at most 256 KiB. The answer then has
-    `impact`.
+    """A unified diff, a stack trace or an issue's text that the question is about, at most 256 KiB. Of a
+    diff and a trace the answer has `impact`.
     """
     mode: Global___SearchMode.ValueType
     """How much work to spend."""
@@ -459,7 +459,7 @@ class RecallResponse(_message.Message):
 
     @_builtins.property
     def impact(self) -> _recall_pb2.Impact:
-        """What the attached diff or stack trace reaches. Not set: there was none."""
+        """What the diff or stack trace in the request reaches. Not set: there was none."""
 
     @_builtins.property
     def revisions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.RepositoryRevision]:

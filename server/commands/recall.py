@@ -60,6 +60,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     attached = out.add_mutually_exclusive_group()
     attached.add_argument("--diff", metavar="FILE", help="a patch this is about; -: standard input")
     attached.add_argument("--trace", metavar="FILE", help="a stack trace; -: standard input")
+    attached.add_argument("--issue", metavar="FILE", help="an issue's text; -: standard input")
     _add_session(out)
     _add_narrowing(out)
     out.add_argument("--mode", choices=("fast", "full"), default="fast")
@@ -102,12 +103,12 @@ def _add_narrowing(out: argparse.ArgumentParser) -> None:
 async def _recall(args: argparse.Namespace) -> int:
     from server.local import connected
 
-    query = " ".join(args.query)
-    if args.replay and (query or args.diff or args.trace):
+    query, source = " ".join(args.query), args.diff or args.trace or args.issue
+    if args.replay and (query or source):
         raise frame.Usage("--replay asks what was asked then; leave the QUERY out")
-    if not (args.replay or query or args.diff or args.trace):
-        raise frame.Usage("say what the agent is about to do, or give --diff or --trace")
-    attached = _read(args.diff or args.trace)
+    if not (args.replay or query or source):
+        raise frame.Usage("say what the agent is about to do, or give --diff, --trace or --issue")
+    attached = _read(source)
     async with connected(frame.load(args)) as client:
         same: bool | None = None
         if args.replay:

@@ -16,7 +16,7 @@ OPTIONS: Mapping[str, str] = {
     "agent_id": "--agent",
     "all_repositories": "--all-repos",
     "assistant_reasoning": "--assistant",
-    "attached": "--diff or --trace",
+    "attached": "--diff, --trace or --issue",
     "budget_tokens": "--budget",
     "collections": "--in",
     "compaction_id": "--undo",
