@@ -45,7 +45,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(relations, shed=4, when=_has_relations),  # by the graph, from the best so far
     Stage(fetch, needed=True),  # one list; where its best stand
     Stage(hierarchical, shed=6),  # files, then symbols; neighbours joined
-    Stage(filter, needed=True),  # what may not be in it
+    Stage(filter),  # what the session was shown already
     Stage(tags),  # what tags say
     Stage(feedback, shed=3, when=_has_feedback),  # what became of earlier recalls
     Stage(score),  # the full score
