@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from plait.domain.recall import Tier
 
-# What a tier shows of an item's worth. Guessed: a signature tells where to look, a line that it exists.
-SHOWN = {Tier.FULL: 1.0, Tier.OUTLINE: 0.4, Tier.LINE: 0.15}
+# What a tier shows of an item's worth: a signature tells where to look, a line that it exists. Chosen on
+# benchmarks/context_budget.py: with 0.4 and 0.15 fewer answers are shown whole, at every budget.
+SHOWN = {Tier.FULL: 1.0, Tier.OUTLINE: 0.2, Tier.LINE: 0.05}
 # An item is worth its score to this power: the best of a ranking is far likelier the answer than its
-# tenth, which scores about half. Chosen on benchmarks/context_budget.py.
+# tenth, which scores about half. Chosen on benchmarks/context_budget.py, where 2 is worse and 8 no better.
 SHARPNESS = 4.0
 
 

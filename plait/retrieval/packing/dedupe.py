@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from plait.domain.values import Collection, Item, ItemId
 
@@ -33,23 +33,28 @@ def _key(item: Item) -> object:
     return (item.repo, tuple(words)) if words else item.content
 
 
-def shown_twice(
-    shown: Mapping[ItemId, str], items: Mapping[ItemId, Item], also: Iterable[ItemId] = ()
-) -> dict[ItemId, ItemId]:
+def shown_twice(shown: Mapping[ItemId, str], items: Mapping[ItemId, Item]) -> dict[ItemId, ItemId]:
     """Of items, by id the code that has their text already. `shown`: code as it is shown whole, best
-    first; `also`: what is shown inside of others."""
-    inside = set(also)
-    lines = {id_: _lines(text) for id_, text in shown.items()}
+    first. Chunks are compared inside their file only, what agents wrote with all."""
+    by_file: dict[tuple[str, str], list[ItemId]] = {}
+    for id_ in shown:
+        by_file.setdefault((items[id_].repo, items[id_].path), []).append(id_)
+    lines: dict[ItemId, frozenset[str]] = {}
     repeats: dict[ItemId, ItemId] = {}
     for id_, item in items.items():
-        if id_ in inside:
+        is_code = item.collection is Collection.FILES
+        others = by_file.get((item.repo, item.path), []) if is_code else list(shown)
+        if not others or others == [id_]:
             continue
         own = _lines(item.content)
-        for other, theirs in lines.items():
+        for other in others:
             if other == id_ or other in repeats or not own:
                 continue
+            if other not in lines:
+                lines[other] = _lines(shown[other])
+            theirs = lines[other]
             if _inside(item, items[other], own, theirs) or (
-                item.collection is not Collection.FILES and len(own & theirs) >= REPEATED * len(own)
+                not is_code and len(own & theirs) >= REPEATED * len(own)
             ):
                 repeats[id_] = other
                 break
@@ -57,10 +62,9 @@ def shown_twice(
 
 
 def _inside(item: Item, other: Item, own: frozenset[str], theirs: frozenset[str]) -> bool:
-    """Whether the text of `item`, a chunk, stands in that of `other`."""
+    """Whether the text of `item`, a chunk, stands in that of `other`, of the same file."""
     return (
         item.collection is Collection.FILES
-        and (item.repo, item.path) == (other.repo, other.path)
         and other.start_line <= item.start_line
         and item.end_line <= other.end_line
         and own <= theirs

@@ -1,0 +1,169 @@
+"""What a context of so many tokens holds of what a commit changed, and how many tokens equal coverage takes.
+
+    python -m benchmarks.context_budget EVAL.jsonl [--cache DIR] [--budgets 500,1000,2000,4000,8000]
+
+The queries, chunks and vectors of benchmarks/localisation.py. Rows: the hits of plain BM25 and of Search,
+each whole with its place, in their order until the budget is full, as an agent would paste them; and what
+Recall packs. A changed function counts as `whole` when its source is in the context, as `named` when at
+least its signature or name is. Percent of changed functions, mean over queries. All counts are o200k's,
+headings, bullets and fences included. The last columns: tokens at which a row has as many functions whole
+as BM25 with 4,000, read off its own curve. Recalls that stay silent count as holding nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import platformdirs
+
+from benchmarks.localisation import LEXICAL, PLAIN, TUNED, Variant
+from benchmarks.localisation_corpus import Query, embed, fetch, pieces, read_queries
+from benchmarks.memory_store import MemoryStore
+from plait import embedding, tokens
+from plait.domain.deadline import Deadline
+from plait.domain.recall import RecallOptions, Tier
+from plait.domain.values import ItemId
+from plait.ports import EmbeddingProvider
+from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.packing import wording
+from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.runner import run
+from plait.retrieval.stages.format import format
+from plait.settings import EmbeddingSettings, RecallSettings, SearchSettings
+
+BASE_BUDGET = 4_000
+ROWS = ("BM25, whole hits", "Search, whole hits", "Recall")
+Shares = npt.NDArray[np.float64]  # (queries, budgets, [whole, named]); NaN without functions
+
+
+async def ranked(query: Query, variant: Variant, deps: Deps, *, recall: bool) -> SearchContext:
+    """Everything before `format`."""
+    asked = SearchQuery(query.text, k=0 if recall else 100)
+    ctx = SearchContext(
+        query=asked,
+        asked=analyse(asked),
+        k=deps.recall.items if recall else 100,
+        fusion="minmax",
+        deadline=Deadline.after(60.0),
+        options=RecallOptions() if recall else None,
+    )
+    return await run(ctx, deps, [s for s in variant.stages() if s.name != "format"])
+
+
+async def pasted(
+    ctx: SearchContext, deps: Deps, store: MemoryStore, query: Query, budgets: Sequence[int]
+) -> list[tuple[float, float]]:
+    """The hits in their order, whole, until the next is too long."""
+    items = await deps.store.fetch(ctx.at, list(ctx.order))
+    found = []
+    for budget in budgets:
+        left, held = budget, set[ItemId]()
+        for id_, item in items.items():
+            place = f"{item.path}:{item.start_line}-{item.end_line}\n"
+            cost = tokens.count(place + wording.fenced(item.content, item.language))
+            if cost > left:
+                break
+            left -= cost
+            held.add(id_)
+        found.append(_shares(query, store, held, held))
+    return found
+
+
+async def packed(
+    ctx: SearchContext, deps: Deps, store: MemoryStore, query: Query, budgets: Sequence[int]
+) -> list[tuple[float, float]]:
+    found = []
+    for budget in budgets:
+        options = RecallOptions(budget_tokens=budget)
+        block = (await format(replace(ctx, options=options), deps)).block
+        assert block is not None
+        assert block.tokens <= budget
+        whole = {id_ for i in block.items if i.tier is Tier.FULL for id_ in (i.item.id, *i.also)}
+        named = {id_ for i in block.items for id_ in (i.item.id, *i.also)}
+        found.append(_shares(query, store, whole, named))
+    return found
+
+
+def _shares(
+    query: Query, store: MemoryStore, whole: set[ItemId], named: set[ItemId]
+) -> tuple[float, float]:
+    if not query.functions:
+        return np.nan, np.nan
+    has = [{store.piece(id_).function for id_ in ids} for ids in (whole, named)]
+    return (
+        len(query.functions & has[0]) / len(query.functions),
+        len(query.functions & has[1]) / len(query.functions),
+    )
+
+
+async def measure(args: argparse.Namespace) -> tuple[dict[str, Shares], list[Query]]:
+    queries, versions = read_queries(args.eval)
+    provider = await embedding.open(EmbeddingSettings())
+
+    async def opened() -> EmbeddingProvider:
+        return provider
+
+    deps: dict[str, tuple[MemoryStore, Deps]] = {}
+    for package, version in versions.items():
+        chunks = pieces(fetch(package, version, args.cache / "sdists"))
+        vectors = await embed(chunks, provider, args.cache / "vectors")
+        store = MemoryStore(package, chunks, vectors, provider.model)
+        deps[package] = (store, Deps(store, opened, SearchSettings(), RecallSettings()))
+    rows: dict[str, list[list[tuple[float, float]]]] = {row: [] for row in ROWS}
+    alone, full = Variant("BM25", LEXICAL, off=PLAIN), Variant("Recall")
+    for query in queries:
+        store, its = deps[query.package]
+        for row, variant in zip(ROWS, (alone, full, full), strict=True):
+            recall = row == "Recall"
+            ctx = await ranked(query, variant, its, recall=recall)
+            pack = packed if recall else pasted
+            rows[row].append(await pack(ctx, its, store, query, args.budgets))
+    await provider.close()
+    return {row: np.array(found) for row, found in rows.items()}, queries
+
+
+def tokens_for(coverage: float, budgets: Sequence[int], curve: npt.NDArray[np.float64]) -> float:
+    """Where `curve` over `budgets` reaches `coverage`, linear between its points; NaN: it doesn't."""
+    points = [(0.0, 0.0), *zip(budgets, curve.tolist(), strict=True)]
+    for (b0, c0), (b1, c1) in itertools.pairwise(points):
+        if c0 < coverage <= c1:
+            return float(b0 + (b1 - b0) * (coverage - c0) / (c1 - c0))
+    return float("nan")
+
+
+def report(found: Mapping[str, Shares], queries: Sequence[Query], budgets: Sequence[int]) -> None:
+    tuned = np.array([q.package in TUNED for q in queries])
+    for group, mask in (("all", tuned | True), ("tuned", tuned), ("held out", ~tuned)):
+        print(f"\n{group}: whole / named")
+        print(f"{'':22}" + "".join(f"{b:>14}" for b in budgets) + f"{'equal at':>12}")
+        curves = {row: 100 * np.nanmean(shares[mask], axis=0) for row, shares in found.items()}
+        bar = curves[ROWS[0]][list(budgets).index(BASE_BUDGET), 0]
+        for row, curve in curves.items():
+            cells = "".join(f"{whole:8.1f} {named:5.1f}" for whole, named in curve)
+            print(f"{row:22}{cells}{tokens_for(bar, budgets, curve[:, 0]):12.0f}")
+
+
+def main() -> None:
+    cache = Path(platformdirs.user_cache_dir("plait-benchmarks", appauthor=False))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("eval", type=Path, help="the queries, JSON lines")
+    parser.add_argument("--cache", type=Path, default=cache, help="sdists and vectors")
+    parser.add_argument(
+        "--budgets",
+        type=lambda text: [int(part) for part in text.split(",")],
+        default=[500, 1000, 2000, BASE_BUDGET, 8000],
+    )
+    args = parser.parse_args()
+    found, queries = asyncio.run(measure(args))
+    report(found, queries, args.budgets)
+
+
+if __name__ == "__main__":
+    main()
