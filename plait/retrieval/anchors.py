@@ -126,11 +126,13 @@ def _may_be_diff(text: str) -> bool:
     return "diff --" in text or ("--- " in text and "+++ " in text and "@@" in text)
 
 
+# What every way to name an issue holds.
+_MAY_BE_ISSUE = re.compile(r"#\d|[A-Za-z]-\d|/(?:issues|pull|merge_requests)/\d", re.ASCII)
 _SIGNS = ("\n", "/", "\\", "test", "Error", "Exception", "Warning", "panic: ")
 
 
 def _issues(text: str) -> tuple[str, ...]:
-    if "#" not in text and "-" not in text and "://" not in text:
+    if _MAY_BE_ISSUE.search(text) is None:
         return ()
     found = (r.name.removeprefix("issue/") for r in references(text) if r.is_issue)
     return tuple(f"#{name}" if name.isdigit() else name for name in found)[:MAX_ISSUES]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import Literal
 
 from plait.domain.deadline import Deadline
@@ -100,14 +102,25 @@ _BACKTICKS = re.compile(r"`([^`\n]{1,200})`")
 def identifiers(text: str) -> tuple[str, ...]:
     """Words of `text` that only code writes so: snake_case, camelCase, `a.b`, `f()`, `in backticks`,
     or the single word of a one-word query."""
-    found = [name for quoted in _BACKTICKS.findall(text) for name in _names(quoted, any_word=True)]
-    found += _names(text, any_word=len(text.split()) == 1)
-    return tuple(dict.fromkeys(found))[:MAX_IDENTIFIERS]
+    quoted = (match[1] for match in _BACKTICKS.finditer(text))
+    found = chain(
+        (name for part in quoted for name in _names(part, any_word=True)),
+        _names(text, any_word=len(text.split(maxsplit=1)) == 1),
+    )
+    # Read no further than it takes: a page of an issue holds hundreds.
+    first: dict[str, None] = {}
+    for name in found:
+        first[name] = None
+        if len(first) == MAX_IDENTIFIERS:
+            break
+    return tuple(first)
 
 
-def _names(text: str, *, any_word: bool) -> list[str]:
-    names = []
-    for word in _WORD.findall(text):
+def _names(text: str, *, any_word: bool) -> Iterator[str]:
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if not any_word and word.isalpha() and (word.islower() or word.istitle()):
+            continue  # most words; it halves the time
         called = word.endswith("()")
         name = _JOINT.sub(".", word.removesuffix("()")).strip(".:>-$")
         parts = [part for part in name.split(".") if part]
@@ -120,8 +133,7 @@ def _names(text: str, *, any_word: bool) -> list[str]:
             or _CAMEL.search(name) is not None
         )
         if written_as_code or any_word:
-            names.append(".".join(parts))
-    return names
+            yield ".".join(parts)
 
 
 def _attached(query: SearchQuery) -> str:
