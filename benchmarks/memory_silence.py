@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -112,14 +112,27 @@ async def collect(args: argparse.Namespace) -> list[Case]:
     return out.cases
 
 
+# What can only speak for an answer: a weight below 0 would be the noise of a small set.
+FOR = [i for i, f in enumerate(fields(Weights)) if f.name not in ("bias", "terms", "unseen")]
+
+
 def fit(cases: Sequence[Case], which: str) -> Weights:
     """Logistic regression by Newton's method with a ridge, each (domain, label) of equal weight."""
     x = np.array([silence.row(_seen(c.features, which)) for c in cases])
     y = np.array([float(c.answerable) for c in cases])
-    weight = _balanced(cases)
     spread = np.where(x.std(axis=0) > 1e-9, x.std(axis=0), 1.0)
     spread[0] = 1.0
-    x = x / spread
+    used = np.ones(x.shape[1], bool)
+    while True:
+        w = np.zeros(x.shape[1])
+        w[used] = _newton((x / spread)[:, used], y, _balanced(cases))
+        wrong = [i for i in FOR if w[i] < 0.0]
+        if not wrong:
+            return Weights(*(round(float(v), 3) for v in w / spread))
+        used[min(wrong, key=lambda i: w[i])] = False
+
+
+def _newton(x: Matrix, y: Matrix, weight: Matrix) -> Matrix:
     w = np.zeros(x.shape[1])
     ridge = np.full(x.shape[1], RIDGE)
     ridge[0] = 1e-6
@@ -128,7 +141,7 @@ def fit(cases: Sequence[Case], which: str) -> Weights:
         gradient = x.T @ (weight * (p - y)) + ridge * w
         hessian = (x * (weight * p * (1 - p))[:, None]).T @ x + np.diag(ridge)
         w -= np.linalg.solve(hessian, gradient)
-    return Weights(*(round(float(v), 3) for v in w / spread))
+    return w
 
 
 def _balanced(cases: Sequence[Case]) -> Matrix:

@@ -125,7 +125,7 @@ class RecallSettings(_Section):
     window_share: float = Field(0.1, gt=0, le=1)  # of a stated window, in place of `budget_tokens`
     items: int = Field(24, ge=1, le=200)  # the most a context holds
     min_score: float = Field(0.2, ge=0, le=1)  # below it an item is no help
-    # Below this chance that any candidate answers, nothing is recalled; 0: never silent.
+    # When less than this speaks for any candidate, nothing is recalled; 0: never silent.
     silence: float = Field(0.05, ge=0, le=1)
     cooldown_s: float = Field(1_800.0, ge=0)
     keep_s: float = Field(30 * 86_400.0, ge=0)  # receipts and their feedback

@@ -57,8 +57,8 @@ class Features:
 class Weights:
     bias: float
     coverage: float
-    long: float  # of coverage · ln(terms): longer texts are covered less
-    terms: float  # of ln(terms)
+    long: float  # of coverage · ln(1 + terms): longer texts are covered less
+    terms: float  # of ln(1 + terms)
     unseen: float
     rise: float
     cosine: float
@@ -72,16 +72,16 @@ class Weights:
 
 def row(f: Features) -> list[float]:
     """What `Weights` weigh, in their order."""
-    long = math.log(max(1, f.terms))
+    long = math.log1p(f.terms)
     return [
         1.0, f.coverage, f.coverage * long, long, f.unseen, f.rise or 0.0, f.cosine or 0.0,
         f.agreement, f.both,
     ]  # fmt: skip
 
 
-WITH_COSINE = Weights(-4.327, -0.561, 1.721, -0.62, -1.917, 0.01, 11.384, 2.015, -0.084)
-WITH_RISE = Weights(-0.038, -2.761, 2.611, -0.803, -2.73, 0.078, 0.0, 3.462, 0.035)
-WORDS_ALONE = Weights(-0.74, 0.818, 1.157, -0.487, -1.908, 0.0, 0.0, 0.0, 0.0)
+WITH_COSINE = Weights(-4.499, 0.0, 1.083, -0.285, -1.477, 0.0, 10.324, 1.749, 0.0)
+WITH_RISE = Weights(-0.838, 0.0, 1.16, -0.173, -2.193, 0.03, 0.0, 3.431, 0.0)
+WORDS_ALONE = Weights(-0.552, 0.0, 1.506, -0.563, -1.822, 0.0, 0.0, 0.0, 0.0)
 
 
 async def support(ctx: SearchContext, deps: Deps) -> float | None:
