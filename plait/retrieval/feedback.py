@@ -22,6 +22,8 @@ from plait.domain.values import ItemId
 # Pseudo-reports on either side: one verdict alone moves a factor by a fifth of the bound.
 PRIOR = 2.0
 NAMED_WEIGHT = 1.0  # a verdict on the item itself
+# An item that was read and made no difference took the place of one that might have.
+UNUSED_WEIGHT = 0.1
 # Of an outcome, over all items it is attributed to: most of what a run was shown had no part in how it
 # ended, and failures have more causes than the context (benchmarks/feedback_rounds.py).
 SUCCESS_WEIGHT = 0.5
@@ -35,6 +37,7 @@ MAX_COMMENT_BYTES = 4096
 MAX_PROOF = 100
 MAX_PROOF_BYTES = 512
 MAX_REQUEST_ID = 200
+_HARM = {Verdict.HELPED: 0.0, Verdict.HARMED: NAMED_WEIGHT, Verdict.UNUSED: UNUSED_WEIGHT}
 OUTCOMES = frozenset({"success", "failure", "partial", "unknown"})
 
 
@@ -64,7 +67,8 @@ def factor(evidence: Evidence, bound: float) -> float:
 
 
 def attribute(feedback: Feedback, receipt: Receipt) -> Attribution:
-    """Spread a report over the items of its recall: 1 for each verdict, and of the outcome a small
+    """Spread a report over the items of its recall: 1 for each that helped or
+    harmed, little for what was unused, and of the outcome a small
     weight over the items without a verdict, in proportion to their scores."""
     scores = dict(receipt.items)
     shares, unknown = [], []
@@ -73,8 +77,7 @@ def attribute(feedback: Feedback, receipt: Receipt) -> Attribution:
             unknown.append(said.item_id)
             continue
         helped = NAMED_WEIGHT if said.verdict is Verdict.HELPED else 0.0
-        harmed = NAMED_WEIGHT if said.verdict is Verdict.HARMED else 0.0
-        shares.append(Share(said.item_id, helped, harmed, True, said.comment))
+        shares.append(Share(said.item_id, helped, _HARM[said.verdict], True, said.comment))
     named = {share.item_id for share in shares}
     rest = {id_: score for id_, score in scores.items() if id_ not in named}
     spread = _of_outcome(feedback, rest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -16,7 +17,8 @@ from etl.project import Projector
 from etl.verify import Verification, Verifier
 from graph.store import CypherStore
 from plait.domain.errors import RepositoryNotIndexed
-from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
+from plait.domain.recall import Feedback, ItemVerdict, RecallId, Receipt, Verdict
+from plait.domain.values import Artifact, ArtifactKind, Episode, Filter, Outcome
 from plait.memory import episode as rules
 from plait.ports import GraphStore
 from plait.settings import Settings, load
@@ -296,3 +298,35 @@ async def test_an_older_state_never_overwrites_a_newer_one(
         await held.apply(slept)
     assert await held.contents(REPO) == before
     assert (await filled.verify(REPO)).consistent
+
+
+async def test_links_of_feedback_reach_the_graph_and_both_agree(
+    store: Store, held: CypherStore, verifier: Verifier
+) -> None:
+    files = {"a.toy": ["one: two", "two:"], "test_a.toy": ["test_one: one"]}
+    await index_files(store, REPO, files)
+    artifacts = [Artifact(ArtifactKind.NOTE, "one before two"), Artifact(ArtifactKind.PLAN, "p")]
+    told = await store.append(Episode("e", REPO, Outcome("success"), artifacts, body_hash=b"h"))
+
+    async def opened() -> GraphStore:
+        return held
+
+    projector = Projector(store, opened)
+    await projector.run_until_idle()
+    view = await store.view(Filter(repos=(REPO,)))
+    receipt = Receipt(
+        RecallId(uuid4()), "default", (REPO,), "", "", {}, {}, view.valid or datetime.now(UTC),
+        tuple((id_, 0.5) for id_ in told.item_ids),
+    )  # fmt: skip
+    assert await store.keep_receipt(receipt)
+    verdicts = [ItemVerdict(id_, Verdict.HELPED) for id_ in told.item_ids]
+    proof = ("test_a.test_one",)
+    got = await store.report(Feedback("f", b"b", receipt.id, verdicts, Outcome("success"), proof))
+    assert got.links == 2
+    await projector.run_until_idle()
+    found = await verifier.verify(REPO)
+    assert found.consistent, found
+    rows = await held._bolt.read(
+        "MATCH (m)-[v:VALIDATED_BY]->(t) WHERE v.resolver = 'feedback' RETURN t.id AS t"
+    )
+    assert rows == [[f"{REPO}:test_a.test_one"]] * 2
