@@ -128,7 +128,7 @@ class RecallSettings(_Section):
     # When less than this speaks for any candidate, nothing is recalled; 0: never silent.
     silence: float = Field(0.05, ge=0, le=1)
     cooldown_s: float = Field(1_800.0, ge=0)
-    keep_s: float = Field(30 * 86_400.0, ge=0)  # receipts and their feedback
+    keep_s: float = Field(30 * 86_400.0, ge=0)  # receipts; what feedback weighs stays longer
     # Shares of the budget that a collection may take while others still have something to say.
     code_share: float = Field(0.6, gt=0, le=1)
     memory_share: float = Field(0.5, gt=0, le=1)
