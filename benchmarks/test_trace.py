@@ -57,7 +57,8 @@ class Recorder:
             threading.setprofile(None)
             name = item.nodeid.partition("[")[0]
             mine = self.ran.setdefault(name, set())
-            for code in self._now:
+            # A copy: servers that tests started go on in threads of theirs.
+            for code in self._now.copy():
                 if path := self.path(code):
                     mine.add((path, code.co_firstlineno, code.co_name))
 
