@@ -6,6 +6,8 @@ follows such a start, so the tokens of pieces add up; the packer counts the whol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from plait.domain.recall import Tier, Trust
 from plait.domain.values import Collection
 from plait.retrieval.packing import wording
@@ -22,29 +24,33 @@ _KINDS = {
 }
 
 
-def bullet(piece: Piece, body: Body) -> str:
-    """The item as a bullet, with what its tier shows."""
+def bullet(piece: Piece, body: Body) -> tuple[str, str]:
+    """The item's own line, which is the same for all tiers of code with the same lines, and what its tier
+    shows below it; both end with a line end, the second may be empty."""
     if piece.is_code:
-        return _code(piece, body)
+        return _code_line(piece, body.joined.spans), _code(piece, body)
     head = f"- [score: {piece.score:.2f}]"
     about = _about(piece)
     text = body.block or body.line
     if piece.trust is Trust.EXTERNAL:
-        return f"{head} {about}: {DATA_NOTE}\n{wording.quoted(text)}"
+        return f"{head} {about}: {DATA_NOTE}\n", wording.quoted(text)
     if body.block and "\n" in text:
-        return f"{head} {about}:\n{wording.indented(text)}"
-    return f"{head} {_inline(text)} — {about}\n"
+        return f"{head} {about}:\n", wording.indented(text)
+    return f"{head} {_inline(text)} — {about}\n", ""
+
+
+def _code_line(piece: Piece, spans: Sequence[tuple[int, int]]) -> str:
+    item = piece.item
+    where = wording.code(place(piece, spans) or item.kind, 2 * wording.MAX_NAME)
+    symbol = wording.one_line(name(item), wording.MAX_NAME)
+    named = " ".join(part for part in (where, wording.code(symbol) if symbol else "") if part)
+    return f"- [score: {piece.score:.2f}] {named} — {_why(piece)}\n"
 
 
 def _code(piece: Piece, body: Body) -> str:
-    item = piece.item
-    where = wording.code(place(piece, body.joined.spans) or item.kind, 2 * wording.MAX_NAME)
-    symbol = wording.one_line(name(item), wording.MAX_NAME)
-    named = " ".join(part for part in (where, wording.code(symbol) if symbol else "") if part)
-    head = f"- [score: {piece.score:.2f}] {named} — {_why(piece)}"
     if body.tier is Tier.FULL:
-        return f"{head}\n{wording.fenced(body.block, item.language)}"
-    return f"{head}\n  {body.line}\n" if body.line else f"{head}\n"
+        return wording.fenced(body.block, piece.item.language)
+    return f"  {body.line}\n" if body.line else ""
 
 
 def _about(piece: Piece) -> str:

@@ -103,11 +103,15 @@ def _list(
 def _ways(piece: Piece, limits: Limits, bare: bool) -> list[_Shown]:
     """Each tier's text and tokens; one that is no shorter than the tier above it is none."""
     found: list[_Shown] = []
+    counted: dict[str, int] = {"": 0}  # most tiers begin with the same line
     for body in bodies(piece, MAX_CHARS_A_TOKEN * limits.usable):
-        text = structured.text(piece, body) if bare else markdown.bullet(piece, body)
-        tokens = limits.counter.count(text)
+        parts = ("", structured.text(piece, body)) if bare else markdown.bullet(piece, body)
+        for part in parts:
+            if part not in counted:
+                counted[part] = limits.counter.count(part)
+        tokens = counted[parts[0]] + counted[parts[1]]
         if not found or tokens < found[-1].tokens:
-            found.append(_Shown(body, text, tokens))
+            found.append(_Shown(body, "".join(parts), tokens))
     return found
 
 

@@ -23,6 +23,8 @@ _JOINERS = frozenset("\u200c\u200d")
 def one_line(text: str, limit: int) -> str:
     """`text` without line ends and unseen marks, at most `limit` characters, "…" for what is left out."""
     text = text[: 4 * limit]
+    if len(text) <= limit and text.isascii() and text.isprintable() and "  " not in text:
+        return text.strip()
     if not (text.isascii() and text.isprintable()):
         text = "".join(
             c if c in _JOINERS or unicodedata.category(c) not in _UNSEEN else " " for c in text
