@@ -9,11 +9,23 @@ from uuid import UUID
 
 import pytest
 
-from plait.domain.recall import Dropped
+from plait.domain.deadline import Deadline
+from plait.domain.recall import (
+    Block,
+    Dropped,
+    Freshness,
+    Omission,
+    RecalledItem,
+    Tier,
+    TokenCount,
+    Trust,
+)
 from plait.domain.values import Collection, Filter, ItemId
+from plait.ports import EmbeddingProvider, View
 from plait.retrieval.context import Deps, SearchContext, Snapshot, Stage
 from plait.retrieval.excluded import matches
-from plait.retrieval.explain import MAX_ASKED, Step, sentence, steps
+from plait.retrieval.explain import MAX_ASKED, Step, sentence, steps, why_not
+from plait.retrieval.query import analyse
 from plait.retrieval.search import SearchAnswer, SearchQuery, SearchService
 from plait.retrieval.stages import STAGES
 from plait.settings import SearchSettings
@@ -117,6 +129,28 @@ async def test_a_stages_own_word_counts_and_gets_the_rank_it_had() -> None:
 
 async def test_so_many_are_told_and_no_more() -> None:
     assert len(await why(Shelf(item(1)), *range(100, 160))) == MAX_ASKED
+
+
+async def test_a_contexts_items_neighbours_and_omissions_are_told_apart() -> None:
+    shown = RecalledItem(
+        item(1), 0.9, Tier.FULL, "text", 3, (), Trust.REPOSITORY, Freshness.FRESH, also=(n(2),)
+    )
+    omission = Omission(n(3), 0.5, Dropped("format", "budget", 40.0, 12.0))
+    block = Block("text", (shown,), (omission,), 3, 15, TokenCount("o200k_base", True))
+    query = SearchQuery("cookies", why_not=(n(1), n(2), n(3), n(4)))
+    ctx = SearchContext(query, analyse(query), 10, "minmax", Deadline.after(60.0))
+    trail = (Snapshot("fetch", {n(i): 1 - i / 10 for i in range(1, 5)}),)
+    ctx = replace(ctx, block=block, trail=trail, view=View((), "m", 2))
+    told = await why_not(ctx, Deps(Shelf(), _unasked, SearchSettings()))
+    assert (told[n(1)].cause, told[n(1)].rank) == ("included", 1)
+    assert (told[n(2)].cause, told[n(2)].rank) == ("included", 1), "inside its neighbour's piece"
+    assert told[n(3)] == Dropped("format", "budget", 40.0, 12.0, rank=3)
+    assert (told[n(4)].stage, told[n(4)].cause, told[n(4)].rank) == ("format", "limit", 4)
+    assert told[n(4)].bar == 0.9
+
+
+async def _unasked() -> EmbeddingProvider:
+    raise AssertionError("the trail says all of it")
 
 
 def test_steps_follow_an_item_until_it_is_out() -> None:
