@@ -189,7 +189,9 @@ def fit(named: str, path: str) -> int:
         if a != b:
             break
         common += 1
-    return common + (WHOLE if common == min(len(one), len(other)) else 0)
+    # A file in the root fits every path that ends in its name: `node_modules/x/index.js` is none of ours.
+    whole = common == len(one) or 1 < common == len(other)
+    return common + (WHOLE if whole else 0)
 
 
 def _best(spot: Spot, fits: Sequence[tuple[int, int, str]]) -> tuple[list[tuple[int, str]], bool]:

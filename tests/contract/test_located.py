@@ -69,6 +69,16 @@ async def test_another_packages_file_of_that_name_is_none_of_ours(
     ]
 
 
+async def test_a_file_in_the_root_needs_a_function_to_be_meant(
+    store: Store, index: IndexFiles
+) -> None:
+    await index(store, "r", {**CODE, "setup.toy": ["configure:", "run:"]})
+    assert await one(store, Spot("setup.toy", "", 2, 2)) == ["setup.toy:2"]
+    assert await one(store, Spot("/home/x/another/setup.toy", "", 2, 2)) == []
+    assert await one(store, Spot("/home/x/another/setup.toy", "main", 2, 2)) == []
+    assert await one(store, Spot("/home/ci/r/setup.toy", "configure", 1, 1)) == ["setup.toy:1"]
+
+
 async def test_lines_and_names_choose_within_a_file(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
     path = "src/http/client.toy"
