@@ -452,8 +452,9 @@ class Degradation(_message.Message):
     PART_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
     part: _builtins.str
-    """Which part, in lower case: semantic, lexical, relations, rerank, graph; `hits` where the last
-    ones were left out because the answer was larger than a message may be.
+    """Which part, in lower case: a stage or an arm (semantic, lexical, relations, rerank), graph, impact,
+    receipt; `hits` where the last ones, `content` where their whole texts were left out because the
+    answer was larger than a message may be.
     """
     cause: _builtins.str
     """Why, as one of the reasons of docs/errors.md where it was an error; else a short lower-case word."""
