@@ -48,7 +48,8 @@ def words_of(asked: Analysis) -> Words:
             stems.setdefault(_stem(low), low)
         if len(stems) == MAX_WORDS:
             break
-    names = {name.rpartition(".")[2].casefold(): name for name in asked.identifiers}
+    ends = (name.rpartition(".")[2] for name in asked.identifiers)
+    names = {end.casefold(): end for end in ends}
     return Words(stems, names)
 
 
@@ -61,6 +62,7 @@ def reasons(
     own = item.symbol.partition("#")[0].rpartition(".")[2].casefold()
     if own in words.names:
         said.insert(0, f"defines {words.names[own]}")
+        arms = {arm: score for arm, score in arms.items() if arm != "identifiers"}
     said += [_ARMS[arm] for arm in _TELLING if arm in arms and not ctx.reasons.get(item.id)]
     if not said:
         said = _shared(item, words)
