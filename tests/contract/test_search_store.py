@@ -344,3 +344,13 @@ async def test_places_of_agents_items_have_what_ranking_needs(
     assert (plan.session_key, plan.tags, plan.ts) == ("s", ("net", "slow"), began)
     assert (plan.episode_id, plan.importance) == (receipt.episode_id, 0.5)
     assert (chunk.start_line, chunk.end_line, chunk.ts) == (1, 1, None)
+
+
+async def test_counts_tell_in_how_many_documents_a_term_is(store: Store, index: IndexFiles) -> None:
+    await index(store, "r", CODE)
+    where = Filter(collections=ALL)
+    view = await store.view(where)
+    documents, holding = await store.counts(view, ["join_paths", "toy", "zebra", "\0"], where)
+    assert (documents, holding) == (7, {"join_paths": 1, "toy": 7, "zebra": 0})
+    memories = Filter(collections=(Collection.MEMORIES,))
+    assert await store.counts(view, ["toy"], memories) == (0, {"toy": 0})
