@@ -81,7 +81,7 @@ def deps(store: SearchStore, provider: EmbeddingProvider, **recall: float) -> De
     async def opened() -> EmbeddingProvider:
         return provider
 
-    return Deps(store, opened, SearchSettings(), RecallSettings(**recall))  # type: ignore[arg-type]
+    return Deps(store, opened, SearchSettings(), RecallSettings(**recall))
 
 
 async def asked(text: str, over: Deps, stages: Sequence[Stage], *, silent: bool) -> SearchContext:

@@ -96,7 +96,8 @@ async def evidence(ctx: SearchContext, deps: Deps) -> Features | None:
         return None
     if any(ctx.rankings.get(arm) for arm in ("anchors", "phrase", "identifiers")):
         return None
-    documents, holding = 0, {}
+    documents = 0
+    holding: Mapping[str, int] = {}
     if ctx.asked.terms and "lexical" in ctx.rankings:
         documents, holding = await deps.store.counts(ctx.at, ctx.asked.terms, ctx.query.where)
     calibrated = CALIBRATED in ctx.at.model
