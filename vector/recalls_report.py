@@ -94,7 +94,8 @@ async def _attributed(conn: Connection, feedback: Feedback, told: Attribution) -
     """`told` without what an outcome would say of items that an earlier report gave a verdict on."""
     if not told.attributed:
         return told
-    cursor = await conn.execute(q.OPEN_NAMED, {"recall": feedback.recall_id})
+    ids = [share.item_id for share in told.shares]
+    cursor = await conn.execute(q.OPEN_NAMED, {"recall": feedback.recall_id, "ids": ids})
     named = {id_ for (id_,) in await cursor.fetchall()}
     shares = tuple(s for s in told.shares if s.named or s.item_id not in named)
     spread = sum(not s.named for s in shares)

@@ -76,7 +76,7 @@ SELECT id, repo_id, CASE WHEN entry_id IS NOT NULL AND (episode_id IS NULL OR ki
 # A verdict is not taken back by an outcome that is told later.
 OPEN_NAMED = """
 SELECT item_id FROM feedback_item
- WHERE recall_id = %(recall)s AND superseded_at IS NULL AND named
+ WHERE item_id = ANY(%(ids)s) AND recall_id = %(recall)s AND superseded_at IS NULL AND named
 """
 CLOSE = """
 UPDATE feedback_item SET superseded_at = %(at)s

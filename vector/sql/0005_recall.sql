@@ -103,7 +103,7 @@ CREATE TABLE feedback_item (
     recorded_at   timestamptz NOT NULL,
     superseded_at timestamptz
 );
-CREATE UNIQUE INDEX feedback_item_once ON feedback_item (recall_id, item_id)
+CREATE UNIQUE INDEX feedback_item_once ON feedback_item (item_id, recall_id)
     WHERE superseded_at IS NULL;
 CREATE INDEX feedback_item_of ON feedback_item (item_id);
 CREATE INDEX feedback_item_recorded ON feedback_item (recorded_at);
