@@ -24,7 +24,12 @@ _KINDS = {
 }
 
 
-def bullet(piece: Piece, body: Body) -> tuple[str, str]:
+def bullet(piece: Piece, body: Body) -> str:
+    """The item as a bullet, with what its tier shows."""
+    return "".join(parts(piece, body))
+
+
+def parts(piece: Piece, body: Body) -> tuple[str, str]:
     """The item's own line, which is the same for all tiers of code with the same lines, and what its tier
     shows below it; both end with a line end, the second may be empty."""
     if piece.is_code:

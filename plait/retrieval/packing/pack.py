@@ -105,7 +105,7 @@ def _ways(piece: Piece, limits: Limits, bare: bool) -> list[_Shown]:
     found: list[_Shown] = []
     counted: dict[str, int] = {"": 0}  # most tiers begin with the same line
     for body in bodies(piece, MAX_CHARS_A_TOKEN * limits.usable):
-        parts = ("", structured.text(piece, body)) if bare else markdown.bullet(piece, body)
+        parts = ("", structured.text(piece, body)) if bare else markdown.parts(piece, body)
         for part in parts:
             if part not in counted:
                 counted[part] = limits.counter.count(part)
