@@ -13,7 +13,7 @@ from plait.client.memory_wire import When
 from plait.client.recall_context import format_context
 from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
 from plait.domain.recall import ItemVerdict, RecallFormat
-from plait.domain.values import Filter, Outcome
+from plait.domain.values import Collection, Filter, Outcome
 
 T = TypeVar("T")
 
@@ -29,6 +29,7 @@ class AsyncRecallMethods(ABC):
         query: str = "",
         *,
         where: Filter | None = None,
+        collections: Sequence[Collection] = (),
         attached: str = "",
         format: RecallFormat | str = RecallFormat.MARKDOWN,
         budget_tokens: int = 0,
@@ -52,13 +53,14 @@ class AsyncRecallMethods(ABC):
         """What helps with `query`, packed into a budget of tokens (0: a tenth of `window_tokens`, else
         the server's setting).
 
-        `where` names repositories, or all of them; without collections it means all six. `attached`: a
-        diff, a stack trace or an issue's text that the question is about. `tokenizer`: the model
+        `where` names repositories, or all of them. `collections`: () means those of `where`, and all six
+        where it has search's default; `(Collection.FILES,)` means code alone. `attached`: a diff, a stack trace or an issue's text that the question is about. `tokenizer`: the model
         that will read the context. `session_key`: what this session was shown is not shown again for
         `cooldown_s` (None: the server's setting). `why_not`: ids whose fate the answer tells.
         """
         asked = recall_calls.Asked(
             where,
+            collections,
             attached,
             mode,
             fusion,
@@ -87,6 +89,7 @@ class AsyncRecallMethods(ABC):
         query: str,
         *,
         where: Filter | None = None,
+        collections: Sequence[Collection] = (),
         attached: str = "",
         budget_tokens: int = 0,
         window_tokens: int = 0,
@@ -98,6 +101,7 @@ class AsyncRecallMethods(ABC):
         answer = await self.recall(
             query,
             where=where,
+            collections=collections,
             attached=attached,
             budget_tokens=budget_tokens,
             window_tokens=window_tokens,

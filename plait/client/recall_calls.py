@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from plait.client.calls import SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S, Call, as_of_of
 from plait.client.memory_wire import When
 from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
 from plait.domain.recall import ItemVerdict, RecallFormat, RecallId, RecallOptions, Verdict
-from plait.domain.values import Filter, ItemId, Outcome, Timing
+from plait.domain.values import Collection, Filter, ItemId, Outcome, Timing
 from plait.v1 import knowledge_service_pb2 as pb
 
 _SERVICE = "KnowledgeService"
@@ -24,6 +24,7 @@ class Asked:
     """What a recall asks beside its text and its options."""
 
     where: Filter | None = None
+    collections: Sequence[Collection] = ()
     attached: str = ""
     mode: Literal["fast", "full"] = "fast"
     fusion: Literal["minmax", "rrf"] | None = None
@@ -63,7 +64,7 @@ def recall(
     query: str, asked: Asked, options: RecallOptions, timeout_s: float | None
 ) -> Call[RecallResult]:
     """Retried: a second try leaves a second receipt, which harms nobody."""
-    where = asked.where
+    where = _everything(asked.where, asked.collections)
     request = pb.RecallRequest(
         query=query,
         filter=wire.filter_(where) if where else None,
@@ -87,6 +88,16 @@ def recall(
     )
     timeout = timeout_s or SEARCH_TIMEOUT_S
     return Call(_SERVICE, "Recall", request, pb.RecallResponse, recalled, timeout)
+
+
+def _everything(where: Filter | None, collections: Sequence[Collection]) -> Filter | None:
+    """`where` in `collections`; where those are not said, a filter's default, which is search's, gives way
+    to all six."""
+    if where is None:
+        return None
+    if not collections and where.collections == Filter().collections:
+        return replace(where, collections=())
+    return replace(where, collections=tuple(collections) or where.collections)
 
 
 def replay(

@@ -60,7 +60,7 @@ def _bullet(one: RecalledItem) -> str:
         text = ""  # its bullet names it
     where = alone(one.item)
     body = Body(one.tier, where, line=text.strip()) if beside else Body(one.tier, where, block=text)
-    return markdown.bullet(piece, body)
+    return "".join(markdown.bullet(piece, body))
 
 
 def _piece(found: Hit | MemoryMatch) -> Piece:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from plait.client.aio import AsyncPlaitClient
     from plait.client.recall_values import RecallResult
     from plait.domain.recall import Impact, RecalledItem
-    from plait.domain.values import Filter
+    from plait.domain.values import Collection, Filter
 
 EXAMPLES = """\
   plait recall "make the download retry with a backoff"
@@ -131,6 +131,7 @@ async def _asked(
     return await client.recall(
         query,
         where=_filter(args, await frame.repositories(args, client)),
+        collections=_collections(args),
         attached=attached,
         format=args.format,
         budget_tokens=args.budget,
@@ -152,13 +153,18 @@ async def _asked(
     )
 
 
+def _collections(args: argparse.Namespace) -> tuple[Collection, ...]:
+    from plait.domain.values import Collection
+
+    return tuple(Collection(name) for name in args.collections or ())
+
+
 def _filter(args: argparse.Namespace, repos: frame.Repos) -> Filter:
-    from plait.domain.values import Collection, Filter
+    from plait.domain.values import Filter
 
     return Filter(
         repos=repos.names,
         all_repos=repos.everywhere,
-        collections=tuple(Collection(name) for name in args.collections or ()),
         languages=tuple(args.language),
         path_glob=args.path,
         tags_any=tuple(args.tag),

@@ -227,8 +227,12 @@ def test_a_request_says_what_was_asked() -> None:
 def test_no_collections_mean_all_of_them_and_named_ones_only_those() -> None:
     query, _ = parsed(request())
     assert query.where.collections == tuple(Collection)
+    query, _ = parsed(request(where=Filter(all_repos=True)))
+    assert query.where.collections == tuple(Collection)
     query, _ = parsed(request(where=Filter(all_repos=True, collections=(Collection.PLANS,))))
     assert query.where.collections == (Collection.PLANS,)
+    query, _ = parsed(request(collections=(Collection.FILES,)))
+    assert query.where.collections == (Collection.FILES,)
 
 
 def test_what_is_not_said_is_left_to_the_settings() -> None:
