@@ -98,6 +98,11 @@ class Shelf:
     async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
         return {}
 
+    async def counts(
+        self, view: View, terms: Sequence[str], where: Filter
+    ) -> tuple[int, dict[str, int]]:
+        return 0, {}
+
     async def vocabulary(self, view: View, words: Sequence[str], k: int) -> dict[str, list[str]]:
         return {}
 
