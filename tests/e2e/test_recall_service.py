@@ -26,7 +26,7 @@ from server.app import App
 from server.grpc.server import Server
 
 REPO = "recalled"
-WHERE = Filter(repos=(REPO,), collections=())
+WHERE = Filter(repos=(REPO,))
 CODE = '''\
 """Ferries and their timetables."""
 
