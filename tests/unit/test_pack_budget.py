@@ -152,7 +152,7 @@ SIZES = st.lists(
     max_size=4,
 )
 ENTRIES = st.lists(
-    st.builds(Entry, st.floats(0, 1), st.sampled_from([CODE, MEMORY]), SIZES), max_size=20
+    st.builds(Entry, st.floats(1e-6, 1), st.sampled_from([CODE, MEMORY]), SIZES), max_size=20
 )
 
 

@@ -71,7 +71,7 @@ def test_the_markdown_block() -> None:
     )
     assert block.context == (
         "## Relevant Memories\n\n"
-        "- [score: 0.85] `src/app.py:10-11` `Session.get` — defines get; says url (fresh, repository)\n"
+        "- [score: 0.85] `src/app.py:10-11` `Session.get` — defines get (fresh, repository)\n"
         "```python\ndef get(url):\n    return 1\n```\n"
         "- [score: 0.50] Use the pool, never a new connection. — memory, 2026-03-01: says pool"
         " (drifted, test-passed)\n"

@@ -16,7 +16,8 @@ from plait.domain.recall import Tier
 # benchmarks/context_budget.py: with 0.4 and 0.15 fewer answers are shown whole, at every budget.
 SHOWN = {Tier.FULL: 1.0, Tier.OUTLINE: 0.2, Tier.LINE: 0.05}
 # An item is worth its score to this power: the best of a ranking is far likelier the answer than its
-# tenth, which scores about half. Chosen on benchmarks/context_budget.py, where 2 is worse and 8 no better.
+# tenth, which scores about half. Chosen on benchmarks/context_budget.py, where 2 is worse, and neither 8
+# nor a further division by the rank is better.
 SHARPNESS = 4.0
 
 
@@ -33,7 +34,7 @@ class Size:
 class Entry:
     """An item that wants in. `sizes` in any order."""
 
-    score: float
+    worth: float  # of showing it whole, above 0
     group: str  # whose quota it takes from
     sizes: Sequence[Size]
 
@@ -108,7 +109,7 @@ class _Run:
         for s, size in enumerate(entry.sizes):
             if s in barred or size.shown <= has:
                 continue
-            gain = worth(entry.score) * (size.shown - has) / max(1, size.tokens - paid)
+            gain = entry.worth * (size.shown - has) / max(1, size.tokens - paid)
             if best is None or gain > best[0]:
                 best = (gain, s)
         if best is not None:

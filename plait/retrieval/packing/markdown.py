@@ -71,8 +71,8 @@ def _about(piece: Piece) -> str:
 
 
 def _why(piece: Piece) -> str:
-    """`names it; calls it (fresh, repository)`: the two strongest reasons, and how far to trust it."""
-    reasons = [wording.one_line(reason, wording.MAX_REASON) for reason in piece.reasons[:2]]
+    """`names it (fresh, repository)`: the strongest reason, and how far to trust it."""
+    reasons = [wording.one_line(reason, wording.MAX_REASON) for reason in piece.reasons[:1]]
     standing = f"({piece.freshness.value}, {piece.trust.value})"
     return " ".join(part for part in ("; ".join(r for r in reasons if r), standing) if part)
 

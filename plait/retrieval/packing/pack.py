@@ -136,13 +136,13 @@ def _chosen(
 ) -> tuple[Choice, dict[int, int]]:
     """What is shown of each piece; and of those whose text stands in another's, in which."""
     repeats: dict[int, int] = {}
-    scores = {piece.item.id: piece.score for piece in pieces}
+    worths = {piece.item.id: worth(piece.score) for piece in pieces}
     while True:
         entries = [
             Entry(
-                piece.score,
+                worths[piece.item.id],
                 CODE if piece.is_code else MEMORY,
-                () if i in repeats else [_size(piece, way, scores) for way in shown[i]],
+                () if i in repeats else [_size(piece, way, worths) for way in shown[i]],
             )
             for i, piece in enumerate(pieces)
         ]
@@ -153,12 +153,12 @@ def _chosen(
         repeats |= more
 
 
-def _size(piece: Piece, way: _Shown, scores: Mapping[ItemId, float]) -> Size:
+def _size(piece: Piece, way: _Shown, worths: Mapping[ItemId, float]) -> Size:
     """Joined candidates bring what they are worth themselves."""
     shown = SHOWN[way.body.tier]
     if way.body.joined.ids:
-        others = sum(worth(scores.get(id_, 0.0)) for id_ in way.body.joined.ids)
-        shown = shown * JOINED_SHOWN + others / worth(piece.score)
+        others = sum(worths.get(id_, 0.0) for id_ in way.body.joined.ids)
+        shown = shown * JOINED_SHOWN + others / worths[piece.item.id]
     return Size(way.body.tier, way.tokens, shown)
 
 
