@@ -65,3 +65,10 @@ def test_the_compose_file_names_settings_that_exist(compose: dict[str, Any]) -> 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda p: p.name)
 def test_every_shipped_configuration_loads(path: Path) -> None:
     settings.load(path, environ={})
+
+
+def test_the_recall_file_writes_out_every_default() -> None:
+    path = ROOT / "configs/recall.yaml"
+    defaults = settings.RecallSettings()
+    assert settings.load(path, environ={}).recall == defaults
+    assert set(yaml.safe_load(path.read_text())["recall"]) == set(defaults.model_dump())
