@@ -36,6 +36,8 @@ SENTENCES = (
     "what calls {} and when",
     "why does {} fail on empty input",
 )
+# Whole lines: a signature's end, then the string.
+_TRIPLE = re.compile(r':\s*\n(\s*[rR]?"""(.+?)"""\s*?)$', re.DOTALL | re.MULTILINE)
 MIN_WORDS = 4  # of a docstring's first sentence
 
 
@@ -83,13 +85,8 @@ def by_docstring(
     package: str, found: Sequence[Piece], each: int, chance: random.Random
 ) -> tuple[list[Piece], list[Query]]:
     """All chunks, some without their docstring, and the first sentences of those docstrings."""
-    chunks = Counter(p.function for p in found)
-    bare = {
-        n: parted
-        for n, piece in enumerate(found)
-        if _is_function(piece) and chunks[piece.function] == 1
-        if (parted := _parted(piece)) is not None
-    }
+    first = {p.function: n for n, p in reversed(list(enumerate(found))) if _is_function(p)}
+    bare = {n: parted for n in first.values() if (parted := _parted(found[n])) is not None}
     chosen = chance.sample(sorted(bare), min(each, len(bare)))
     changed = list(found)
     queries = []
@@ -113,25 +110,35 @@ def _short(function: str) -> str:
 
 def _parted(piece: Piece) -> tuple[Piece, str] | None:
     """The chunk without its docstring, and the docstring's first sentence; None without one."""
-    try:
-        body = ast.parse(textwrap.dedent(piece.content)).body[0]
-    except SyntaxError:
+    docstring = _docstring(piece.content)
+    if docstring is None:
         return None
-    if not isinstance(body, ast.FunctionDef | ast.AsyncFunctionDef) or len(body.body) < 2:
-        return None
-    text = ast.get_docstring(body)
-    if not text:
-        return None
+    text, first, last = docstring
     sentence = " ".join(re.split(r"\n\s*\n|(?<=\.)\s", text, maxsplit=1)[0].split())
     if len(sentence.split()) < MIN_WORDS:
         return None
     lines = piece.content.split("\n")
-    said = body.body[0]
-    content = "\n".join(lines[: said.lineno - 1] + lines[said.end_lineno :])
+    content = "\n".join(lines[: first - 1] + lines[last:])
     parted = replace(piece, content=content)
     return replace(parted, content_hash=blake2b(parted.text.encode(), digest_size=16).digest()), (
         sentence
     )
+
+
+def _docstring(content: str) -> tuple[str, int, int] | None:
+    """`(text, first line, last line)`, lines from 1. Of a long function's first part, which no parser takes,
+    what stands in triple quotes first."""
+    try:
+        body = ast.parse(textwrap.dedent(content)).body[0]
+    except SyntaxError:
+        if (quoted := _TRIPLE.search(content)) is None:
+            return None
+        first = content.count("\n", 0, quoted.start(1)) + 1
+        return quoted[2].strip(), first, first + quoted[1].count("\n")
+    if not isinstance(body, ast.FunctionDef | ast.AsyncFunctionDef) or len(body.body) < 2:
+        return None
+    text, said = ast.get_docstring(body), body.body[0]
+    return (text, said.lineno, said.end_lineno or said.lineno) if text else None
 
 
 def main() -> None:

@@ -68,15 +68,15 @@ def deps(store: Any = None) -> Deps:
 PARTS = [place("m.short", (1, 3)), place("m.long", (5, 50)), place("m.long#2", (51, 90))]
 
 
-async def test_parts_of_a_symbol_lift_each_other_in_a_long_query() -> None:
+async def test_parts_of_a_symbol_lift_each_other() -> None:
     ctx = await hierarchical(context(LONG, PARTS, [0.50, 0.45, 0.40]), deps())
     assert list(ctx.order) == [n(1), n(0), n(2)]
     assert ctx.fused == pytest.approx({n(0): 0.50, n(1): 0.45 + 0.2 * 0.4, n(2): 0.4 + 0.2 * 0.45})
 
 
-async def test_a_short_query_and_parts_of_a_module_are_left_alone() -> None:
-    asked = context(SHORT, PARTS, [0.50, 0.45, 0.40])
-    assert await hierarchical(asked, deps()) == asked
+async def test_a_short_query_lifts_them_less_and_parts_of_a_module_not_at_all() -> None:
+    ctx = await hierarchical(context(SHORT, PARTS, [0.50, 0.45, 0.40]), deps())
+    assert ctx.fused == pytest.approx({n(0): 0.50, n(1): 0.45 + 0.1 * 0.4, n(2): 0.4 + 0.1 * 0.45})
     modules = [replace(p, kind="module") for p in PARTS]
     asked = context(LONG, modules, [0.50, 0.45, 0.40])
     assert (await hierarchical(asked, deps())).fused == asked.fused

@@ -13,14 +13,12 @@ MOST_HEADS = 24
 
 
 async def hierarchical(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Parts of one symbol lift each other, if the query is long; for a context also what reads as one
-    piece (`also`)."""
-    if ctx.asked.words >= coherence.LONG:
-        groups = coherence.by_symbol(ctx.order, ctx.places)
-        lifted = coherence.lifted(groups.values(), ctx.places, ctx.fused)
-        if lifted:
-            fused = {**ctx.fused, **lifted}
-            ctx = replace(ctx, fused=fused, order=sorted(ctx.order, key=lambda id_: -fused[id_]))
+    """Parts of one symbol lift each other; for a context also what reads as one piece (`also`)."""
+    groups = coherence.by_symbol(ctx.order, ctx.places)
+    lifted = coherence.lifted(groups.values(), ctx.places, ctx.fused, ctx.asked.words)
+    if lifted:
+        fused = {**ctx.fused, **lifted}
+        ctx = replace(ctx, fused=fused, order=sorted(ctx.order, key=lambda id_: -fused[id_]))
     if ctx.options is None:
         return ctx
     also = coherence.neighbours(ctx.order, ctx.places)
