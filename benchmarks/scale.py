@@ -163,6 +163,7 @@ def measure(args: argparse.Namespace) -> None:
         [sys.executable, "-P", "-m", "server"],
         env={**os.environ, "PLAIT_SERVER__PORT": "0"},
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         wait_for(server)

@@ -92,6 +92,11 @@ class Late(Generic[C]):
     def is_open(self) -> bool:
         return self._opened is not None
 
+    @property
+    def opened(self) -> C | None:
+        """What is open; None while nobody needed it."""
+        return self._opened
+
     async def __call__(self) -> C:
         if self._opened is not None:
             return self._opened
@@ -142,6 +147,7 @@ class App:
             language=chat,
             rerank_settings=settings.rerank,
             language_settings=settings.language,
+            foresee=self._foresee,
         )
         self.search = SearchService.over(deps)
         self.recall = RecallService(deps)
@@ -176,6 +182,11 @@ class App:
         if self.background:
             self.retention.add(scopes)
         self.project_soon()
+
+    def _foresee(self, text: str) -> None:
+        provider = self.provider.opened
+        if isinstance(provider, CachedProvider):
+            provider.begin(text)
 
     async def clear_caches(self) -> None:
         """Hot queries may hold words that were just forgotten."""

@@ -191,12 +191,12 @@ def only(space: Space, scores: Floats, ids: bytes) -> Floats:
 def best(space: Space, scores: Floats, k: int) -> tuple[npt.NDArray[np.int64], bool]:
     """`(documents, complete)`: at least the `k` best and all that tie with the last of them, best
     first, ties by id. `complete`: nothing with a score above 0 is left out."""
-    found = np.flatnonzero(scores)
-    complete = len(found) <= k
-    if not complete:
-        kept = scores[found]
-        threshold = np.partition(kept, len(kept) - k)[len(kept) - k]
-        found = found[kept >= threshold]
+    threshold = np.float32(0)
+    if len(scores) > k > 0:
+        # Of all scores, most of them 0: eight times as fast as of those above 0, which are copied first.
+        threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+    found = np.flatnonzero(scores if threshold <= 0 else scores >= threshold)
+    complete = bool(threshold <= 0 or np.count_nonzero(scores) <= k)
     ids = space.ids[found].tobytes()
     halves = np.frombuffer(ids, ">u8").reshape(-1, 2)
     order = np.lexsort((halves[:, 1], halves[:, 0], -scores[found]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ from vector.halfvec import half
 from vector.memories_read import COLUMNS, FROM, WIDTH, Where, matching, repositories, see, to_entry
 from vector.pool import Scoped
 from vector.search import Lexical
+from vector.uuids import uuids
 from vector.views import PinnedView
 
 MAX_TOP_K = 1000
@@ -176,7 +176,7 @@ def _check(text: str, vector: npt.NDArray[np.float32] | None, options: MemoryQue
 
 
 def _candidates(space: Space, scores: bm25.Floats, docs: npt.NDArray[np.int64]) -> list[Candidate]:
-    ids = [ItemId(UUID(bytes=space.ids[doc].tobytes())) for doc in docs]
+    ids = [ItemId(id_) for id_ in uuids(space.ids[docs].tobytes())]
     return [Candidate(i, float(s)) for i, s in zip(ids, scores[docs], strict=True)]
 
 

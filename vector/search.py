@@ -18,6 +18,7 @@ from vector.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
 from vector.filters import Condition, condition
 from vector.pool import Scoped
 from vector.segments import Bools, split_body
+from vector.uuids import uuids
 from vector.views import PinnedView, read_view
 
 # Candidates fetched for each one wanted when a filter will thin them out; chosen by hand.
@@ -377,7 +378,7 @@ def _loaded(ref: SegmentRef, row: tuple[Any, ...] | None) -> LoadedSegment:
 
 
 def _ids(space: Space, docs: np.typing.NDArray[np.int64]) -> list[UUID]:
-    return [UUID(bytes=space.ids[doc].tobytes()) for doc in docs]
+    return uuids(space.ids[docs].tobytes())
 
 
 def _candidates(

@@ -49,13 +49,21 @@ class CachedProvider:
         known = self._cache.get(text)
         if known is not None:
             return known
+        # Shielded: one caller that gives up must not take the answer from the others.
+        return await asyncio.shield(self._flight(text))
+
+    def begin(self, text: str) -> None:
+        """Have `text` embedded for whoever asks for it next; nothing is waited for."""
+        if text not in self._cache:
+            self._flight(text)
+
+    def _flight(self, text: str) -> asyncio.Task[Vector]:
         flight = self._flights.get(text)
         if flight is None:
             flight = asyncio.create_task(self._ask(text))
             self._flights[text] = flight
             flight.add_done_callback(lambda done: self._landed(text, done))
-        # Shielded: one caller that gives up must not take the answer from the others.
-        return await asyncio.shield(flight)
+        return flight
 
     async def _ask(self, text: str) -> Vector:
         vector = await self._inner.embed_query(text)

@@ -55,6 +55,8 @@ class Deps:
     rerank_settings: RerankSettings = field(default_factory=RerankSettings)
     language_settings: LanguageSettings = field(default_factory=LanguageSettings)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    # Begins to embed a text that `provider` will be asked for, if that costs no opening.
+    foresee: Callable[[str], None] = lambda text: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ async def staged(
     query = SearchQuery(text, where or Filter(), attached=attached)
     ctx = SearchContext(query, analyse(query), 10, "minmax", Deadline.after(10.0))
     deps: Any = SimpleNamespace(
+        foresee=lambda text: None,
         store=store,
         settings=SearchSettings(),
         now=lambda: datetime(2026, 11, 20, tzinfo=UTC),

@@ -25,8 +25,10 @@ DECAY = 0.85  # the next frame out of those that are the repository's own
 async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Fix the revisions that this answer is read at, and find the places that its text names: a ranking
     `anchors`, without a read where it names none."""
-    view = await deps.store.view(ctx.query.where)
     asked = ctx.asked
+    if not asked.attached and "semantic" not in ctx.query.off:
+        deps.foresee(asked.text)  # on another thread, while the view is read
+    view = await deps.store.view(ctx.query.where)
     anchors = reading.read(asked.text, asked.attached, asked.identifiers)
     if ctx.query.where.collections != (Collection.FILES,):  # code is of no time
         # "Last week" is before the time that the answer is of.
