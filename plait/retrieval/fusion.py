@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 
 from plait.domain.values import Candidate, ItemId
 
@@ -108,16 +108,24 @@ def _shares(
 def order(scores: Mapping[ItemId, float], rankings: Rankings) -> list[ItemId]:
     """Best score first; ties by the best rank in any arm, then by id. Deterministic."""
     entries = sorted(scores.items(), key=lambda entry: -entry[1])
-    if len(set(scores.values())) == len(scores):
-        return [id_ for id_, _ in entries]
-    best = _best_ranks(rankings)
-    return [id_ for id_, _ in sorted(entries, key=lambda e: (-e[1], best.get(e[0], 0), e[0].int))]
+    tied = {
+        id_.int
+        for (one, score), (other, next_score) in pairwise(entries)
+        if score == next_score
+        for id_ in (one, other)
+    }
+    if tied:
+        best = _best_ranks(rankings, tied)
+        entries.sort(key=lambda e: (-e[1], best.get(e[0].int, 0), e[0].int))
+    return [id_ for id_, _ in entries]
 
 
-def _best_ranks(rankings: Rankings) -> dict[ItemId, int]:
-    best: dict[ItemId, int] = {}
-    for rank, row in enumerate(zip_longest(*rankings.values())):
-        for candidate in row:
-            if candidate is not None:
-                best.setdefault(candidate.id, rank)
+def _best_ranks(rankings: Rankings, among: Collection[int]) -> dict[int, int]:
+    """The best rank in any ranking, by the number of the UUID, which hashes ten times as fast."""
+    best: dict[int, int] = {}
+    for ranking in rankings.values():
+        for rank, candidate in enumerate(ranking):
+            number = candidate.id.int
+            if number in among:
+                best[number] = min(rank, best.get(number, rank))
     return best

@@ -54,9 +54,11 @@ def told(ctx: SearchContext, order: list[ItemId]) -> dict[ItemId, dict[str, floa
     """Each arm's raw score of the items in `order`; with `explain` also `ARM.rank` (from 1), `ARM.scaled`,
     `ARM.weight`, `bonus.NAME` and `factor.NAME`."""
     arms: dict[ItemId, dict[str, float]] = {id_: {} for id_ in order}
+    # By number: hashing a UUID costs 0.2 µs, and an arm has 150 candidates.
+    wanted = {id_.int: said for id_, said in arms.items()}
     for arm, ranking in ctx.rankings.items():
         for candidate in ranking:
-            if (said := arms.get(candidate.id)) is not None:
+            if (said := wanted.get(candidate.id.int)) is not None:
                 said[arm] = candidate.score
     if ctx.query.explain:
         for id_, more in _explained(ctx, order).items():
