@@ -41,6 +41,7 @@ SELECT DISTINCT path FROM file_graph
                             OR (rev_to > %(low)s AND rev_to <= %(high)s))
  ORDER BY path
 """
+LIVING = f"SELECT path FROM file_graph WHERE {_AT}"
 # What was retired up to `collected` may be gone: a revision before it can't be read whole.
 COLLECTED = "SELECT collected FROM repository WHERE id = %(repo)s"
 
@@ -163,6 +164,11 @@ class GraphCache:
                 await self._add(revision.repo, rows, names, parts)
                 after = rows[-1][0] if rows else "\U0010ffff"
         ((collected,),) = await read(COLLECTED, given)
+        if base is not None and base[0] < collected:
+            # A file that was removed since the base has left no row that says so.
+            living = {path for (path,) in await read(LIVING, given)}
+            parts = {path: part for path, part in parts.items() if path in living}
+            ((collected,),) = await read(COLLECTED, given)
         if revision.number < collected:
             return None
         ordered = [parts[path] for path in sorted(parts)]

@@ -159,8 +159,8 @@ async def collect_garbage(conn: Connection, repo_id: int, keep_s: float = 0.0) -
     """Remove what no reader can ask for any more: rows retired before the revision before this one,
     and before the one that was published `keep_s` seconds ago.
 
-    A reader that began on the previous revision still finds its rows. The graph's parts are kept for
-    as long as the graph is behind: its next delta is computed from them.
+    A reader that began on the previous revision still finds its rows. The graph's parts are kept as
+    long, and for as long as the graph is behind: its next delta is computed from them.
     """
     cursor = await conn.execute(
         "SELECT LEAST(published - 1, (SELECT coalesce(max(number), 0) FROM revision_log"
@@ -173,7 +173,7 @@ async def collect_garbage(conn: Connection, repo_id: int, keep_s: float = 0.0) -
     row = await cursor.fetchone()
     if row is None or row[0] <= row[1]:
         return
-    params = {"id": repo_id, "horizon": row[0], "graph": row[2]}
+    params = {"id": repo_id, "horizon": row[0], "graph": min(row[0], row[2])}
     async with conn.transaction():
         retired = "repo_id = %(id)s AND rev_to <= %(horizon)s"
         await conn.execute(f"DELETE FROM files WHERE {retired}", params)

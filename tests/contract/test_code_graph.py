@@ -6,19 +6,21 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
+import vector
 from plait.domain.memory import AsOf
 from plait.domain.scope import qualify
 from plait.domain.values import Collection, Filter
 from plait.ports import CodeGraph, View
-from plait.settings import Settings
+from plait.settings import IndexSettings, Settings
 from tests.contract.test_episode_links import MEAN, diff, episode, indexed, project, root
 from tests.contract.test_scopes import index_for
+from tests.contract.test_search_as_of import age_revisions
 from vector.relations_cache import GraphCache
 from vector.store import Store
 
@@ -146,6 +148,41 @@ async def test_a_revision_that_was_collected_is_not_given_in_part(
         conn.execute("UPDATE plait.repository SET collected = 2")
     store._graphs = GraphCache(1 << 30)
     assert await read(store, view=before) is None
+
+
+async def test_a_file_that_was_removed_and_collected_is_not_kept(
+    store: Store, index: IndexFiles
+) -> None:
+    await index(store, "r", CODE)
+    await read(store)
+    left = {path: lines for path, lines in CODE.items() if path != "src/util.toy"}
+    for step in range(3):  # nobody reads these, and the first of them is collected
+        await index(store, "r", {**left, "more.toy": [f"step{step}:"]})
+    nodes, _ = told(await read(store))
+    assert "src/util.toy" not in {path for _, _, path, _, _ in nodes}
+    assert "more.step2" in {id_ for id_, *_ in nodes}
+
+
+async def test_a_revision_that_is_kept_has_its_graph(
+    store: Store, index: IndexFiles, truth_settings: Settings, truth_dsn: str
+) -> None:
+    keeping = {"index": IndexSettings(keep_s=3600.0)}
+    keeper = await vector.open(truth_settings.model_copy(update=keeping))
+    try:
+        await index(keeper, "r", {"a.toy": ["gone:"]})
+        await index(keeper, "r", CODE)
+        was = told(await read(keeper))
+        for step in range(2):
+            await index(keeper, "r", {**CODE, "src/util.toy": [f"other{step}: send"]})
+        age_revisions(truth_dsn, {1: "3 hours", 2: "2 hours", 3: "1 minute"})
+        await index(keeper, "r", {"a.toy": ["five:"]})  # collects what is older than an hour
+        hour_ago = AsOf(recorded=datetime.now(UTC) - timedelta(minutes=59))
+        then = await keeper.view(Filter(repos=("r",), as_of=hour_ago))
+        assert [r.number for r in then.revisions] == [2]
+        keeper._graphs = GraphCache(1 << 30)
+        assert told(await read(keeper, view=then)) == was
+    finally:
+        await keeper.close()
 
 
 async def test_more_edges_than_are_kept_is_said(store: Store, index: IndexFiles) -> None:
