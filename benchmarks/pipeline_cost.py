@@ -1,0 +1,128 @@
+"""What the pipeline itself adds to a search or a recall: everything but its stores and models.
+
+    PLAIT_HOME=… python -m benchmarks.pipeline_cost --repo NAME [--queries 200]
+
+Each query runs once over the real store and the real model, whose answers are written down, and then five
+times over these answers, given back at once: what is left is the stages, fusion, scoring, packing and the
+runner. Milliseconds of wall time on an idle machine, the best of the five.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import uvloop
+
+import plait.embedding
+import vector
+from benchmarks.search_latency import queries_of
+from plait import settings as plait_settings
+from plait.domain.recall import RecallOptions
+from plait.domain.values import Collection, Filter
+from plait.retrieval.context import Deps
+from plait.retrieval.recall import RecallService
+from plait.retrieval.search import SearchQuery, SearchService
+
+AGAIN = 5
+
+
+class Recorded:
+    """A port's object whose answers are written down; `replaying` gives them back in their order."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._answers: dict[str, list[Any]] = defaultdict(list)
+        self._left: dict[str, deque[Any]] = {}
+        self.replaying = False
+
+    def begin(self, *, replaying: bool) -> None:
+        self.replaying = replaying
+        if replaying:
+            self._left = {name: deque(answers) for name, answers in self._answers.items()}
+        else:
+            self._answers.clear()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if not asyncio.iscoroutinefunction(found):
+            return found
+
+        async def asked(*args: Any, **kwargs: Any) -> Any:
+            if self.replaying:
+                return self._left[name].popleft()
+            answer = await found(*args, **kwargs)
+            self._answers[name].append(answer)
+            return answer
+
+        return asked
+
+
+async def measure(args: argparse.Namespace) -> None:
+    settings = plait_settings.load()
+    store = await vector.open(settings)
+    provider = await plait.embedding.open(settings.embedding)
+    truth, model = Recorded(store), Recorded(provider)
+
+    async def opened() -> Any:
+        return model
+
+    deps = Deps(
+        store=truth,  # type: ignore[arg-type]
+        provider=opened,
+        settings=settings.search,
+        recall=settings.recall,
+        relations=truth,  # type: ignore[arg-type]
+        impact=truth,  # type: ignore[arg-type]
+        receipts=truth,  # type: ignore[arg-type]
+    )
+    search, recall = SearchService.over(deps), RecallService(deps)
+    texts = await queries_of(store, args.repo, args.queries, args.seed)
+    code = Filter(repos=(args.repo,))
+    everything = replace(code, collections=tuple(Collection))
+    rows: list[tuple[str, Callable[[str], Awaitable[object]]]] = [
+        ("Search fast", lambda text: search.search(SearchQuery(text, code))),
+        ("Recall fast", lambda text: recall.recall(SearchQuery(text, everything), RecallOptions())),
+    ]
+    await recall.recall(SearchQuery(texts[0], everything), RecallOptions())  # tables, graph
+    print("| what | p50 ms | p95 ms | n |\n|---|---|---|---|")
+    for name, ask in rows:
+        took = [await _own(ask, text, (truth, model)) for text in texts]
+        p50, p95 = np.percentile(took, [50, 95])
+        print(f"| {name} | {p50:.2f} | {p95:.2f} | {len(took)} |")
+    await provider.close()
+    await store.close()
+
+
+async def _own(
+    ask: Callable[[str], Awaitable[object]], text: str, ports: tuple[Recorded, ...]
+) -> float:
+    for port in ports:
+        port.begin(replaying=False)
+    await ask(text)
+    took = []
+    for _ in range(AGAIN):
+        for port in ports:
+            port.begin(replaying=True)
+        start = time.perf_counter()
+        await ask(text)
+        took.append((time.perf_counter() - start) * 1e3)
+    return min(took)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repo", required=True)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    uvloop.run(measure(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
