@@ -123,7 +123,7 @@ class Relations:
             "paths": [path for _, path, _ in asked],
             "symbols": [symbol for _, _, symbol in asked],
         }
-        # Later parts of a long symbol have `#n` behind its name.
+        # The parts of a long symbol all have its name; `#n` is its n-th definition.
         query = (
             "SELECT DISTINCT ON (i.repo_id, i.path, i.symbol) i.repo_id, i.path, i.symbol, i.id"
             " FROM unnest(%(in)s::int[], %(paths)s::text[], %(symbols)s::text[])"

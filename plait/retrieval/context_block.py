@@ -11,6 +11,7 @@ from plait.domain.recall import Dropped, Omission, RecallFormat, RecallOptions
 from plait.domain.scope import unqualify
 from plait.domain.values import Collection, Item, ItemId
 from plait.ports import Place
+from plait.retrieval.coherence import APART
 from plait.retrieval.context import SearchContext
 from plait.retrieval.freshness import freshness
 from plait.retrieval.impact_lines import impact_lines
@@ -152,15 +153,13 @@ def neighbours(ctx: SearchContext, items: Mapping[ItemId, Item]) -> dict[ItemId,
     neighbour goes to the best item that has it, so that nothing is shown twice."""
     parts: dict[tuple[str, str, str], list[ItemId]] = {}
     for id_, item in items.items():
-        if item.collection is Collection.FILES and item.symbol:
+        if item.collection is Collection.FILES and item.symbol and item.kind not in APART:
             key = (item.repo, item.path, item.symbol.partition("#")[0])
             parts.setdefault(key, []).append(id_)
     given: set[ItemId] = set()
     near: dict[ItemId, list[Item]] = {}
     for id_, item in items.items():
         of_symbol = parts.get((item.repo, item.path, item.symbol.partition("#")[0]), [])
-        if not any("#" in items[other].symbol for other in of_symbol):
-            of_symbol = []
         mine = [
             other
             for other in (*of_symbol, *ctx.also.get(id_, ())[:MAX_ALSO])

@@ -65,7 +65,7 @@ def deps(store: Any = None) -> Deps:
     return cast(Deps, SimpleNamespace(store=store))
 
 
-PARTS = [place("m.short", (1, 3)), place("m.long", (5, 50)), place("m.long#2", (51, 90))]
+PARTS = [place("m.short", (1, 3)), place("m.long", (5, 50)), place("m.long", (51, 90))]
 
 
 async def test_parts_of_a_symbol_lift_each_other() -> None:
@@ -94,17 +94,21 @@ async def test_scores_stay_below_one() -> None:
 
 
 async def test_a_context_shows_a_part_with_its_head_and_hits_do_not() -> None:
-    store = Heads({"m.long": n(77)})
-    asked = context(SHORT, [place("m.long#3", (91, 99)), place("m.short", (1, 3))], [0.5, 0.4])
+    store = Heads({"m.long": n(77), "m.short": n(1), "m.other#2": n(3)})
+    spots = [
+        place("m.long", (91, 99)), place("m.short", (1, 3)), place("m", (5, 6), kind="module"),
+        place("m.other#2", (101, 103)),
+    ]  # fmt: skip
+    asked = context(SHORT, spots, [0.5, 0.4, 0.3, 0.2])
     assert (await hierarchical(asked, deps(store))).also == {}
     assert store.asked == []
     wanted = replace(asked, options=RecallOptions())
     assert (await hierarchical(wanted, deps(store))).also == {n(0): (n(77),)}
-    assert store.asked == [("r", "a.py", "m.long")]
+    assert store.asked == [("r", "a.py", s) for s in ("m.long", "m.short", "m.other#2")]
 
 
 async def test_a_head_that_is_gone_is_not_joined() -> None:
-    wanted = replace(context(SHORT, [place("m.long#3", (91, 99))], [0.5]), options=RecallOptions())
+    wanted = replace(context(SHORT, [place("m.long", (91, 99))], [0.5]), options=RecallOptions())
     assert (await hierarchical(wanted, deps(Heads({})))).also == {}
 
 

@@ -155,8 +155,8 @@ def test_neighbours_are_joined_in_the_order_of_the_file() -> None:
 
 def test_the_parts_of_a_long_method_stand_as_one_in_their_class() -> None:
     one = code(12, "    def two(self):\n        a = 1", 8, symbol="src.app.A.two")
-    two = code(13, "        b = 2", 10, symbol="src.app.A.two#2")
-    three = code(14, "        c = 3", 12, symbol="src.app.A.two#3")
+    two = code(13, "        b = 2", 10, symbol="src.app.A.two")
+    three = code(14, "        c = 3", 12, symbol="src.app.A.two")
     for first, others in ((one, [CLASS, two, three]), (two, [three, one, CLASS])):
         joined = join(first, others)
         assert joined.content == (
@@ -202,16 +202,18 @@ def test_the_repo_map() -> None:
         Piece(code(1, "def late(x):\n    return 1", 40, symbol="src.app.A.late"), 0.9),
         Piece(note(2, "a note"), 0.8),
         Piece(code(3, "def other():\n    return 1", 5, "src/b.py", symbol="src.b.other"), 0.7),
-        Piece(code(5, "    more()", 44, symbol="src.app.A.late#2"), 0.65),
+        Piece(code(5, "    more()", 44, symbol="src.app.A.late"), 0.65),
         Piece(code(4, "class A:\n    pass", 7, symbol="src.app.A", kind="class"), 0.6),
+        Piece(code(6, "def other(y):\n    return 2", 9, "src/b.py", symbol="src.b.other#2"), 0.5),
+        Piece(code(7, "    try:\n        go()", 30, "src/b.py", symbol="src.b.long"), 0.4),
     ]
     block = packed(*made, format_=RecallFormat.REPO_MAP)
     assert block.context == (
         "## Repository Map\n\n"
         "src/app.py:\n  7: class A\n    40: def late(x)\n"
-        "src/b.py:\n  5: def other()\n"
+        "src/b.py:\n  5: def other()\n  9: def other(y)\n  30: part of long\n"
     )
-    assert [one.item.id.int for one in block.items] == [1, 3, 4]
+    assert [one.item.id.int for one in block.items] == [1, 3, 4, 6, 7]
     assert {one.tier for one in block.items} == {Tier.OUTLINE}
     small = packed(*made, format_=RecallFormat.REPO_MAP, budget=22)
     assert [one.item.id.int for one in small.items] == [1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -9,15 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plait.domain.recall import Tier
 from plait.domain.values import Collection, Item, ItemId
+from plait.retrieval.packing.join import join
 from plait.retrieval.packing.outline import MAX_SIGNATURE, outline
+from plait.retrieval.packing.piece import Piece, bodies
 from plait.retrieval.packing.wording import MAX_SENTENCE
 
 
-def chunk(language: str, content: str, kind: str = "function") -> Item:
+def chunk(language: str, content: str, kind: str = "function", symbol: str = "") -> Item:
     when = datetime(2026, 3, 1, tzinfo=UTC)
     return Item(
-        ItemId(UUID(int=1)), Collection.FILES, "r", kind, "p", "s", language, 10, 99, content, when
+        ItemId(UUID(int=1)),
+        Collection.FILES,
+        "r",
+        kind,
+        "p",
+        symbol,
+        language,
+        10,
+        99,
+        content,
+        when,
     )
 
 
@@ -157,3 +171,39 @@ def test_any_text_has_an_outline_of_two_short_lines(language: str, kind: str, so
     assert len(said.doc) <= MAX_SENTENCE
     assert len(f"{said.signature}{said.doc}x".splitlines()) == 1
     assert said.line >= 10
+
+
+@pytest.mark.parametrize(
+    ("symbol", "kind", "language", "content", "signature", "doc", "part"),
+    [
+        ("m.A.get", "method", "python", "    try:\n        go()\n", "", "", True),
+        ("m.get", "function", "python", "    def inner():\n        go()\n", "", "defines inner", True),
+        ("m.Page", "class", "python", "    def a(\n    async def b(self):\n", "", "defines a, b", True),
+        ("m.get#2", "function", "python", "@x.setter\ndef get(self, v):\n", "def get(self, v)", "", False),
+        ("m.A.Get", "method", "go", "\treturn nil\n}\n", "", "", True),
+        ("m.A.Get", "method", "go", "func (a *A) Get() {\n}\n", "func (a *A) Get()", "", False),
+        ("m.default", "function", "javascript", "module.exports = (a) => {\n", "module.exports = (a)", "", False),
+        ("m.A.operator+", "method", "cpp", "A operator+(A b) {\n", "A operator+(A b)", "", False),
+    ],
+)  # fmt: skip
+def test_a_later_part_of_a_symbol_has_no_signature(
+    symbol: str, kind: str, language: str, content: str, signature: str, doc: str, part: bool
+) -> None:
+    said = outline(chunk(language, content, kind, symbol))
+    assert (said.signature, said.doc, said.part) == (signature, doc, part)
+
+
+def test_a_later_part_is_named_by_its_symbol_or_by_the_first_part_that_is_joined() -> None:
+    late = replace(
+        chunk("python", "    try:\n" + "        go()\n" * 9, symbol="m.A.get"),
+        id=ItemId(UUID(int=2)),
+    )
+    head = replace(
+        chunk("python", "def get(a):\n    b", symbol="m.A.get"), start_line=1, end_line=2
+    )
+    alone = {body.tier: body.line for body in bodies(Piece(late, 0.5), 9999)}
+    assert alone[Tier.OUTLINE] == "part of `get`"
+    joined = {
+        body.tier: body.line for body in bodies(Piece(late, 0.5, joined=join(late, [head])), 9999)
+    }
+    assert joined[Tier.OUTLINE] == "`def get(a)`"

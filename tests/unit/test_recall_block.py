@@ -156,8 +156,8 @@ def test_trust_comes_from_the_standing_and_outside_text_is_quoted() -> None:
 def test_parts_of_one_function_are_one_piece() -> None:
     parts = [
         item(1, "def f():\n    a = 1", symbol="src.a.f", lines=(1, 2), path="src/a.py"),
-        item(2, "    b = 2", symbol="src.a.f#2", lines=(3, 3), path="src/a.py"),
-        item(3, "    c = 3", symbol="src.a.f#3", lines=(4, 4), path="src/a.py"),
+        item(2, "    b = 2", symbol="src.a.f", lines=(3, 3), path="src/a.py"),
+        item(3, "    c = 3", symbol="src.a.f", lines=(4, 4), path="src/a.py"),
     ]
     (one,) = block_of(context(*[parts[i] for i in (1, 0, 2)]), *parts).items
     assert "def f():\n    a = 1\n    b = 2\n    c = 3\n" in one.text

@@ -4,6 +4,9 @@ from the chunk's own source.
 Three ways to write code cover the languages there are: blocks after a colon (Python), blocks in braces,
 and definitions that end with their line. Lines are scanned once and not parsed: a chunk may begin or
 end anywhere, so this must make sense of any text, and never more than `MAX_LINES` of it.
+
+A long symbol is cut into chunks of one name; only the first has its own line. A later one begins with
+any line, which would pass for the signature: it is told by its signature not naming its symbol.
 """
 
 from __future__ import annotations
@@ -37,17 +40,22 @@ _DOCSTRING = re.compile(r"""\s*[rRbBuUfF]{0,2}(\"\"\"|'\"'|'''|"|')""")
 _IMPORT = re.compile(r"\s*(?:import|from|using|use|package|require|include|#include)\b")
 _SLASHES = re.compile(r"\s*(?://[/!]?|/\*[*!]?|\*/|\*(?!\w))\s?")
 _ATTRIBUTE = re.compile(r"\s*(?:@[A-Za-z_][\w.]*|#!?\[|\[[A-Z]\w*(?:\(|\]))")
+_PYTHON_NAME = re.compile(r"\s*(?:async\s+def|def|class|cdef|cpdef)\s+([^\W\d]\w*)")
+_COPY = re.compile(r"#\d+$")  # of the second and later definitions of one name
+_WORD = re.compile(r"\w+")
 _LOOSE = re.compile(r"[^\W\d][\w.]{0,80}")
 _TAG = re.compile(r"\s*[@\\](?:param|return|returns|throws|brief|see|type)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """`line`: where the signature begins, 1-based in the file. Texts are single lines, maybe empty."""
+    """`line`: where the signature begins, 1-based in the file. Texts are single lines, maybe empty.
+    `part`: the chunk begins in the middle of its symbol, and has no signature."""
 
     signature: str
     doc: str
     line: int
+    part: bool = False
 
 
 def outline(item: Item) -> Outline:
@@ -61,7 +69,29 @@ def outline(item: Item) -> Outline:
         at, signature, doc = _line_ends(lines, _marks(item.language))
     else:
         at, signature, doc = _braces(lines)
+    if item.kind != "module" and not _names(signature, item.symbol):
+        return Outline("", _defined(lines), item.start_line, part=True)
     return Outline(one_line(signature, MAX_SIGNATURE), first_sentence(doc), item.start_line + at)
+
+
+def own_name(symbol: str) -> str:
+    """`get` of `app.http.Session.get#2`; "" for an operator or nothing."""
+    words = _WORD.findall(_COPY.sub("", symbol))
+    return words[-1] if words else ""
+
+
+def _names(signature: str, symbol: str) -> bool:
+    """Whether `signature` is that of `symbol`. A default export has no name of its own."""
+    name = own_name(symbol)
+    words = _WORD.findall(signature.casefold())
+    return name in ("", "default") or name.casefold() in words
+
+
+def _defined(lines: list[str]) -> str:
+    """Of a later part of a class: what it defines."""
+    found = [match.group(1) for line in lines if (match := _PYTHON_NAME.match(line))]
+    more = ", …" if len(found) > MAX_NAMES else ""
+    return f"defines {', '.join(found[:MAX_NAMES])}{more}" if found else ""
 
 
 def _colon(lines: list[str]) -> tuple[int, str, str]:

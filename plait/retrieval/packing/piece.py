@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from plait.domain.recall import Freshness, Tier, Trust
 from plait.domain.values import Collection, Item
 from plait.retrieval.packing import wording
 from plait.retrieval.packing.join import Joined, alone
-from plait.retrieval.packing.outline import outline
+from plait.retrieval.packing.outline import Outline, outline, own_name
 
 MAX_TITLE = 120
-# Part numbers of symbols that are cut in several chunks.
+# Numbers of the second and later definitions of one name.
 _PART = re.compile(r"#\d+$")
 _HUNK = re.compile(r"^(?:diff --git .*|\+\+\+ .*|@@ .*)$", re.MULTILINE)
 MAX_HUNKS = 8
@@ -61,14 +61,26 @@ def _code(piece: Piece) -> list[Body]:
     found = [Body(Tier.FULL, own, block=item.content)]
     if piece.joined is not None and piece.joined.ids:
         found.insert(0, Body(Tier.FULL, piece.joined, block=piece.joined.content))
-    short = _prose(item) if item.kind == "doc" else _signature(item)
+    short = _prose(item) if item.kind == "doc" else _signature(piece)
     if short and len(short) < len(item.content):
         found.append(Body(Tier.OUTLINE, own, line=short))
     return [*found, Body(Tier.LINE, own)]
 
 
-def _signature(item: Item) -> str:
-    said = outline(item)
+def outlined(piece: Piece) -> Outline:
+    """The outline of code; of a later part of its symbol that of the first one, if that is joined to it."""
+    said, joined = outline(piece.item), piece.joined
+    if not said.part or joined is None or not joined.spans:
+        return said
+    whole = outline(replace(piece.item, content=joined.content, start_line=joined.spans[0][0]))
+    return said if whole.part else whole
+
+
+def _signature(piece: Piece) -> str:
+    said = outlined(piece)
+    if said.part:
+        of = f"part of {wording.code(own_name(piece.item.symbol))}"
+        return " — ".join(part for part in (of, said.doc) if part)
     signature = wording.code(said.signature, 2 * wording.MAX_NAME) if said.signature else ""
     return " — ".join(part for part in (signature, said.doc) if part)
 

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plait.retrieval.packing import wording
-from plait.retrieval.packing.join import base
-from plait.retrieval.packing.outline import outline
-from plait.retrieval.packing.piece import Piece, name, place
+from plait.retrieval.packing.piece import Piece, name, outlined, place
 
 HEADING = "## Repository Map\n\n"
 
@@ -32,19 +30,16 @@ def lines(pieces: Sequence[Piece]) -> list[Line]:
     seen: set[tuple[str, str, str]] = set()
     for index, piece in enumerate(pieces):
         item = piece.item
-        key = (item.repo, item.path, base(item.symbol) or str(item.start_line))
+        key = (item.repo, item.path, item.symbol or str(item.start_line))
         if key in seen:
             continue
         seen.add(key)
-        said = outline(item)
-        # A later part of a long function begins in its middle: it has no signature.
-        later = "#" in item.symbol
-        shown = "" if later else said.signature
-        at = item.start_line if later else said.line
+        said = outlined(piece)
         symbol = name(item)
         depth = min(4, symbol.count("."))
-        text = shown or wording.one_line(symbol, wording.MAX_NAME) or item.kind
-        found.append(Line(index, at, f"{'  ' * (1 + depth)}{at}: {text}\n"))
+        text = said.signature or wording.one_line(symbol, wording.MAX_NAME) or item.kind
+        text = f"part of {text}" if said.part else text
+        found.append(Line(index, said.line, f"{'  ' * (1 + depth)}{said.line}: {text}\n"))
     return found
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plait.domain.values import Collection, ItemId
+from plait.ports import Place
 from plait.retrieval import coherence
 from plait.retrieval.context import Deps, SearchContext
 
-# Of a symbol's later parts so many are shown with its first one, which has the signature.
+# So many of the best are shown with their symbol's first part, which has the signature, if they are a
+# later one of it. All parts have the symbol's name, so which is the first only the store knows.
 MOST_HEADS = 24
 
 
@@ -29,17 +31,18 @@ async def hierarchical(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 async def _heads(ctx: SearchContext, deps: Deps) -> dict[ItemId, ItemId]:
     """By later part of a symbol the first one, of the best."""
-    later = [
-        id_
-        for id_ in ctx.order
-        if "#" in ctx.places[id_].symbol and ctx.places[id_].collection is Collection.FILES
-    ][:MOST_HEADS]
-    if not later:
+    best = [id_ for id_ in ctx.order if _in_parts(ctx.places[id_])][:MOST_HEADS]
+    if not best:
         return {}
-    symbols = [symbol for id_ in later if (symbol := coherence.symbol_of(ctx.places[id_]))]
+    places = [ctx.places[id_] for id_ in best]
+    symbols = [(place.repo, place.path, place.symbol) for place in places]
     first = await deps.store.chunks_of(ctx.at, symbols, ctx.query.where)
     return {
-        id_: head
-        for id_, head in zip(later, first, strict=True)
-        if head is not None and head != id_
+        id_: head for id_, head in zip(best, first, strict=True) if head is not None and head != id_
     }
+
+
+def _in_parts(place: Place) -> bool:
+    """Whether the chunk may be one of several of its symbol."""
+    code = place.collection is Collection.FILES and bool(place.symbol)
+    return code and place.kind not in coherence.APART
