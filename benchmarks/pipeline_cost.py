@@ -74,13 +74,13 @@ async def measure(args: argparse.Namespace) -> None:
         return model
 
     deps = Deps(
-        store=truth,  # type: ignore[arg-type]
+        store=truth,
         provider=opened,
         settings=settings.search,
         recall=settings.recall,
-        relations=truth,  # type: ignore[arg-type]
-        impact=truth,  # type: ignore[arg-type]
-        receipts=truth,  # type: ignore[arg-type]
+        relations=truth,
+        impact=truth,
+        receipts=truth,
     )
     search, recall = SearchService.over(deps), RecallService(deps)
     texts = await queries_of(store, args.repo, args.queries, args.seed)
