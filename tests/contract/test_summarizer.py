@@ -15,8 +15,8 @@ from plait.domain.errors import BadSettings
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
 from plait.memory.extract import extract
 from plait.memory.summarize import Extractive, Summarizer, open_summarizer
-from plait.tokens import count
 from plait.settings import MemorySettings
+from plait.tokens import count
 
 TEXTS = (
     "The cache in src/cache.py raised KeyError 42; we decided to warm load_all() first.",

@@ -11,11 +11,11 @@ import pytest
 
 from plait.domain.errors import PlaitError, TranscriptInvalid
 from plait.domain.values import Artifact, ArtifactKind, Episode
-from plait.reading.diff import parse_diff
 from plait.memory.episode_json import Read
 from plait.memory.importers import registry
 from plait.memory.importers.draft import Options, inside, repo_name
 from plait.memory.testruns import results
+from plait.reading.diff import parse_diff
 
 DATA = Path(__file__).parents[1] / "data" / "transcripts"
 REPO = Options(repo="shop")

@@ -7,10 +7,10 @@ import io
 import pytest
 
 from plait.domain.values import ArtifactKind, Episode
-from plait.reading.diff import parse_diff
 from plait.memory.importers import registry
 from plait.memory.importers.draft import Options
 from plait.memory.importers.unified import split
+from plait.reading.diff import parse_diff
 from plait.reading.testnames import parse_name
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from plait.domain.values import Artifact, ArtifactKind, Evidence
 from plait.memory import episode as rules
-from plait.reading.diff import parse_diff
 from plait.memory.importers.redact import redact, redact_bytes, redact_episode
+from plait.reading.diff import parse_diff
 
 SECRETS = [
     "sk-ant-api03-AbCdEfGhIjKlMnOpQrSt0123456789",

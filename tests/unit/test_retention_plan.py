@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
 from plait.domain.retention import Action, CompactionPlan
 from plait.memory import retention
-from plait.tokens import count
 from plait.settings import MemorySettings
+from plait.tokens import count
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SMALL = MemorySettings(budget_tokens=400, summary_tokens=40, pin_recent=2)
