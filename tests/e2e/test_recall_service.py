@@ -371,7 +371,16 @@ async def test_a_stage_that_is_none_is_refused_with_those_there_are(
 async def test_a_recall_without_its_arms_still_answers(
     client: AsyncPlaitClient, recalled: str
 ) -> None:
-    for stage in ("semantic", "fts", "relations", "rewrite", "feedback", "tags", "hierarchical", "filter"):
+    for stage in (
+        "semantic",
+        "fts",
+        "relations",
+        "rewrite",
+        "feedback",
+        "tags",
+        "hierarchical",
+        "filter",
+    ):
         answer = await ask(client, stages_off=[stage], explain=True)
         assert answer.items, stage
         assert stage not in {t.stage for t in answer.timings}
