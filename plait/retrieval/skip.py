@@ -23,11 +23,10 @@ EMPTY = "no words"
 
 # `/clear`, `:q`, `\\quit`: a word alone. A path has a second slash, a route is named with more words.
 _BARE_COMMAND = re.compile(r"[/:\\][A-Za-z][\w:-]{0,40}!?")
-# With arguments only what changes the shell itself: `/review the parser` may want what is known of it.
+# With arguments only what no route is called: `/review the parser` may want what is known of it, and
+# `/login redirect`, `/clear cache endpoint` and `/status returns 500` are about an application's own.
 _SHELL_COMMAND = re.compile(
-    r"/(?:add-dir|agents|clear|compact|config|context|cost|exit|export|fast|help|hooks|init|login|logout"
-    r"|mcp|model|new|permissions|quit|reset|resume|settings|status|theme|undo|usage|version|vim)"
-    r"(?: \S{1,40}){1,3}"
+    r"/(?:(?:add-dir|model|theme|vim) \S{1,40}|export \S{1,40}\.\w{1,8}|compact(?: \S{1,40}){1,3})"
 )
 _BARE_WORDS = frozenset(["exit", "quit", "cls", "logout", "q"])
 

@@ -31,7 +31,7 @@ SKIPPED = {
         va bene | хорошо | 好的 | 继续 | はい | 네 | perfect, thank you | great job!
     """,
     skip.COMMAND: """
-        /clear | /compact | /help | /model opus | /exit | :q | exit | quit | /mcp | /export notes.md
+        /clear | /compact | /help | /model opus | /exit | /add-dir ../lib | /compact keep the plan | :q | exit | quit | /mcp | /export notes.md
     """,
     skip.CLOCK: """
         what time is it | What time is it now? | what's the date today? | What day is it
@@ -60,6 +60,8 @@ ANSWERED = """
     What did Melanie say about pottery? | What is my dog's name? | How old am I? | What do you know about me?
     Danke-Seite anzeigen | où est le parseur | ¿dónde está el analizador? | 你好世界程序在哪里 | парсер
     パーサーはどこ | what can you do about the timeout | how are you handling retries
+    /clear cache endpoint | /help option | /login redirect | /status returns 500 | /config reload handler
+    /export csv button | /version header | /reset password form | /model validation error
     #42 | E401 | 42 | 404 | v1.2.3 | 3.11
 """
 
