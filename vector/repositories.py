@@ -125,6 +125,8 @@ class Repositories:
             lock = "SELECT pg_advisory_xact_lock(%s, %s)"
             await conn.execute(lock, (locks.MERGING, repo_id))
             await tick(conn, repo_id)
+            # From here on until this is committed no receipt is kept.
+            await conn.execute(lock, (locks.RECALLING, repo_id))
             for table in TABLES:
                 await conn.execute(f"DELETE FROM {table} WHERE repo_id = %(id)s", params)
             # A receipt may be of several repositories; what it holds of one goes with it.

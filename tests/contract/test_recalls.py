@@ -434,6 +434,38 @@ async def test_forgetting_reaches_receipts_and_what_was_said_of_them(
     assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(SOURCE_CAP, abs=1e-3)
 
 
+async def test_no_receipt_of_what_went_while_it_was_read(store: Store, index: IndexFiles) -> None:
+    """`forget` takes its time at its begin: who reads before it is committed has a later one."""
+    await index(store, "r", FILES)
+    episode = await store.append(note("r", "one two three"))
+    view = await seen(store)
+    plans = Filter(repos=("r",), collections=(Collection.PLANS,))
+    ids = [c.id for c in await store.lexical(view, ["one", "two", "three"], plans, 5)]
+    assert ids
+    stays = await items_of(store, 1)
+    await store.forget(T, "r", Selector(ids=(episode.episode_id,)), dry_run=False)
+    later = await seen(store)
+    assert not await store.keep_receipt(receipt(later, [*stays, *ids]))
+    assert not await store.keep_receipt(receipt(later, stays, shown=tuple(ids)))
+    assert await store.keep_receipt(receipt(later, stays))
+    await store.delete_repository("r", T)
+    assert not await store.keep_receipt(receipt(later, stays, at=datetime.now(UTC)))
+
+
+async def test_a_repository_that_is_being_removed_keeps_no_receipt(
+    store: Store, index: IndexFiles, truth_dsn: str
+) -> None:
+    await index(store, "r", FILES)
+    (repo,) = [r.repo_id for r in (await seen(store)).revisions]
+    async with asyncio.timeout(20):
+        with psycopg.connect(truth_dsn) as conn:  # as a receipt that is being kept
+            conn.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", (locks.RECALLING, repo))
+            removing = asyncio.create_task(store.delete_repository("r", T))
+            await asyncio.sleep(0.5)
+            assert not removing.done(), "it waits, to see that receipt"
+        await removing
+
+
 async def test_no_receipt_of_what_was_forgotten_meanwhile(
     store: Store, ids: list[ItemId], truth_dsn: str
 ) -> None:
@@ -452,11 +484,10 @@ async def test_no_receipt_of_what_was_forgotten_meanwhile(
 
 async def test_keeping_a_receipt_is_one_short_statement(store: Store, ids: list[ItemId]) -> None:
     """A figure to look at, not a bar: printed with -s."""
-    many = new_item_ids(24)
     took = []
     for _ in range(30):
-        made = receipt(await seen(store), many, repo_ids=(1,))
-        made = replace(made, repo_ids=tuple(r.repo_id for r in (await seen(store)).revisions))
+        view = await seen(store)
+        made = receipt(view, ids, repo_ids=tuple(r.repo_id for r in view.revisions))
         start = time.perf_counter()
         assert await store.keep_receipt(made)
         took.append((time.perf_counter() - start) * 1e3)
