@@ -149,4 +149,4 @@ async def test_finish_builds_the_index_with_the_documented_numbers(
     assert "ef_construction='64'" in definition
     async with store._db.connection() as connection:
         cursor = await connection.execute("SHOW hnsw.ef_search")
-        assert await cursor.fetchone() == ("128",)
+        assert await cursor.fetchone() == ("188",), "1.25 times the 150 candidates"
