@@ -340,7 +340,7 @@ class RecallRequest(_message.Message):
     whose tokenizer is not public: o200k_base, see `TokenCount`.
     """
     max_items: _builtins.int
-    """The most items, 1 to 200. 0 means the server's setting, 24 unless changed."""
+    """The most items, 1 to 200. 0 means the server's setting, 40 unless changed."""
     min_score: _builtins.float
     """An item below this score is no help, 0 to 1. Not set: the server's setting."""
     session_key: _builtins.str

@@ -55,7 +55,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     )
     out.add_argument("--format", choices=FORMATS, default="markdown")
     out.add_argument(
-        "-n", type=int, default=0, metavar="N", help="most items (default 24, up to 200)"
+        "-n", type=int, default=0, metavar="N", help="most items (default 40, up to 200)"
     )
     attached = out.add_mutually_exclusive_group()
     attached.add_argument("--diff", metavar="FILE", help="a patch this is about; -: standard input")
