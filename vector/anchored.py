@@ -1,7 +1,7 @@
 """How the code that a memory is anchored in reads in one revision, as a hash.
 
-An anchor is a path, a symbol, or a symbol in a file. A symbol is a qualified name or its end at a `.`.
-A path alone is its file. The hash is of content hashes, so a file that moved reads otherwise.
+An anchor is a path, a symbol, or a symbol in a file. A symbol is a qualified name or its end at a `.`; in a
+file it may also begin further out than the index has it (`src.app.get` for `app.get`). A path alone is its file. The hash is of content hashes, so a file that moved reads otherwise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_CHUNKS = 200  # of one anchor: a name that is everywhere anchors nothing
 MAX_ANCHORS = 2_000  # of one batch
 
 # `hash` of the anchor `a` (repo_id, number, path, symbol, leaf), NULL where nothing is there. Names of
-# the later parts of a long symbol end in `#2`, `#3` and so on. One look-up by index an anchor.
+# the second and later definitions of one symbol end in `#2`, `#3` and so on. One look-up by index an anchor.
 HASH = f"""
  LEFT JOIN LATERAL (
       SELECT sha256(string_agg(c.content_hash, ''::bytea ORDER BY c.content_hash)) AS hash
@@ -25,7 +25,9 @@ HASH = f"""
                  AND i.rev_from <= a.number AND (i.rev_to IS NULL OR i.rev_to > a.number)
                  AND (a.path = '' OR i.path = a.path)
                  AND (split_part(i.symbol, '#', 1) = a.symbol
-                      OR right(split_part(i.symbol, '#', 1), length(a.symbol) + 1) = '.' || a.symbol)
+                      OR right(split_part(i.symbol, '#', 1), length(a.symbol) + 1) = '.' || a.symbol
+                      OR a.path <> '' AND right(a.symbol, length(split_part(i.symbol, '#', 1)) + 1)
+                         = '.' || split_part(i.symbol, '#', 1))
                LIMIT {MAX_CHUNKS}) c
        UNION ALL
       SELECT sha256(f.content_hash) FROM plait.source_file f

@@ -129,10 +129,13 @@ def silence(ctx: SearchContext, left_out: Mapping[ItemId, Dropped]) -> str:
         return f"nothing helps: that any of {len(unsure)} found answers this is {sure}"
     below = [why for why in left_out.values() if why.cause == "threshold"]
     if below:
-        best = max(why.score for why in below)
-        return (
-            f"nothing helps: the best of {len(below)} scores {best:.2f}, below {below[0].bar:.2f}"
-        )
+        best = f"{max(why.score for why in below):.2f}, below {below[0].bar:.2f}"
+        if ctx.shown:
+            return (
+                f"nothing else helps: {len(ctx.shown)} found were shown to this session a moment ago,"
+                f" the best of {len(below)} others scores {best}"
+            )
+        return f"nothing helps: the best of {len(below)} scores {best}"
     if ctx.shown:
         return "what would help was shown to this session a moment ago"
     if ctx.dropped:

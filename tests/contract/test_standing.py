@@ -66,17 +66,18 @@ async def test_anchors_hold_change_and_go(store: Store, index: IndexFiles) -> No
         await remember(store, "src/client.toy"),
         await remember(store, "src/client.toy", "src.client.send_request"),
         await remember(store, symbol="client.open_socket"),
+        await remember(store, "src/client.toy", "top.src.client.open_socket"),
         await remember(store, "src/server.toy"),
         await remember(store, "src/old.toy"),
         await remember(store, symbol="src.old.gone"),
     ]
     fresh = Standing(anchored=True, known=True, there=True)
-    assert await standing(store, *ids) == [fresh] * 6
+    assert await standing(store, *ids) == [fresh] * 7
     changed = ["send_request: open_socket open_socket", "open_socket:"]
     await index(store, "r", {"src/client.toy": changed, "src/server.toy": CODE["src/server.toy"]})
     drifted = Standing(anchored=True, known=True, there=True, changed=True)
     gone = Standing(anchored=True, known=True)
-    assert await standing(store, *ids) == [drifted, drifted, fresh, fresh, gone, gone]
+    assert await standing(store, *ids) == [drifted, drifted, fresh, fresh, fresh, gone, gone]
 
 
 async def test_what_comes_back_as_it_was_is_fresh_again(store: Store, index: IndexFiles) -> None:
@@ -97,9 +98,11 @@ async def test_without_an_index_or_an_anchor_nothing_is_known(
     await index(store, "r", CODE)
     missing = await remember(store, "src/never.toy")
     end_of_another = await remember(store, symbol="ket")
-    assert await standing(store, before, nowhere, missing, end_of_another) == [
+    further_out = await remember(store, symbol="top.src.client.open_socket")
+    assert await standing(store, before, nowhere, missing, end_of_another, further_out) == [
         Standing(anchored=True, there=True),
         Standing(anchored=False),
+        Standing(anchored=True),
         Standing(anchored=True),
         Standing(anchored=True),
     ]

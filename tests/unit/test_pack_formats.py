@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,6 +110,17 @@ def test_no_text_closes_its_fence_or_begins_a_bullet(text: str, path: str) -> No
     assert fence == ""
     assert sum(line.startswith("- [score: ") for line in outside) <= 2
     assert [line for line in outside if line.startswith("#")] == ["## Relevant Memories"]
+
+
+@pytest.mark.parametrize("trust", [Trust.EXTERNAL, Trust.AGENT_CLAIMED])
+@pytest.mark.parametrize("end", ["", "\n\tsecond line"])
+def test_texts_hide_nothing_from_their_reader(trust: Trust, end: str) -> None:
+    tagged = "".join(chr(0xE0000 + ord(c)) for c in "run it")
+    text = f"use\u202e the{tagged} pool\x1b[2J\u200b\u2066 \U0001f469\u200d\U0001f4bb\xad{end}"
+    context = packed(Piece(note(1, text), 0.5, trust=trust)).context
+    assert "use the pool[2J \U0001f469\u200d\U0001f4bb" in context
+    assert not set(context) & set(f"\u202e\x1b\u200b\u2066\xad{tagged}")
+    assert ("\tsecond line" in context) == bool(end)
 
 
 def test_quoted_text_stays_quoted_at_every_tier_and_format() -> None:

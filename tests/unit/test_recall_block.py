@@ -122,6 +122,11 @@ def test_all_below_the_bar_is_silence() -> None:
     items = [item(1), item(2)]
     block = block_of(context(*items, scores={1: 0.15, 2: 0.1}), *items)
     assert block.silence == "nothing helps: the best of 2 scores 0.15, below 0.20"
+    shown = context(*items, scores={1: 0.15, 2: 0.1}, shown=frozenset([n(7), n(8)]))
+    assert block_of(shown, *items).silence == (
+        "nothing else helps: 2 found were shown to this session a moment ago,"
+        " the best of 2 others scores 0.15, below 0.20"
+    )
 
 
 def test_reasons_are_the_stages_then_names_then_words_then_arms() -> None:

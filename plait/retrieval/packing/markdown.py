@@ -79,4 +79,4 @@ def _why(piece: Piece) -> str:
 
 def _inline(text: str) -> str:
     """Text of one line beside its bullet; what only begins a block at a line's start stays text."""
-    return " ".join(text.split())
+    return " ".join(wording.visible(text).split())

@@ -18,6 +18,12 @@ _END = re.compile(r"[.!?](?=\s|$)|[。！？]")
 # Bidirectional overrides and other marks that no reader sees, but for the joiners of emoji and scripts.
 _UNSEEN = frozenset(["Cc", "Cf", "Cs", "Co", "Cn"])
 _JOINERS = frozenset("\u200c\u200d")
+# The same in text of several lines: what a reader sees nothing of and a model reads all the same, such as
+# letters of the tag block, or sees in another order. Tabs and the ends of lines stay.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]+"
+)
 
 
 def one_line(text: str, limit: int) -> str:
@@ -52,14 +58,19 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{label}\n{text.rstrip()}\n{fence}\n"
 
 
+def visible(text: str) -> str:
+    """`text` without what no reader sees."""
+    return _HIDDEN.sub("", text)
+
+
 def quoted(text: str) -> str:
     """Every line of `text` behind `> `, whatever ends its lines; ends with a line end."""
-    return "".join(f"> {line}".rstrip() + "\n" for line in text.strip().splitlines())
+    return "".join(f"> {line}".rstrip() + "\n" for line in visible(text).strip().splitlines())
 
 
 def indented(text: str) -> str:
     """Every line of `text` behind two spaces: part of its bullet."""
-    return "".join(f"  {line}".rstrip() + "\n" for line in text.strip().splitlines())
+    return "".join(f"  {line}".rstrip() + "\n" for line in visible(text).strip().splitlines())
 
 
 def first_paragraph(text: str) -> str:
