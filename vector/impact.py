@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,7 +29,8 @@ class Impacts:
     _app: Scoped
 
     async def changed(self, view: View, diff: str) -> ChangedCode:
-        read, cut = _bounded(touched(parse_diff(diff)))
+        # A diff may have 256 kB, and its hunks are looked for in whole files: a thread's work.
+        read, cut = await asyncio.to_thread(lambda: _bounded(touched(parse_diff(diff))))
         symbols: dict[tuple[str, str, str], Changed] = {}
         known: set[str] = set()
         for revision in view.revisions:
@@ -36,15 +38,11 @@ class Impacts:
                 continue
             paths = await self._paths_meant(view, revision, read)
             known |= paths.keys()
-            files = await self._files_as_indexed(view, revision, sorted(set(paths.values())))
-            for file in read:
-                path = paths.get(file.path)
-                if path is None or path not in files:
-                    continue
-                for one in files[path].changed(revision.repo, path, file):
-                    key = (one.repo, one.path, one.symbol)
-                    if key not in symbols or symbols[key].sure < one.sure:
-                        symbols[key] = one
+            files = await self._chunks_of_files(view, revision, sorted(set(paths.values())))
+            for one in await asyncio.to_thread(_changed, revision.repo, read, paths, files):
+                key = (one.repo, one.path, one.symbol)
+                if key not in symbols or symbols[key].sure < one.sure:
+                    symbols[key] = one
         unknown = tuple(file.path for file in read if file.path not in known)
         return ChangedCode(tuple(symbols.values()), unknown, cut)
 
@@ -108,9 +106,9 @@ class Impacts:
                     found.setdefault(missing[name], hits[0])
         return found
 
-    async def _files_as_indexed(
+    async def _chunks_of_files(
         self, view: View, revision: Revision, paths: Sequence[str]
-    ) -> dict[str, IndexedFile]:
+    ) -> dict[str, list[_Chunk]]:
         if not paths:
             return {}
         given = {
@@ -123,7 +121,7 @@ class Impacts:
         chunks: dict[str, list[_Chunk]] = {}
         for path, *columns in rows:
             chunks.setdefault(path, []).append(_Chunk(*columns))
-        return {path: IndexedFile.of(found) for path, found in chunks.items()}
+        return chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +179,22 @@ class IndexedFile:
                     yield Changed(repo, path, symbol, chunk.start, chunk.is_test)
                 elif _says_something(hunk):
                     yield Changed(repo, path, "", 1)
+
+
+def _changed(
+    repo: str,
+    diff: Sequence[FileDiff],
+    paths: Mapping[str, str],
+    chunks: Mapping[str, Sequence[_Chunk]],
+) -> list[Changed]:
+    """What `diff` changes in files that are indexed; `paths`: by `FileDiff.path` the indexed one."""
+    files = {path: IndexedFile.of(found) for path, found in chunks.items()}
+    return [
+        one
+        for file in diff
+        if (path := paths.get(file.path)) is not None and path in files
+        for one in files[path].changed(repo, path, file)
+    ]
 
 
 def _enclosing(name: str) -> list[str]:

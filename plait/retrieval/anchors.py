@@ -240,7 +240,7 @@ _EXTENSIONS = (
 _FILE = re.compile(rf"\w\.(?:{_EXTENSIONS})\b", re.ASCII)
 # A path of one part or more with a known extension; then a line: `:12`, `:12-20`, `#L12-L20`, `, line 12`.
 _PATH = re.compile(
-    rf"(?<![\w./\\@-])((?:~|\.{{1,2}}|[A-Za-z]:)?[/\\]?(?:[\w@.+-]{{1,100}}[/\\]){{0,24}}"
+    rf"(?<![\w./\\@+-])((?:~|\.{{1,2}}|[A-Za-z]:)?[/\\]?(?:[\w@.+-]{{1,100}}[/\\]){{0,24}}"
     rf"[\w@+-][\w@.+-]{{0,100}}\.(?:{_EXTENSIONS}))(?![\w])"
     r"(?:(?::|#L|, line |\(|:L)(\d{1,7})(?:(?:-L?|,)(\d{1,7}))?)?",
     re.ASCII,

@@ -83,6 +83,9 @@ async def _in_time(asked: Sequence[Coroutine[None, None, T]], until: float) -> l
             task.cancel()
         if late:
             await asyncio.wait(late)
+        for task in tasks:
+            if not task.cancelled():
+                task.exception()  # seen: of several errors one ends all
 
 
 async def _of_repo(

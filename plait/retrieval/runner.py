@@ -120,6 +120,9 @@ async def _side_by_side(arms: Sequence[Stage], ctx: SearchContext, deps: Deps) -
             task.cancel()
         if unfinished:
             await asyncio.wait(unfinished)
+        for task in tasks:
+            if not task.cancelled():
+                task.exception()  # seen: of several errors one ends the search
 
 
 def _merge(before: SearchContext, merged: SearchContext, one: SearchContext) -> SearchContext:

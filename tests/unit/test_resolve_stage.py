@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -13,9 +14,16 @@ import pytest
 from plait.domain.deadline import Deadline
 from plait.domain.values import Collection, Filter, ItemId, Revision
 from plait.ports import Spot, View
+from plait.retrieval.anchors import Anchors, read
 from plait.retrieval.context import SearchContext
 from plait.retrieval.query import QueryKind, SearchQuery, analyse
-from plait.retrieval.stages.resolve import DECAY, MAX_PLACES, WHOLE_FILE, resolve
+from plait.retrieval.stages.resolve import (
+    AT_ONCE,
+    DECAY,
+    MAX_PLACES,
+    WHOLE_FILE,
+    resolve,
+)
 from plait.retrieval.stages.strategy import strategy
 from plait.retrieval.strategy import Kind
 from plait.settings import SearchSettings
@@ -156,3 +164,19 @@ async def test_of_a_long_text_its_words_count_more_than_its_vector() -> None:
     long = (await staged(Places(), "loading a page fails at once " * 6)).strategy.weights
     assert 0.0 < long["semantic"] < short["semantic"]
     assert long["semantic"] + long["lexical"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("size", [10, 2 * AT_ONCE])
+async def test_what_is_long_is_read_beside_the_loop(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here: list[bool] = []
+
+    def noted(text: str, attached: str = "", identifiers: Sequence[str] = ()) -> Anchors:
+        here.append(threading.current_thread() is threading.main_thread())
+        return read(text, attached, identifiers)
+
+    monkeypatch.setattr("plait.retrieval.anchors.read", noted)
+    ctx = await staged(Places(core=[1]), "loading fails", TRACE + "#1 + " * (size // 5))
+    assert here == [size < AT_ONCE]
+    assert ctx.anchors.is_trace

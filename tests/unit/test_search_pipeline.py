@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
@@ -23,6 +24,7 @@ from plait.domain.errors import (
 )
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Revision
 from plait.ports import Place, Spot, Standing, Vectors, View
+from plait.retrieval.context import Deps, SearchContext, Stage
 from plait.retrieval.search import Degraded, QueryKind, SearchAnswer, SearchQuery, SearchService
 from plait.retrieval.stages import STAGES
 from plait.settings import SearchSettings
@@ -346,3 +348,23 @@ async def test_a_bad_query_is_refused_before_anything_is_asked() -> None:
     with pytest.raises(InvalidInput):
         await service(shelf).search(SearchQuery(" "))
     assert shelf.asked == []
+
+
+async def test_of_two_arms_that_fail_none_is_left_unseen() -> None:
+    """asyncio tells of a task whose error nobody asked for."""
+    unseen: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: unseen.append(told))
+
+    async def one(ctx: SearchContext, deps: Deps) -> SearchContext:
+        raise StoreUnavailable("gone")
+
+    async def other(ctx: SearchContext, deps: Deps) -> SearchContext:
+        raise StoreUnavailable("gone too")
+
+    stages = [*STAGES[:3], Stage(one, arm=True), Stage(other, arm=True), *STAGES[6:]]
+    search = SearchService(Shelf(*ITEMS), Model(), SearchSettings(), stages)
+    with pytest.raises(StoreUnavailable):
+        await search.search(SearchQuery("a lost connection"))
+    gc.collect()
+    await asyncio.sleep(0)
+    assert unseen == []

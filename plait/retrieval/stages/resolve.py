@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import ParamSpec, TypeVar
 
 from plait.domain.values import Candidate, Collection, ItemId
 from plait.retrieval import anchors as reading
@@ -21,6 +23,12 @@ WHOLE_FILE = 0.5  # a chunk of a file that is named without a line, of what the 
 AROUND = 0.8  # the next wider chunk round the same lines
 DECAY = 0.85  # the next frame out of those that are the repository's own
 
+# Characters of a diff or trace that are read at once; of more, which may take half a second, a thread's work.
+AT_ONCE = 8_192
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Fix the revisions that this answer is read at, and find the places that its text names: a ranking
@@ -29,7 +37,8 @@ async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
     if not asked.attached and "semantic" not in ctx.query.off:
         deps.foresee(asked.text)  # on another thread, while the view is read
     view = await deps.store.view(ctx.query.where)
-    anchors = reading.read(asked.text, asked.attached, asked.identifiers)
+    aside = len(asked.attached) > AT_ONCE
+    anchors = await _done(aside, reading.read, asked.text, asked.attached, asked.identifiers)
     if ctx.query.where.collections != (Collection.FILES,):  # code is of no time
         # "Last week" is before the time that the answer is of.
         then = ctx.query.where.as_of.recorded or ctx.query.where.as_of.valid or deps.now()
@@ -43,9 +52,15 @@ async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
         spots = [anchor.spot for anchor in places]
         found = await deps.store.located(view, spots, ctx.query.where, MAX_PLACES)
         scores, reasons = ranking(places, found)
-    asked = about(asked, anchors, located=bool(scores))
+    asked = await _done(aside, about, asked, anchors, bool(scores))
     ctx = replace(ctx, view=view, anchors=anchors, asked=asked)
     return _with_arm(ctx, scores, reasons) if scores else ctx
+
+
+async def _done(aside: bool, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    if aside:
+        return await asyncio.to_thread(work, *given, **named)
+    return work(*given, **named)
 
 
 def _with_arm(
@@ -60,7 +75,7 @@ def _with_arm(
     )
 
 
-def about(asked: Analysis, anchors: Anchors, *, located: bool) -> Analysis:
+def about(asked: Analysis, anchors: Anchors, located: bool) -> Analysis:
     """`asked` with its attachment, without the frames of a trace and the headers of a diff: a model reads
     256 tokens, and paths of a build machine are no words to look for. Functions of frames are, where
     they could not be located."""
