@@ -113,10 +113,18 @@ def block(
         packed = silent(bounds, silence(ctx, left_out), omitted)
     else:
         packed = pack(pieces, bounds, ctx.options.format, preface)
-        packed = replace(packed, omitted=(*packed.omitted, *omitted))
+        packed = replace(packed, omitted=(*_ranked(ctx, packed.omitted), *omitted))
     dropped = {**ctx.dropped, **{o.id: o.why for o in packed.omitted}}
     order = [recalled.item.id for recalled in packed.items]
     return replace(ctx, block=packed, items=items, order=order, dropped=dropped)
+
+
+def _ranked(ctx: SearchContext, omitted: Sequence[Omission]) -> tuple[Omission, ...]:
+    """With the ranks of all candidates: the packer counts those that it was given."""
+    ranks = {id_: rank for rank, id_ in enumerate(ctx.order, start=1)}
+    return tuple(
+        replace(one, why=replace(one.why, rank=ranks.get(one.id, one.why.rank))) for one in omitted
+    )
 
 
 def silence(ctx: SearchContext, left_out: Mapping[ItemId, Dropped]) -> str:

@@ -39,6 +39,7 @@ class Seed:
     weight: float
     distance: int = 0
     is_test: bool = False
+    is_frame: bool = False
 
     @property
     def node(self) -> str:
@@ -134,16 +135,18 @@ async def _frames(ctx: SearchContext, deps: Deps) -> list[Seed]:
     if not spots:
         return []
     where = replace(ctx.query.where, collections=(Collection.FILES,))
-    ids = [found[0] for found in await deps.store.located(ctx.at, spots, where, 1) if found]
-    places = await deps.store.places(ctx.at, list(dict.fromkeys(ids)))
+    located = await deps.store.located(ctx.at, spots, where, 1)
+    ids = [(found[0], spot.start_line) for found, spot in zip(located, spots, strict=True) if found]
+    places = await deps.store.places(ctx.at, list(dict.fromkeys(id_ for id_, _ in ids)))
     seeds: list[Seed] = []
-    for id_ in ids:
+    for id_, said in ids:
         if (at := places.get(id_)) is not None:
             n = len(seeds)
             # The chunk of code outside functions has its module's name.
             symbol = "" if at.kind == "module" else at.symbol
+            line = said if at.start_line <= said <= at.end_line else at.start_line
             seeds.append(
-                Seed(at.repo, at.path, symbol, at.start_line, FRAME_DECAY**n, n, at.is_test)
+                Seed(at.repo, at.path, symbol, line, FRAME_DECAY**n, n, at.is_test, is_frame=True)
             )
     return seeds
 
@@ -151,7 +154,7 @@ async def _frames(ctx: SearchContext, deps: Deps) -> list[Seed]:
 def _touched(seeds: Iterable[Seed]) -> Iterable[ImpactNode]:
     for seed in seeds:
         name = seed.symbol.partition("#")[0] or seed.path
-        via = "frame" if seed.distance else ""
+        via = "frame" if seed.is_frame else ""
         yield ImpactNode(
             f"{seed.repo}:{seed.node}", name, seed.path, seed.line, seed.distance, via, seed.weight
         )

@@ -41,8 +41,12 @@ def impact_lines(impact: Impact) -> Sequence[str]:
 
 
 def _touched(nodes: Sequence[ImpactNode]) -> Iterator[str]:
-    """A change's symbols, some a line; a trace's frames from the raising one outwards."""
-    is_trace = any(node.distance for node in nodes)
+    """A trace's frames from the raising one outwards, then a change's symbols; some a line."""
+    for is_trace in (True, False):
+        yield from _named([node for node in nodes if (node.via == "frame") is is_trace], is_trace)
+
+
+def _named(nodes: Sequence[ImpactNode], is_trace: bool) -> Iterator[str]:
     named = [f"{code(node.name)} ({_place(node)})" for node in nodes[:MAX_NAMED]]
     # The first stands alone: a short line that finds room in any budget.
     lines = [named[:1], *(named[n : n + NAMES_A_LINE] for n in range(1, len(named), NAMES_A_LINE))]

@@ -240,6 +240,13 @@ def test_frames_are_told_from_the_raising_one_outwards() -> None:
     assert lines[1].startswith("Called by `f1` (a.py:3), called by `f2`")
     assert lines[2].startswith("Called by `f4`")
     assert lines[3] == "And 3 more frames"
+    assert list(impact_lines(Impact((one("f0", 0, "frame"),)))) == ["Raised in `f0` (a.py:3)"]
+    both = Impact((one("f0", 0, "frame"), one("f1", 1, "frame"), one("g", 0, "")))
+    assert list(impact_lines(both)) == [
+        "Raised in `f0` (a.py:3)",
+        "Called by `f1` (a.py:3)",
+        "Changes `g` (a.py:3)",
+    ]
 
 
 def test_hostile_names_and_titles_stay_one_quoted_line() -> None:

@@ -102,6 +102,16 @@ def test_what_scores_too_little_is_left_out_and_says_by_how_much() -> None:
     )
 
 
+def test_what_the_packer_leaves_out_has_the_rank_it_had_among_all() -> None:
+    items = [item(number) for number in range(1, 6)]
+    late = item(99, "Cookies are kept in the jar.", Collection.MEMORIES)
+    block = block_of(context(*items, late, k=2), *items, late)
+    ranks = {one.id.int: one.why.rank for one in block.omitted}
+    assert len(block.items) == 2
+    assert ranks == {i.id.int: n for n, i in enumerate([*items, late], 1) if i.id.int in ranks}
+    assert len(ranks) == 4
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
