@@ -98,12 +98,9 @@ class Impacts:
         if missing := {n: path for path, own in names.items() if path not in found for n in own}:
             sent = {**here, "paths": [_clean(name) for name in missing]}
             rows = await self._app.rows(q.PATHS_BY_END, sent, tenant=view.tenant)
-            several: dict[str, list[str]] = {}
-            for name, path in rows:
-                several.setdefault(name, []).append(path)
-            for name, hits in several.items():
-                if len(hits) == 1 and name in missing:
-                    found.setdefault(missing[name], hits[0])
+            for name, first, last in rows:
+                if first == last and name in missing:
+                    found.setdefault(missing[name], first)
         return found
 
     async def _chunks_of_files(

@@ -6,13 +6,16 @@ _HERE = "repo_id = %(repo)s AND rev_from <= %(number)s AND (rev_to IS NULL OR re
 
 PATHS = f"SELECT DISTINCT path FROM source_file WHERE {_HERE} AND path = ANY(%(paths)s)"
 
-# A diff that was made in a folder of the repository names files from there. Two rows tell "several".
+# A diff that was made in a folder of the repository names files from there. One pass over all paths, joined
+# by their last part: new files, which are nowhere, are many. Two paths tell "several".
+_NAME = "reverse(split_part(reverse({0}.path), '/', 1))"
 PATHS_BY_END = f"""
-SELECT wanted.path, found.path
-  FROM unnest(%(paths)s::text[]) AS wanted (path),
-       LATERAL (SELECT DISTINCT path FROM source_file
-                 WHERE {_HERE} AND right(path, length(wanted.path) + 1) = '/' || wanted.path
-                 ORDER BY path LIMIT 2) found
+SELECT wanted.path, min(found.path), max(found.path)
+  FROM source_file found
+  JOIN unnest(%(paths)s::text[]) AS wanted (path)
+    ON {_NAME.format("found")} = {_NAME.format("wanted")}
+   AND right(found.path, length(wanted.path) + 1) = '/' || wanted.path
+ WHERE {_HERE} GROUP BY wanted.path
 """
 
 CHUNKS = f"""
