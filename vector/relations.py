@@ -93,10 +93,13 @@ class Relations:
             **{f"{kind}s": list(ids) for kind, ids in asked.items()},
             "limit": min(limit, MAX_LINKS),
         }
+        # Each kind by its own index; only memories have one of entries.
         query = (
             f"SELECT i.id, i.entry_id, i.episode_id FROM {cond.table} i WHERE {cond.where}"
-            " AND (i.id = ANY(%(ids)s) OR i.entry_id = ANY(%(entrys)s)"
-            " OR i.episode_id = ANY(%(episodes)s)) ORDER BY i.ts DESC, i.id LIMIT %(limit)s"
+            " AND i.id = ANY(%(ids)s::uuid[] || ARRAY("
+            "SELECT m.id FROM memories m WHERE m.entry_id = ANY(%(entrys)s)"
+            " UNION ALL SELECT e.id FROM item e WHERE e.episode_id = ANY(%(episodes)s)))"
+            " ORDER BY i.ts DESC, i.id LIMIT %(limit)s"
         )
         found: dict[tuple[str, str], list[ItemId]] = {}
         for row in await self._app.rows(query, given, tenant=view.tenant):
