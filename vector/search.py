@@ -112,6 +112,12 @@ class Lexical:
         if not refs or not wanted:
             return 0, dict.fromkeys(wanted, 0)
         space = await self._space(view, refs)
+        later = await self._later(view, refs, space)
+        if later is not None:
+            everything = await self._read_postings(view, refs, wanted, 1 << 40)
+            counted = {t: _counted(space, bodies, later) for t, bodies in everything.items()}
+            living = bm25.without(space, later).living
+            return living, {t: min(living, counted.get(t, 0)) for t in wanted}
         params = {"segments": [ref.id for ref in refs], "terms": wanted}
         found = dict(await self._app.rows(FREQUENCIES, params, tenant=view.tenant))
         # The dead are counted with the living: they are few, and no list is read to tell them.

@@ -251,3 +251,15 @@ async def test_recalls_and_writers_side_by_side_lose_no_receipt(filled: Store) -
         kept = await filled.receipt(T, answer.recall_id)
         assert [id_ for id_, _ in kept.items] == shown(answer)
         assert kept.at <= datetime.now(UTC) + timedelta(seconds=5)
+
+
+async def test_how_many_hold_a_word_is_as_of_its_time(filled: Store) -> None:
+    view = await filled.view(EVERYTHING)
+    assert view.valid is not None
+    before = await filled.counts(view, ["header", "line"], EVERYTHING)
+    for n in range(5):
+        await remember(filled, f"later note {n}: the header of line {n}")
+    where = replace(EVERYTHING, as_of=AsOf(view.valid, view.valid))
+    assert await filled.counts(await filled.view(where), ["header", "line"], where) == before
+    now = await filled.view(EVERYTHING)
+    assert await filled.counts(now, ["header", "line"], EVERYTHING) != before
