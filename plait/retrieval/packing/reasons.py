@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from plait.domain.values import Item
 from plait.retrieval.context import SearchContext
@@ -14,6 +15,7 @@ from plait.retrieval.text import query_terms
 MAX_SAID = 3  # words that a reason lists
 MAX_WORDS = 40  # of the query that are looked for
 MIN_WORD = 3
+MAX_PLACES = 20  # of a word in a text that are looked at
 MAX_CHARS = 20_000  # of a text that are looked through
 
 # What an arm that found an item says of it, where nothing better is known.
@@ -72,14 +74,39 @@ def reasons(
 
 
 def _shared(item: Item, words: Words) -> list[str]:
-    name = f"{item.path} {item.symbol}".casefold()
-    named = [word for stem, word in words.stems.items() if stem in name][:MAX_SAID]
-    text = item.content[:MAX_CHARS].casefold()
-    says = [word for stem, word in words.stems.items() if word not in named and stem in text][
-        :MAX_SAID
-    ]
+    name = f"{item.path} {item.symbol}"
+    named = _in(name, words.stems.items())
+    others = [(stem, word) for stem, word in words.stems.items() if word not in named]
+    says = _in(item.content[:MAX_CHARS], others)
     said = [f"named for {', '.join(named)}"] if named else []
     return [*said, f"says {', '.join(says)}"] if says else said
+
+
+def _in(text: str, words: Iterable[tuple[str, str]]) -> list[str]:
+    """The first words, given with their stems, that `text` has in some form."""
+    folded = text.lower()
+    if len(folded) != len(text):  # a few letters have longer small forms
+        text = folded
+    has = (word for stem, word in words if _says(text, folded, stem, len(word) + 2))
+    return list(islice(has, MAX_SAID))
+
+
+def _says(text: str, folded: str, stem: str, longest: int) -> bool:
+    """Whether a word, or a part of one in camelCase, begins with `stem` and is no longer than a form of it
+    may be: a `debugger` says no "bug", a `redirect` no "redis". Scripts without blanks have no such places."""
+    at = folded.find(stem)
+    if at < 0 or not stem.isascii():
+        return at >= 0
+    for _ in range(MAX_PLACES):
+        before = text[at - 1] if at else " "
+        if not before.isalpha() or (before.islower() and text[at].isupper()):
+            rest = text[at + len(stem) : at + longest + 1]
+            if len(rest) <= longest - len(stem) or not rest.isalpha() or not rest.islower():
+                return True
+        at = folded.find(stem, at + 1)
+        if at < 0:
+            return False
+    return False
 
 
 def _stem(word: str) -> str:
