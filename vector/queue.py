@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 
 import numpy as np
+from psycopg.errors import DiskFull, OutOfMemory
 
 from plait.domain.errors import EmbeddingModelMismatch, InvalidInput, RepositoryNotIndexed
 from plait.domain.values import Collection, embedded_text
@@ -182,9 +183,23 @@ async def _index(conn: Connection, table: str, dim: int) -> None:
     if exists or rows < INDEX_FROM_ROWS:
         return
     logger.info("building an HNSW index", extra={"table": table, "dim": dim})
-    await conn.execute(f"SET LOCAL maintenance_work_mem = '{await _build_mb(conn, table, dim)}MB'")
-    await conn.execute(
-        f"CREATE INDEX {name} ON {table} USING hnsw"
-        f" ((embedding::halfvec({dim})) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64)"
-    )
+    megabytes = await _build_mb(conn, table, dim)
+    try:
+        await _build(conn, name, table, dim, megabytes)
+    except (DiskFull, OutOfMemory) as exc:
+        # Workers are given all of it at once in /dev/shm, of which containers have little; one process
+        # alone takes as much as it needs.
+        logger.warning("building an HNSW index without workers", extra={"error": str(exc)})
+        await conn.execute("SET LOCAL max_parallel_maintenance_workers = 0")
+        await _build(conn, name, table, dim, megabytes)
     await conn.execute(f"ANALYZE {table}")
+
+
+async def _build(conn: Connection, name: str, table: str, dim: int, megabytes: int) -> None:
+    """Whole or not at all; the transaction around it stays usable."""
+    async with conn.transaction():
+        await conn.execute(f"SET LOCAL maintenance_work_mem = '{megabytes}MB'")
+        await conn.execute(
+            f"CREATE INDEX {name} ON {table} USING hnsw"
+            f" ((embedding::halfvec({dim})) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64)"
+        )

@@ -150,3 +150,26 @@ async def test_finish_builds_the_index_with_the_documented_numbers(
     async with store._db.connection() as connection:
         cursor = await connection.execute("SHOW hnsw.ef_search")
         assert await cursor.fetchone() == ("188",), "1.25 times the 150 candidates"
+
+
+async def test_an_index_is_built_where_workers_find_no_shared_memory(
+    store: Store, index: IndexFiles, truth_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(truth_dsn, autocommit=True) as conn:
+        ((kind,),) = conn.execute("SHOW dynamic_shared_memory_type").fetchall()
+        if kind != "posix":
+            pytest.skip("shared memory is in files here, as large as the disk")
+        conn.execute("ALTER TABLE plait.files SET (parallel_workers = 2)")
+    await index(store, "r", CODE)
+    await store.ensure_space("m", 3)
+    await fill(store, "r")
+    monkeypatch.setattr("vector.queue.INDEX_FROM_ROWS", 3)
+
+    async def much(*_: object) -> int:
+        return 2_000_000
+
+    monkeypatch.setattr("vector.queue._build_mb", much)
+    await store.finish("r")
+    with psycopg.connect(truth_dsn, autocommit=True) as conn:
+        conn.execute("ALTER TABLE plait.files RESET (parallel_workers)")
+        conn.execute("DROP INDEX plait.files_embedding_3")
