@@ -119,7 +119,10 @@ def search(
 
 def mode_of(mode: Literal["fast", "full"]) -> knowledge_service_pb2.SearchMode.ValueType:
     pb = knowledge_service_pb2
-    return {"fast": pb.SEARCH_MODE_FAST, "full": pb.SEARCH_MODE_FULL}[mode]
+    modes = {"fast": pb.SEARCH_MODE_FAST, "full": pb.SEARCH_MODE_FULL}
+    if mode not in modes:
+        raise InvalidInput(f"mode is {mode!r}; give 'fast' or 'full'", field="mode")
+    return modes[mode]
 
 
 def fusion_of(
@@ -128,7 +131,12 @@ def fusion_of(
     pb = knowledge_service_pb2
     if fusion is None:
         return pb.FUSION_UNSPECIFIED
-    return {"minmax": pb.FUSION_MIN_MAX, "rrf": pb.FUSION_RRF}[fusion]
+    fusions = {"minmax": pb.FUSION_MIN_MAX, "rrf": pb.FUSION_RRF}
+    if fusion not in fusions:
+        raise InvalidInput(
+            f"fusion is {fusion!r}; give 'minmax', 'rrf' or None for the server's", field="fusion"
+        )
+    return fusions[fusion]
 
 
 def as_of_of(where: Filter | None, valid: When, recorded: When) -> types_pb2.AsOf | None:

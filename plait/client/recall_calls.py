@@ -11,11 +11,13 @@ from plait.client import decode, memory_wire, recall_wire, wire
 from plait.client.calls import SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S, Call, as_of_of, fusion_of, mode_of
 from plait.client.memory_wire import When
 from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
+from plait.domain.errors import InvalidInput
 from plait.domain.recall import ItemVerdict, RecallFormat, RecallId, RecallOptions, Verdict
 from plait.domain.values import Collection, Filter, ItemId, Outcome, Timing
 from plait.v1 import knowledge_service_pb2 as pb
 
 _SERVICE = "KnowledgeService"
+MAX_COOLDOWN_S = 10 * 365 * 86_400.0
 Ids = Iterable[UUID | str]
 
 
@@ -47,7 +49,14 @@ def options(
     min_score: float | None,
     receipt: bool,
 ) -> RecallOptions:
-    """Raises: ValueError, for a format that is none."""
+    """Raises: ValueError, for a format that is none; InvalidInput, for a time or score that can be none."""
+    if cooldown_s is not None and not 0.0 <= cooldown_s <= MAX_COOLDOWN_S:
+        raise InvalidInput(
+            f"cooldown_s is {cooldown_s}; give seconds, 0 to {MAX_COOLDOWN_S:.0f}",
+            field="cooldown_s",
+        )
+    if min_score is not None and min_score < 0.0:  # above 1 the server refuses it
+        raise InvalidInput(f"min_score is {min_score}; it must be 0 to 1", field="min_score")
     return RecallOptions(
         format=RecallFormat(format),
         budget_tokens=budget_tokens,
