@@ -43,7 +43,7 @@ K = 60  # chunks; deeper ones change no metric but the tail of MRR
 Results = npt.NDArray[np.float64]  # (queries, metrics); NaN where a query has no functions
 LEXICAL = frozenset({"lexical"})
 SEMANTIC = frozenset({"semantic"})
-ALL = frozenset({"lexical", "semantic", "phrase", "identifiers", "anchors", "relations"})
+ALL = frozenset({"lexical", "semantic", "phrase", "identifiers", "exact", "anchors", "relations"})
 
 
 @dataclass(frozen=True, slots=True)

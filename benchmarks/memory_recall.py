@@ -37,7 +37,7 @@ from plait.retrieval.stages import STAGES
 from plait.settings import EmbeddingSettings, RecallSettings, SearchSettings
 
 K = 50
-ARMS = ("lexical", "semantic", "phrase", "identifiers", "anchors", "relations")
+ARMS = ("lexical", "semantic", "phrase", "identifiers", "exact", "anchors", "relations")
 OPTIONAL = tuple(s.name for s in STAGES if not s.needed and not s.arm)
 Results = npt.NDArray[np.float64]
 COLUMNS = ("R@1", "R@5", "R@10", "MRR", "newest", "silent")

@@ -19,7 +19,13 @@ MAX_ASKED = 20
 # How far down an arm is asked for an item that it did not return.
 DEEP = 1_000
 # An arm's stage, to name the one that left an item out.
-STAGE_OF = {"lexical": "fts", "phrase": "fts", "identifiers": "fts", "anchors": "resolve"}
+STAGE_OF = {
+    "lexical": "fts",
+    "phrase": "fts",
+    "identifiers": "fts",
+    "exact": "fts",
+    "anchors": "resolve",
+}
 INCLUDED = "included"
 
 

@@ -17,6 +17,7 @@ FLOORS: Mapping[str, float] = {
     "lexical": 0.0,
     "phrase": 0.0,
     "identifiers": 0.0,
+    "exact": 0.0,
     "anchors": 0.0,
     "relations": 0.0,
     "links": 0.0,

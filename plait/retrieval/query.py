@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, islice
 from typing import Literal
 
 from plait.domain.deadline import Deadline
@@ -23,6 +23,7 @@ MAX_K = 200
 MAX_TERMS = 256
 MAX_IDENTIFIERS = 8
 MAX_PHRASES = 4
+MAX_EXACT = 8
 
 
 class Mode(StrEnum):
@@ -72,6 +73,13 @@ class Analysis:
     identifiers: tuple[str, ...]
     words: int
     attached: str = ""
+
+    @property
+    def exact(self) -> tuple[str, ...]:
+        """Terms with a digit in them, of three characters or more: numbers of runs, issues and versions,
+        dates. To a model they are all alike, and they are what the question is about."""
+        found = (t for t in self.terms if len(t) > 2 and any(map(str.isdigit, t)))
+        return tuple(islice(found, MAX_EXACT))
 
 
 def analyse(query: SearchQuery) -> Analysis:

@@ -94,7 +94,7 @@ async def evidence(ctx: SearchContext, deps: Deps) -> Features | None:
     """None for a text that names code that is there, a diff or a trace, or where nothing was found."""
     if not ctx.order or ctx.strategy.kind in (Kind.DIFF, Kind.TRACE):
         return None
-    if any(ctx.rankings.get(arm) for arm in ("anchors", "phrase", "identifiers")):
+    if any(ctx.rankings.get(arm) for arm in ("anchors", "phrase", "identifiers", "exact")):
         return None
     documents = 0
     holding: Mapping[str, int] = {}

@@ -17,6 +17,8 @@ LONG, LONG_SHARE = 30, 0.75  # words
 # Weights beside lexical + semantic = 1. An arm that found nothing weighs nothing.
 PHRASE_WEIGHT = 0.5
 IDENTIFIERS_WEIGHT = 0.5
+# What few of the agents' items hold of the query's numbers: "run 1234" is not about run 1235.
+EXACT_WEIGHT = 1.0
 # A longer text tells a story, and its times are part of it.
 MAX_TEMPORAL = 40  # words
 # Of the places that the text names, where they are sure: a trace and a diff are about them, prose
@@ -60,6 +62,7 @@ def choose(asked: Analysis, anchors: Anchors, located: float = 0.0) -> Strategy:
             "lexical": 1.0 - semantic,
             "phrase": PHRASE_WEIGHT,
             "identifiers": IDENTIFIERS_WEIGHT,
+            "exact": EXACT_WEIGHT,
             "anchors": ANCHORS_WEIGHT.get(kind, ANCHORS_IN_PROSE) * located,
         },
     )

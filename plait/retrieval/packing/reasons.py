@@ -23,12 +23,13 @@ _ARMS = {
     "anchors": "the query names its place",
     "identifiers": "has a name like that in the query",
     "phrase": "has the quoted words",
+    "exact": "has the number",
     "relations": "linked to the best matches",
     "semantic": "close in meaning",
     "lexical": "shares words with the query",
 }
 # These say more than common words do.
-_TELLING = ("anchors", "identifiers", "phrase")
+_TELLING = ("anchors", "identifiers", "phrase", "exact")
 _WORD = re.compile(r"[^\W_]+")
 
 

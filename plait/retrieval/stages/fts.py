@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from plait.domain.values import Candidate, ItemId
+from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.retrieval.context import Deps, SearchContext
 
 Ranking = Sequence[Candidate]
@@ -14,10 +14,12 @@ Ranking = Sequence[Candidate]
 # Trigrams are for a name typed from memory, not for a page of code: 4 ms a name.
 MAX_WORDS_FOR_TRIGRAMS = 4
 MAX_TRIGRAM_NAMES = 2
+# Items that hold a number, above which it tells them apart from nothing.
+MOST_EXACT = 20
 
 
 async def fts(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """`lexical`, `phrase` and `identifiers`, side by side."""
+    """`lexical`, `phrase`, `identifiers` and `exact`, side by side."""
     store, view, where, asked = deps.store, ctx.at, ctx.query.where, ctx.asked
     k, weights = deps.settings.candidates, ctx.strategy.weights
     arms: dict[str, Awaitable[Ranking]] = {}
@@ -29,6 +31,9 @@ async def fts(ctx: SearchContext, deps: Deps) -> SearchContext:
     if asked.identifiers and short and weights.get("identifiers"):
         names = [name.rpartition(".")[2] for name in asked.identifiers[:MAX_TRIGRAM_NAMES]]
         arms["identifiers"] = _best_of(lambda n: store.identifiers(view, n, where, k), names)
+    theirs = tuple(c for c in where.collections or Collection if c is not Collection.FILES)
+    if asked.exact and theirs and weights.get("exact"):
+        arms["exact"] = _exact(ctx, deps, replace(where, collections=theirs))
     found = await asyncio.gather(*arms.values())
     return replace(ctx, rankings={**ctx.rankings, **dict(zip(arms, found, strict=True))})
 
@@ -41,6 +46,12 @@ async def _lexical(ctx: SearchContext, deps: Deps) -> Ranking:
     further = {term: weight for term, weight in more.items() if term not in terms}
     wanted = (*terms, *further)
     return await deps.store.lexical(ctx.at, wanted, ctx.query.where, k, further)
+
+
+async def _exact(ctx: SearchContext, deps: Deps, where: Filter) -> Ranking:
+    """What agents wrote with the query's numbers in it, where few items have them: a year tells nothing."""
+    found = await deps.store.lexical(ctx.at, ctx.asked.exact, where, MOST_EXACT + 1)
+    return found if len(found) <= MOST_EXACT else []
 
 
 async def _best_of(ask: Callable[[str], Awaitable[Ranking]], names: Sequence[str]) -> Ranking:
