@@ -91,11 +91,16 @@ def analyse(query: SearchQuery) -> Analysis:
         text=text,
         kind=QueryKind.IDENTIFIERS if names else QueryKind.PLAIN,
         terms=tuple(query_terms(text)[:MAX_TERMS]),
-        phrases=tuple(_PHRASE.findall(text)[:MAX_PHRASES]),
+        phrases=phrases(text),
         identifiers=names,
         words=len(text.split()),
         attached=attached,
     )
+
+
+def phrases(text: str) -> tuple[str, ...]:
+    """What stands in double quotes."""
+    return tuple(_PHRASE.findall(text)[:MAX_PHRASES])
 
 
 _PHRASE = re.compile(r'"([^"\s][^"\n]{1,200}[^"\s])"')

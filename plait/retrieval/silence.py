@@ -27,7 +27,6 @@ import numpy as np
 
 from plait.domain.values import Candidate
 from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.strategy import Kind
 
 # The model that `cosine` was calibrated on; of another only `rise` counts.
 CALIBRATED = "all-MiniLM-L6-v2"
@@ -79,6 +78,9 @@ def row(f: Features) -> list[float]:
     ]  # fmt: skip
 
 
+# Trigram similarity from which a symbol is the one that the query names: `ping` is not `typing` (0.5).
+SAME_NAME = 0.8
+
 WITH_COSINE = Weights(-4.499, 0.0, 1.083, -0.285, -1.477, 0.0, 10.324, 1.749, 0.0)
 WITH_RISE = Weights(-0.838, 0.0, 1.16, -0.173, -2.193, 0.03, 0.0, 3.431, 0.0)
 WORDS_ALONE = Weights(-0.552, 0.0, 1.506, -0.563, -1.822, 0.0, 0.0, 0.0, 0.0)
@@ -91,10 +93,12 @@ async def support(ctx: SearchContext, deps: Deps) -> float | None:
 
 
 async def evidence(ctx: SearchContext, deps: Deps) -> Features | None:
-    """None for a text that names code that is there, a diff or a trace, or where nothing was found."""
-    if not ctx.order or ctx.strategy.kind in (Kind.DIFF, Kind.TRACE):
+    """None for a text that names what is there: code, a quotation, a number; or where nothing was found. A
+    trace or a diff of other code names nothing."""
+    if not ctx.order or any(ctx.rankings.get(arm) for arm in ("anchors", "phrase", "exact")):
         return None
-    if any(ctx.rankings.get(arm) for arm in ("anchors", "phrase", "identifiers", "exact")):
+    similar = ctx.rankings.get("identifiers")
+    if similar and similar[0].score >= SAME_NAME:
         return None
     documents = 0
     holding: Mapping[str, int] = {}

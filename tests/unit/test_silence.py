@@ -147,13 +147,20 @@ async def test_a_search_is_never_silent() -> None:
     assert len((await score(NOTHING, off)).order) == len(FAR)
 
 
-@pytest.mark.parametrize("arm", ["anchors", "identifiers", "phrase"])
+@pytest.mark.parametrize("arm", ["anchors", "identifiers", "phrase", "exact"])
 async def test_what_names_a_place_that_is_there_is_answered(arm: str) -> None:
     named = replace(NOTHING, rankings={**NOTHING.rankings, arm: ranking(1.0)})
     assert (await score(named, deps(1_000, UNKNOWN))).order
 
 
+async def test_a_name_that_is_only_like_one_there_names_nothing() -> None:
+    alike = replace(NOTHING, rankings={**NOTHING.rankings, "identifiers": ranking(0.5)})
+    assert not (await score(alike, deps(1_000, UNKNOWN))).order
+
+
 @pytest.mark.parametrize("kind", [Kind.DIFF, Kind.TRACE])
-async def test_diffs_and_traces_are_answered(kind: Kind) -> None:
-    shown = replace(NOTHING, strategy=replace(NOTHING.strategy, kind=kind))
-    assert (await score(shown, deps(1_000, UNKNOWN))).order
+async def test_traces_and_diffs_of_other_code_are_not_answered_by_far_ones(kind: Kind) -> None:
+    other = replace(NOTHING, strategy=replace(NOTHING.strategy, kind=kind))
+    assert not (await score(other, deps(1_000, UNKNOWN))).order
+    own = replace(other, rankings={**other.rankings, "anchors": ranking(1.0)})
+    assert (await score(own, deps(1_000, UNKNOWN))).order

@@ -44,6 +44,9 @@ ALTER TABLE recall ALTER COLUMN request SET STATISTICS 0, ALTER COLUMN item_ids 
 -- from before it removes receipts until it is committed, so that this one is refused, and what it
 -- committed since `at` is seen here, since each statement of this function reads anew. A memory that was
 -- written or closed since `at` may or may not be in the answer, so that a replay may differ.
+-- A recall that read while `forget` or the removal of a repository was not committed yet has a later time
+-- than what they record, so times alone don't tell that it holds some of what went: whether all of its
+-- items are still there does.
 CREATE FUNCTION recall_is_kept() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     -- The answer waits for this, and a flush takes longer than the rest of it: a receipt is seen by all at
@@ -56,6 +59,10 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM plait.forgotten f
                 WHERE f.repo_id = ANY(NEW.repo_ids) AND f.at > NEW.at) THEN
+        RETURN NULL;
+    END IF;
+    IF (SELECT count(DISTINCT id) FROM unnest(NEW.item_ids || NEW.shown) AS asked (id))
+       > (SELECT count(*) FROM plait.item i WHERE i.id = ANY(NEW.item_ids || NEW.shown)) THEN
         RETURN NULL;
     END IF;
     NEW.complete := NEW.complete AND NOT EXISTS (

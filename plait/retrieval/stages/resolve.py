@@ -12,7 +12,14 @@ from plait.retrieval import anchors as reading
 from plait.retrieval import nearness
 from plait.retrieval.anchors import Anchor, AnchorKind, Anchors
 from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.query import MAX_QUERY_BYTES, MAX_TERMS, Analysis, QueryKind, identifiers
+from plait.retrieval.query import (
+    MAX_QUERY_BYTES,
+    MAX_TERMS,
+    Analysis,
+    QueryKind,
+    identifiers,
+    phrases,
+)
 from plait.retrieval.text import query_terms
 
 # More than another arm brings, since they don't compete: which of a named file's chunks is meant, the
@@ -89,6 +96,7 @@ def about(asked: Analysis, anchors: Anchors, located: bool) -> Analysis:
         asked,
         kind=QueryKind.IDENTIFIERS if names or not anchors.prose else QueryKind.PLAIN,
         identifiers=names,
+        phrases=phrases(anchors.prose),  # a thread's "main" and an argument's "x" are no quotations
         text=text.encode()[:MAX_QUERY_BYTES].decode("utf-8", "ignore"),
         terms=tuple(terms) or asked.terms,
         words=len(anchors.prose.split()),

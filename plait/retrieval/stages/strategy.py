@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from plait.domain.values import Collection
 from plait.retrieval import strategy as strategies
 from plait.retrieval.context import Deps, SearchContext
 
@@ -12,4 +13,14 @@ async def strategy(ctx: SearchContext, deps: Deps) -> SearchContext:
     """By kind of query, and by how sure the places are that it names."""
     found = ctx.rankings.get("anchors", ())
     located = found[0].score if found else 0.0
-    return replace(ctx, strategy=strategies.choose(ctx.asked, ctx.anchors, located))
+    coverage = _coverage(ctx)
+    return replace(ctx, strategy=strategies.choose(ctx.asked, ctx.anchors, located, coverage))
+
+
+def _coverage(ctx: SearchContext) -> float:
+    """Of the code that is asked for; 1 where none is."""
+    collections = ctx.query.where.collections
+    chunks = sum(revision.chunks for revision in ctx.at.revisions)
+    if not chunks or (collections and Collection.FILES not in collections):
+        return 1.0
+    return min(1.0, sum(revision.embedded for revision in ctx.at.revisions) / chunks)
