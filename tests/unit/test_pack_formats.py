@@ -140,7 +140,7 @@ CLASS = code(
     "class A:\n    x = 1\n    def one(self):\n    def two(self):\n    y = 2",
     1,
     symbol="src.app.A",
-    end="20",
+    end="14",
 )
 TWO = code(11, "    @wrap\n    def two(self):\n        return 2", 8, symbol="src.app.A.two")
 
@@ -148,10 +148,48 @@ TWO = code(11, "    @wrap\n    def two(self):\n        return 2", 8, symbol="src
 def test_a_method_takes_its_place_in_its_class() -> None:
     for joined in (join(TWO, [CLASS]), join(CLASS, [TWO])):
         assert joined.content == (
-            "class A:\n    x = 1\n    def one(self):\n    @wrap\n    def two(self):\n        return 2\n"
+            "class A:\n    x = 1\n    def one(self):\n⋮\n    @wrap\n    def two(self):\n        return 2\n"
             "    y = 2"
         )
-        assert joined.spans == ((1, 20),)
+        assert joined.spans == ((1, 14),)
+    block = packed(Piece(TWO, 0.9, ("why",), joined=join(TWO, [CLASS])))
+    assert "`src/app.py:8-10` `A.two`, shown within 1-14 — why" in block.context
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "marked"),
+    [
+        (
+            "python",
+            'class A:\n    """Of these,\n    as in:\n    this."""\n    def a(\n    def b(self): ...\n'
+            "    x = [\n        1\n    ]\n    async def c(self) -> int:  # fast",
+            'class A:\n    """Of these,\n    as in:\n    this."""\n    def a(\n⋮\n    def b(self): ...\n'
+            "    x = [\n        1\n    ]\n    async def c(self) -> int:  # fast\n⋮",
+        ),
+        (
+            "java",
+            "class A {\n    /* Of (these), */\n    @Named(x)\n    int a = f(1);\n    void b(int c) {\n"
+            "    abstract int d();\n    int e() {}\n    void f(\n}",
+            "class A {\n    /* Of (these), */\n    @Named(x)\n    int a = f(1);\n    void b(int c) {\n"
+            "⋮\n    abstract int d();\n    int e() {}\n    void f(\n⋮\n}",
+        ),
+        (
+            "csharp",
+            "class A\n{\n    public int B(string c)\n    public D() : base()\n    {\n    }\n}",
+            "class A\n{\n    public int B(string c)\n⋮\n    public D() : base()\n    {\n    }\n}",
+        ),
+        (
+            "ruby",
+            "class A\n  attr_reader(:x)\n  def a(b)\n  def c = 1\n  def d; end\n  def e\nend",
+            "class A\n  attr_reader(:x)\n  def a(b)\n⋮\n  def c = 1\n  def d; end\n  def e\n⋮\nend",
+        ),
+    ],
+)
+def test_a_class_shows_where_its_methods_are_cut(language: str, text: str, marked: str) -> None:
+    item = replace(code(1, text, end="40"), language=language)
+    assert f"\n{marked}\n```\n" in packed(Piece(item, 0.9)).context
+    whole = replace(item, end_line=item.start_line + text.count("\n"))
+    assert "⋮" not in packed(Piece(whole, 0.9)).context
 
 
 def test_neighbours_are_joined_in_the_order_of_the_file() -> None:
@@ -161,7 +199,7 @@ def test_neighbours_are_joined_in_the_order_of_the_file() -> None:
     assert joined.spans == ((10, 13), (40, 40))
     assert set(joined.ids) == {a.id, c.id}
     block = packed(Piece(b, 0.9, joined=joined))
-    assert "`src/app.py:10-13,40`" in block.context
+    assert "`src/app.py:13` `f2`, shown within 10-13,40" in block.context
     assert set(block.items[0].also) == {a.id, c.id}
 
 
@@ -172,11 +210,24 @@ def test_the_parts_of_a_long_method_stand_as_one_in_their_class() -> None:
     for first, others in ((one, [CLASS, two, three]), (two, [three, one, CLASS])):
         joined = join(first, others)
         assert joined.content == (
-            "class A:\n    x = 1\n    def one(self):\n    def two(self):\n        a = 1\n"
+            "class A:\n    x = 1\n    def one(self):\n⋮\n    def two(self):\n        a = 1\n"
             "        b = 2\n\n        c = 3\n    y = 2"
         )
-        assert joined.spans == ((1, 20),)
+        assert joined.spans == ((1, 14),)
         assert set(joined.ids) == {one.id, two.id, three.id, CLASS.id} - {first.id}
+        assert joined.own == ((8, 12),)
+
+
+def test_a_method_of_which_a_part_is_missing_says_so_in_its_class() -> None:
+    body = "class A:\n    def one(self):\n    def two(self):\n    x = 1"
+    outer = code(1, body, 1, symbol="src.app.A", end="60")
+    one = code(2, "    def one(self):\n        a = 1", 2, symbol="src.app.A.one")
+    two = code(3, "    def two(self):\n        b = 2", 40, symbol="src.app.A.two")
+    assert join(one, [outer, two]).content == (
+        "class A:\n    def one(self):\n        a = 1\n⋮\n    def two(self):\n        b = 2\n⋮\n    x = 1"
+    )
+    near = replace(two, start_line=5, end_line=6)
+    assert "⋮" not in join(one, [replace(outer, end_line=8), near]).content
 
 
 def test_what_overlaps_or_is_of_another_file_is_not_joined() -> None:

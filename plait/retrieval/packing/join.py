@@ -6,27 +6,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from plait.domain.values import Collection, Item, ItemId
+from plait.retrieval.packing.gaps import GAP, marked
 
 # Lines between two chunks that are blank or a comment's: shown as one run.
 NEAR_LINES = 2
-GAP = "⋮"
+# Around a method and what follows it, which a class's chunk leaves out.
+BLANK_LINES = 4
 # A method's own line stands in its class's chunk; decorators and comments may precede it in its own.
 HEAD_LINES = 15
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """`spans`: first and last lines that are shown, ascending. `ids`: what was joined, without the item."""
+    """`spans`: first and last lines that are shown, ascending. `ids`: what was joined, without the item.
+    `own`: the lines of the item itself, with its symbol's other parts that are joined; () without lines."""
 
     content: str
     spans: tuple[tuple[int, int], ...]
     ids: tuple[ItemId, ...] = ()
+    own: tuple[tuple[int, int], ...] = ()
 
 
 def alone(item: Item) -> Joined:
     """The item by itself."""
     spans = ((item.start_line, item.end_line),) if item.start_line else ()
-    return Joined(item.content, spans)
+    content = marked(item) if item.collection is Collection.FILES else item.content
+    return Joined(content, spans, own=spans)
 
 
 def join(item: Item, neighbours: Sequence[Item]) -> Joined:
@@ -48,7 +53,8 @@ def join(item: Item, neighbours: Sequence[Item]) -> Joined:
         joined = _inside(first, whole, near)
     else:
         joined = _in_a_row(whole, near)
-    return replace(joined, ids=(*ids, *joined.ids))
+    own = ((whole.start_line, whole.end_line),)
+    return replace(joined, ids=(*ids, *joined.ids), own=own)
 
 
 def base(symbol: str) -> str:
@@ -84,20 +90,33 @@ def _holds(outer: Item, inner: Item) -> bool:
 
 
 def _inside(outer: Item, item: Item, near: Sequence[Item]) -> Joined:
-    lines = outer.content.split("\n")
+    lines = marked(outer).split("\n")
     used: list[Item] = []
+    done, last = 0, 0  # where the text of the one before ends, in `lines` and in the file
     for inner in sorted((p for p in (item, *near) if _holds(outer, p)), key=lambda p: p.start_line):
         body = inner.content.split("\n")
         at = next(
             (lines.index(head) for head in body[:HEAD_LINES] if head.strip() and head in lines), -1
         )
         if at >= 0:
-            lines[at : at + 1] = body
+            lines[at : at + 1 + (lines[at + 1 : at + 2] == [GAP])] = body
+            at += _end(lines, done, at, inner.start_line - last - 1) if used else 0
             used.append(inner)
+            done, last = at + len(body), inner.end_line
     if item.id not in {outer.id, *(part.id for part in used)}:
         return _in_a_row(item, [part for part in near if part.id != outer.id])
+    _end(lines, done, len(lines), outer.end_line - last)
     ids = tuple(part.id for part in (outer, *used) if part.id != item.id)
     return Joined("\n".join(lines), ((outer.start_line, outer.end_line),), ids)
+
+
+def _end(lines: list[str], done: int, at: int, between: int) -> int:
+    """Mark that the text which ends at `done` is only the first part of its symbol: until `at`, where
+    `between` lines stand in the file, there are far fewer. The lines put in."""
+    if not 0 < done <= at or GAP in lines[done:at] or between - (at - done) <= BLANK_LINES:
+        return 0
+    lines.insert(done, GAP)
+    return 1
 
 
 def _in_a_row(item: Item, near: Sequence[Item]) -> Joined:

@@ -21,9 +21,9 @@ MAX_LINES = 40  # looked at
 MAX_SIGNATURE = 240  # characters
 MAX_NAMES = 6  # of loose lines
 
-_COLON = frozenset(["python", "cython", "nim"])
+COLON = frozenset(["python", "cython", "nim"])
 # fmt: off
-_LINE_ENDS = frozenset([
+LINE_ENDS = frozenset([
     "ruby", "lua", "shell", "elixir", "erlang", "haskell", "ocaml", "julia", "r", "fsharp", "clojure",
     "perl", "sql", "batch", "powershell", "make", "cmake", "dockerfile", "yaml", "toml", "ini",
 ])
@@ -63,9 +63,9 @@ def outline(item: Item) -> Outline:
     lines = item.content.split("\n", MAX_LINES)[:MAX_LINES]
     if item.kind == "module":
         at, signature, doc = _module(lines)
-    elif item.language in _COLON:
+    elif item.language in COLON:
         at, signature, doc = _colon(lines)
-    elif item.language in _LINE_ENDS:
+    elif item.language in LINE_ENDS:
         at, signature, doc = _line_ends(lines, _marks(item.language))
     else:
         at, signature, doc = _braces(lines)

@@ -58,7 +58,7 @@ def bodies(piece: Piece, most: int) -> list[Body]:
 
 def _code(piece: Piece) -> list[Body]:
     item, own = piece.item, alone(piece.item)
-    found = [Body(Tier.FULL, own, block=item.content)]
+    found = [Body(Tier.FULL, own, block=own.content)]
     if piece.joined is not None and piece.joined.ids:
         found.insert(0, Body(Tier.FULL, piece.joined, block=piece.joined.content))
     short = _prose(item) if item.kind == "doc" else _signature(piece)
@@ -133,5 +133,10 @@ def place(piece: Piece, spans: Sequence[tuple[int, int]]) -> str:
     if not item.path:
         return ""
     where = f"{piece.repo}:{item.path}" if piece.repo else item.path
-    lines = ",".join(f"{a}-{b}" if b > a else f"{a}" for a, b in spans if a > 0)
-    return f"{where}:{lines}" if lines else where
+    at = lines(spans)
+    return f"{where}:{at}" if at else where
+
+
+def lines(spans: Sequence[tuple[int, int]]) -> str:
+    """`10-32,60-75`."""
+    return ",".join(f"{a}-{b}" if b > a else f"{a}" for a, b in spans if a > 0)
