@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Sequence
 
@@ -12,9 +11,12 @@ import numpy.typing as npt
 from plait.domain.errors import EmbeddingModelMismatch, InvalidInput
 from plait.domain.memory import AsOf, MemoryMatch, MemoryQueryOptions
 from plait.domain.values import Candidate, Collection, Filter, ItemId
+from plait.retrieval.all_of import all_of
 from plait.retrieval.fusion import minmax, order
-from plait.retrieval.query import SearchQuery, analyse
-from plait.retrieval.strategy import SEMANTIC_WEIGHT
+from plait.retrieval.memory_score import SAID_SEMANTIC
+from plait.retrieval.query import QueryKind, SearchQuery, analyse
+from plait.retrieval.stages.fts import MOST_EXACT
+from plait.retrieval.strategy import EXACT_WEIGHT, SEMANTIC_WEIGHT
 from vector import bm25
 from vector.bm25 import SegmentRef, Space
 from vector.clock import hold
@@ -63,13 +65,22 @@ class MemoryQuery(Lexical):
         cond = see(matching(where, repo_ids), options.as_of)
         k = max(MIN_CANDIDATES, OVER_FETCH * options.top_k)
         asked = analyse(SearchQuery(text)) if text.strip() else None
-        lexical, semantic = await asyncio.gather(
-            self._by_words(asked.terms, cond, where.tenant, repo_ids, k) if asked else _nothing(),
+        terms, exact = (asked.terms, asked.exact) if asked else ((), ())
+        lexical, semantic, numbered = await all_of(
+            self._by_words(terms, cond, where.tenant, repo_ids, k) if terms else _nothing(),
             self._by_meaning(vector, cond, where.tenant, k) if vector is not None else _nothing(),
+            self._by_words(exact, cond, where.tenant, repo_ids, MOST_EXACT + 1)
+            if exact
+            else _nothing(),
         )
         rankings = {"lexical": lexical, "semantic": semantic}
-        weight = SEMANTIC_WEIGHT[asked.kind] if asked else 1.0
-        scores = minmax(rankings, {"lexical": 1.0 - weight, "semantic": weight})
+        if len(numbered) <= MOST_EXACT:
+            rankings["exact"] = numbered
+        # As a search ranks what agents wrote, see plait/retrieval/stages/score.py.
+        plain = asked is None or asked.kind is QueryKind.PLAIN
+        weight = SAID_SEMANTIC if plain else SEMANTIC_WEIGHT[QueryKind.IDENTIFIERS]
+        weights = {"lexical": 1.0 - weight, "semantic": weight, "exact": EXACT_WEIGHT}
+        scores = minmax(rankings, weights)
         best = [i for i in order(scores, rankings) if scores[i] >= options.min_score]
         return await self._matches(
             best[: options.top_k], scores, rankings, where.tenant, options.as_of

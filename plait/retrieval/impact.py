@@ -12,6 +12,7 @@ from plait.domain.values import Collection, ItemId
 from plait.ports import CodeGraph, ImpactStore, Run
 from plait.retrieval import blast
 from plait.retrieval import tests_to_run as ran
+from plait.retrieval.all_of import all_of
 from plait.retrieval.anchors import AnchorKind
 from plait.retrieval.context import Degraded, Deps, SearchContext
 from plait.retrieval.testids import runnable
@@ -94,7 +95,7 @@ async def _of_repo(
 ) -> tuple[Impact, str]:
     """What `seeds`, all of `repo`, reach, and why some of it is missing."""
     symbols = {seed.node: seed.weight for seed in seeds if seed.symbol}
-    (graph, missing), like = await asyncio.gather(
+    (graph, missing), like = await all_of(
         _graph(ctx, deps, repo), ran.by_words(ctx, deps, repo, symbols)
     )
     callers, near = _reached(graph, seeds) if graph is not None else ([], _own_tests(seeds))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from plait import tokens
 from plait.domain.values import Hit, Item, ItemId
 from plait.retrieval import context_block, fusion
+from plait.retrieval.all_of import all_of
 from plait.retrieval.context import Deps, SearchContext
 from plait.retrieval.impact import impact
 
@@ -31,7 +32,7 @@ async def _packed(ctx: SearchContext, deps: Deps) -> SearchContext:
     bar = max(ctx.query.min_score, asked if asked >= 0.0 else deps.recall.min_score)
     kept, left_out = context_block.pool(ctx, bar)
     wanted = context_block.wanted(ctx, kept)
-    ctx, items, _ = await asyncio.gather(
+    ctx, items, _ = await all_of(
         impact(ctx, deps),
         deps.store.fetch(ctx.at, wanted) if wanted else _nothing(),
         _ready(ctx.options.tokenizer),

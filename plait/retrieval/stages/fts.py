@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from typing import Any
 
 from plait.domain.values import Candidate, Collection, Filter, ItemId
+from plait.retrieval.all_of import all_of
 from plait.retrieval.context import Deps, SearchContext
 
 Ranking = Sequence[Candidate]
@@ -22,7 +23,7 @@ async def fts(ctx: SearchContext, deps: Deps) -> SearchContext:
     """`lexical`, `phrase`, `identifiers` and `exact`, side by side."""
     store, view, where, asked = deps.store, ctx.at, ctx.query.where, ctx.asked
     k, weights = deps.settings.candidates, ctx.strategy.weights
-    arms: dict[str, Awaitable[Ranking]] = {}
+    arms: dict[str, Coroutine[Any, Any, Ranking]] = {}
     if asked.terms and weights.get("lexical"):
         arms["lexical"] = _lexical(ctx, deps)
     if asked.phrases and weights.get("phrase"):
@@ -34,7 +35,7 @@ async def fts(ctx: SearchContext, deps: Deps) -> SearchContext:
     theirs = tuple(c for c in where.collections or Collection if c is not Collection.FILES)
     if asked.exact and theirs and weights.get("exact"):
         arms["exact"] = _exact(ctx, deps, replace(where, collections=theirs))
-    found = await asyncio.gather(*arms.values())
+    found = await all_of(*arms.values())
     return replace(ctx, rankings={**ctx.rankings, **dict(zip(arms, found, strict=True))})
 
 
@@ -54,10 +55,12 @@ async def _exact(ctx: SearchContext, deps: Deps, where: Filter) -> Ranking:
     return found if len(found) <= MOST_EXACT else []
 
 
-async def _best_of(ask: Callable[[str], Awaitable[Ranking]], names: Sequence[str]) -> Ranking:
+async def _best_of(
+    ask: Callable[[str], Coroutine[Any, Any, Ranking]], names: Sequence[str]
+) -> Ranking:
     """One ranking from several of one scale: an item's best score counts."""
     best: dict[ItemId, float] = {}
-    for ranking in await asyncio.gather(*map(ask, names)):
+    for ranking in await all_of(*map(ask, names)):
         for candidate in ranking:
             best[candidate.id] = max(candidate.score, best.get(candidate.id, candidate.score))
     return sorted(

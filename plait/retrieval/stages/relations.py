@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from plait.domain.values import Candidate, Collection, ItemId
 from plait.ports import CodeGraph, RelationStore
 from plait.retrieval import fusion, related
+from plait.retrieval.all_of import all_of
 from plait.retrieval.context import Degraded, Deps, SearchContext
 from plait.retrieval.pagerank import Walk
 from plait.retrieval.related import Found, Node, Seeds
@@ -50,7 +50,7 @@ async def follow(ctx: SearchContext, deps: Deps, walk: Walk = WALK) -> SearchCon
     ctx, found = await _near(ctx, store, seeds, fresh, walk)
     if not found and not linked:
         return ctx
-    chunks, items = await asyncio.gather(
+    chunks, items = await all_of(
         deps.store.chunks_of(ctx.at, [_place(one) for one in found], ctx.query.where),
         store.items_of(ctx.at, [one.node for one in linked], ctx.query.where, LINKED),
     )
