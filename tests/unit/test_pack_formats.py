@@ -244,6 +244,22 @@ def test_a_chunk_inside_another_that_is_shown_whole_is_no_item() -> None:
     assert [(o.id, o.why.cause) for o in block.omitted] == [(inner.id, "duplicate")]
 
 
+def test_a_part_that_is_only_named_beside_a_better_one_of_its_symbol_is_no_item() -> None:
+    head = code(1, "def f():\n" + "    step(1)\n" * 9, 1, symbol="src.app.f")
+    late = code(2, "    again()\n" * 90, 11, symbol="src.app.f")
+    copy = code(3, "    other()\n" * 90, 200, symbol="src.app.f#2")
+    block = packed(Piece(late, 0.5), Piece(head, 0.9), Piece(copy, 0.4), budget=130)
+    assert [(one.item.id.int, one.tier) for one in block.items] == [
+        (1, Tier.FULL),
+        (3, Tier.OUTLINE),
+    ]
+    assert block.items[0].also == (late.id,)
+    assert [(o.id, o.why.cause) for o in block.omitted] == [(late.id, "duplicate")]
+    # Loose lines of a file are of one name, and each is a place of its own.
+    loose = [replace(one, kind="module") for one in (head, late)]
+    assert len(packed(*(Piece(one, 0.9) for one in loose), budget=130).items) == 2
+
+
 def test_a_memory_that_repeats_shown_code_is_no_item() -> None:
     text = "def f():\n    first = prepare()\n    second = prepare()\n    return first"
     same = note(2, f"It reads:\n{text}")

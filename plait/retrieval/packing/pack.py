@@ -14,10 +14,11 @@ from plait.domain.recall import (
     Tier,
 )
 from plait.domain.values import ItemId
+from plait.retrieval.coherence import APART
 from plait.retrieval.packing import markdown, repo_map, structured
 from plait.retrieval.packing.choose import SHOWN, Choice, Entry, Size, choose, worth
 from plait.retrieval.packing.dedupe import shown_twice
-from plait.retrieval.packing.piece import Body, Piece, bodies
+from plait.retrieval.packing.piece import Body, Piece, bodies, outlined
 from plait.tokens import Counter
 
 STAGE = "format"
@@ -183,7 +184,25 @@ def _repeated(
     }
     items = {pieces[i].item.id: pieces[i].item for i in chosen if i not in found}
     whole = {id_: text for id_, text in whole.items() if id_ in items}
-    return found | {index[a]: index[b] for a, b in shown_twice(whole, items).items()}
+    found |= {index[a]: index[b] for a, b in shown_twice(whole, items).items()}
+    return found | _parts(pieces, {i: body for i, body in bodies_.items() if i not in found})
+
+
+def _parts(pieces: Sequence[Piece], shown: Mapping[int, Body]) -> dict[int, int]:
+    """Of parts of one symbol those that are only named, by index the one that shows more or is better:
+    where the symbol is has been said then."""
+    best: dict[tuple[str, str, str], int] = {}
+    for i in sorted(shown, key=lambda i: (-SHOWN[shown[i].tier], i)):
+        item = pieces[i].item
+        if pieces[i].is_code and item.symbol and item.kind not in APART:
+            best.setdefault((item.repo, item.path, item.symbol), i)
+    found = {}
+    for i, body in shown.items():
+        item = pieces[i].item
+        other = best.get((item.repo, item.path, item.symbol), i)
+        if other != i and (body.tier is Tier.LINE or outlined(pieces[i]).part) and not body.block:
+            found[i] = other
+    return found
 
 
 def _inside(pieces: Sequence[Piece], repeats: Mapping[int, int], i: int) -> tuple[ItemId, ...]:
