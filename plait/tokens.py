@@ -101,6 +101,12 @@ def counter(model: str = "") -> Counter:
     return Counter(O200K, TokenCount(said, exact=False, margin=_UNKNOWN_MARGIN))
 
 
+def counter_of(said: TokenCount) -> Counter:
+    """Who made `said`; o200k_base for an encoding that is not known here."""
+    known = said.exact and said.tokenizer in {encoding for _, encoding in _PUBLIC}
+    return Counter(said.tokenizer if known else O200K, said)
+
+
 def _named(model: str) -> str:
     return "".join(c if c.isprintable() else " " for c in model[:60]).strip()
 

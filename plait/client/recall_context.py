@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from plait import tokens
 from plait.client.recall_values import RecallResult
+from plait.domain.errors import InvalidInput
 from plait.domain.memory import MemoryMatch
 from plait.domain.recall import Freshness, RecalledItem, RecallFormat, Tier, Trust
 from plait.domain.values import Collection, Hit, Item, ItemId
-from plait.retrieval.packing import markdown
+from plait.retrieval.packing import markdown, repo_map, wording
 from plait.retrieval.packing.join import alone
 from plait.retrieval.packing.pack import Limits, pack
-from plait.retrieval.packing.piece import Body, Piece
+from plait.retrieval.packing.piece import MAX_TITLE, Body, Piece
 
 BUDGET_TOKENS = 4_000
 _OWN_VOICE = frozenset({"user", "assistant", "agent", "human"})
@@ -24,30 +26,76 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def format_context(
     found: RecallResult | Sequence[Hit | MemoryMatch],
     *,
-    budget_tokens: int = BUDGET_TOKENS,
+    budget_tokens: int | None = None,
     tokenizer: str = "",
 ) -> str:
     """`## Relevant Memories` and one bullet an item, best first; "" for nothing.
 
-    Of a recall its context; of a structured one its items, whose texts keep to the recall's own budget.
-    Hits of `search` and matches of memories are packed into `budget_tokens` as a recall packs: what does
-    not fit steps down to an outline or a line. `tokenizer`: the model that will read it. What was said
-    from outside, or may have been, is quoted.
+    Of a recall its context, of a structured one its items: within the recall's own budget, or a smaller
+    `budget_tokens`, for which items step down to a line or are left out. Hits of `search` and matches of
+    memories are packed into `budget_tokens`, 4,000 unless said, as a recall packs. `tokenizer`: the model
+    that will read it; of a recall it is the recall's unless said. What was said from outside, or may have
+    been, is quoted. Raises: InvalidInput, for a budget below 1.
     """
+    if budget_tokens is not None and budget_tokens < 1:
+        raise InvalidInput(
+            f"budget_tokens is {budget_tokens}; give 1 or more, or None for the default",
+            field="budget_tokens",
+        )
     if isinstance(found, RecallResult):
-        return found.context or _bullets(found.items)
+        return _of_recall(found, budget_tokens, tokenizer)
     if not found:
         return ""
     counter = tokens.counter(tokenizer)
-    limits = Limits(budget_tokens, counter, len(found), {"code": 1.0, "memory": 1.0})
+    budget = BUDGET_TOKENS if budget_tokens is None else budget_tokens
+    limits = Limits(budget, counter, len(found), {"code": 1.0, "memory": 1.0})
     pieces = {piece.item.id: piece for piece in map(_piece, found)}
     return pack(tuple(pieces.values()), limits, RecallFormat.MARKDOWN).context
 
 
-def _bullets(items: Sequence[RecalledItem]) -> str:
-    if not items:
-        return ""
-    return markdown.HEADING + "".join(_bullet(one) for one in items)
+def _of_recall(found: RecallResult, budget: int | None, tokenizer: str) -> str:
+    if found.context and budget is None:
+        return found.context
+    counter = tokens.counter(tokenizer) if tokenizer else tokens.counter_of(found.counted)
+    most = counter.usable(found.budget if budget is None else budget)
+    if found.context and counter.count(found.context) <= most:
+        return found.context
+    if found.context.startswith(repo_map.HEADING):
+        parts = found.context.removeprefix(repo_map.HEADING).splitlines(keepends=True)
+        return _filled(repo_map.HEADING, [[line] for line in parts], most, counter)
+    if not found.context:
+        return _filled(
+            markdown.HEADING, [[_bullet(one), _line(one)] for one in found.items], most, counter
+        )
+    # The lines of an impact come before the items, whose texts are the rest.
+    before = found.context.removesuffix("".join(one.text for one in found.items))
+    lines = before.removeprefix(markdown.HEADING).splitlines(keepends=True)
+    ways = [[line] for line in lines] + [[one.text, _line(one)] for one in found.items]
+    return _filled(markdown.HEADING, ways, most, counter)
+
+
+def _filled(head: str, ways: Sequence[Sequence[str]], most: int, counter: tokens.Counter) -> str:
+    """`head` and of each part the first way that fits into `most` tokens; "" if none does."""
+    left = most - counter.count(head)
+    texts: list[str] = []
+    for parts in ways:
+        for text in parts:
+            cost = counter.count(text)
+            if cost <= left:
+                texts.append(text)
+                left -= cost
+                break
+    while texts and counter.count(head + "".join(texts)) > most:
+        texts.pop()
+    return head + "".join(texts) if texts else ""
+
+
+def _line(one: RecalledItem) -> str:
+    """The least that a recall shows of `one`; "" where its text did not come."""
+    if one.item.collection is Collection.FILES:
+        return _bullet(replace(one, tier=Tier.LINE, text=""))
+    said = wording.first_sentence(one.item.content, MAX_TITLE)
+    return _bullet(replace(one, tier=Tier.LINE, text=said)) if said else ""
 
 
 def _bullet(one: RecalledItem) -> str:
