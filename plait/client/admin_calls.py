@@ -16,6 +16,7 @@ from plait.client.memory_values import (
     Forgotten,
     Letter,
 )
+from plait.client.sendable import sendable
 from plait.domain.memory import MemorySource
 from plait.domain.retention import Action, Selector, Step
 from plait.v1 import admin_service_pb2 as pb
@@ -35,6 +36,7 @@ ACTION_OF = {number: action for action, number in ACTIONS.items()}
 _KINDS = {n: name.removeprefix("DIFFERENCE_KIND_").lower() for name, n in pb.DifferenceKind.items()}
 
 
+@sendable
 def verify(
     repositories: Sequence[str], everywhere: bool, timeout_s: float | None
 ) -> Call[tuple[Comparison, ...]]:
@@ -63,12 +65,14 @@ def _verified(message: pb.VerifyResponse) -> tuple[Comparison, ...]:
     )
 
 
+@sendable
 def rebuild(repositories: Sequence[str], everywhere: bool, timeout_s: float | None) -> Call[int]:
     request = pb.RebuildRequest(repositories=repositories, all_repositories=everywhere)
     timeout = timeout_s or UPKEEP_TIMEOUT_S
     return Call(_SERVICE, "Rebuild", request, pb.RebuildResponse, lambda m: int(m.waiting), timeout)
 
 
+@sendable
 def compact(
     repo: str,
     agent_id: str | None,
@@ -120,6 +124,7 @@ def _compacted(message: pb.CompactResponse) -> Compacted:
     )
 
 
+@sendable
 def undo_compaction(compaction_id: str, timeout_s: float | None) -> Call[int]:
     """Not retried: a second try after a lost answer would say UNDO_EXPIRED."""
     request = pb.UndoCompactionRequest(compaction_id=compaction_id)
@@ -136,6 +141,7 @@ def undo_compaction(compaction_id: str, timeout_s: float | None) -> Call[int]:
     )
 
 
+@sendable
 def forget(
     repo: str, selector: Selector, dry_run: bool, reclaim: bool, timeout_s: float | None
 ) -> Call[Forgotten]:
@@ -175,6 +181,7 @@ def _forgotten(message: pb.ForgetResponse) -> Forgotten:
     )
 
 
+@sendable
 def dead_letters(
     repositories: Sequence[str], everywhere: bool, timeout_s: float | None
 ) -> Call[DeadLetters]:
@@ -193,6 +200,7 @@ def _letters(message: pb.ListDeadLettersResponse) -> DeadLetters:
     return DeadLetters(letters, message.total)
 
 
+@sendable
 def retry_dead_letters(
     repositories: Sequence[str], everywhere: bool, timeout_s: float | None
 ) -> Call[int]:

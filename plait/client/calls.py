@@ -15,6 +15,7 @@ from grpc_health.v1 import health_pb2
 
 from plait.client import decode, memory_wire, wire
 from plait.client.memory_wire import When
+from plait.client.sendable import sendable
 from plait.client.values import (
     AppendedEpisode,
     GraphAnswer,
@@ -85,6 +86,7 @@ def _serving(message: Any) -> bool:
     return bool(message.status == health_pb2.HealthCheckResponse.SERVING)
 
 
+@sendable
 def search(
     query: str,
     *,
@@ -147,6 +149,7 @@ def as_of_of(where: Filter | None, valid: When, recorded: When) -> types_pb2.AsO
     )
 
 
+@sendable
 def graph_query(
     cypher: str,
     parameters: Mapping[str, Any] | None,
@@ -159,6 +162,7 @@ def graph_query(
     return _graph(pb.GraphQueryRequest(cypher=query), where, max_rows, timeout_s)
 
 
+@sendable
 def template(
     name: str,
     parameters: Mapping[str, Any] | None,
@@ -212,16 +216,19 @@ def append_episode(episode: Episode, timeout_s: float | None) -> Call[AppendedEp
     )
 
 
+@sendable
 def append_request(episode: Episode) -> knowledge_service_pb2.AppendEpisodeRequest:
     return knowledge_service_pb2.AppendEpisodeRequest(
         request_id=episode.request_id, episode=wire.episode(episode)
     )
 
 
+@sendable
 def ingest_request(episode: Episode) -> knowledge_service_pb2.IngestEpisodesRequest:
     return knowledge_service_pb2.IngestEpisodesRequest(append=append_request(episode))
 
 
+@sendable
 def start_index(
     path: str,
     *,
@@ -243,6 +250,7 @@ def start_index(
     return Call("IndexService", "StartIndex", request, pb.StartIndexResponse, _job, timeout)
 
 
+@sendable
 def get_index_job(job_id: str, timeout_s: float | None) -> Call[IndexJob]:
     pb = index_service_pb2
     request = pb.GetIndexJobRequest(id=job_id)
@@ -261,6 +269,7 @@ def _job(message: Any) -> IndexJob:
     return decode.job(message.job)
 
 
+@sendable
 def list_repositories(
     page_token: str, timeout_s: float | None
 ) -> Call[tuple[tuple[Repository, ...], str]]:
@@ -271,6 +280,7 @@ def list_repositories(
     return Call("IndexService", "ListRepositories", request, response, decode.repositories, timeout)
 
 
+@sendable
 def delete_repository(name: str, timeout_s: float | None) -> Call[None]:
     """Not retried: a second try after a lost answer would say NOT_FOUND."""
     pb = index_service_pb2

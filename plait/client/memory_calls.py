@@ -9,12 +9,14 @@ from plait.client.calls import READ_TIMEOUT_S, SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S
 from plait.client.errors import PlaitRpcError, from_item
 from plait.client.memory_values import Learned, Memories, MemoryAnswer, StoredMemory, Tool
 from plait.client.memory_wire import When
+from plait.client.sendable import sendable
 from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId, MemoryMatch
 from plait.v1 import memory_service_pb2 as pb
 
 _SERVICE = "MemoryService"
 
 
+@sendable
 def store_request(
     entry: MemoryEntry, supersedes: MemoryId | None, request_id: str
 ) -> pb.StoreMemoryRequest:
@@ -41,6 +43,7 @@ def _stored(message: pb.StoreMemoryResponse) -> StoredMemory:
     )
 
 
+@sendable
 def batch_store(
     requests: Sequence[pb.StoreMemoryRequest], timeout_s: float | None
 ) -> Call[tuple[StoredMemory | PlaitRpcError, ...]]:
@@ -57,6 +60,7 @@ def _batch(message: pb.BatchStoreMemoriesResponse) -> tuple[StoredMemory | Plait
     )
 
 
+@sendable
 def get(
     id_: MemoryId | str,
     repo: str,
@@ -79,6 +83,7 @@ def _got(message: pb.GetMemoryResponse) -> MemoryEntry:
     return memory_wire.memory_of(message.memory)
 
 
+@sendable
 def list_(
     where: MemoryFilter,
     *,
@@ -108,6 +113,7 @@ def _page(message: pb.ListMemoriesResponse) -> Memories:
     )
 
 
+@sendable
 def query(
     text: str,
     where: MemoryFilter,
@@ -143,6 +149,7 @@ def _answer(message: pb.QueryMemoriesResponse) -> MemoryAnswer:
     )
 
 
+@sendable
 def delete(id_: MemoryId | str, repo: str, timeout_s: float | None) -> Call[bool]:
     """Retried: to close twice is no error."""
     request = pb.DeleteMemoryRequest(id=str(id_), repository=repo)
@@ -154,6 +161,7 @@ def _closed(response: pb.DeleteMemoryResponse) -> bool:
     return not response.closed_before
 
 
+@sendable
 def learn(
     *,
     repo: str,

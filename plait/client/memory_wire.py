@@ -12,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from plait import settings
 from plait.client import wire
+from plait.client.sendable import number
 from plait.domain.memory import (
     AsOf,
     MemoryEntry,
@@ -123,8 +124,8 @@ def memory(entry: MemoryEntry, *, with_embedding: bool = True) -> pb.Memory:
     return pb.Memory(
         id="" if entry.id == NO_ID else str(entry.id),
         content=entry.content,
-        type=TYPES[entry.type],
-        source=SOURCES[meta.source],
+        type=number(TYPES, entry.type, "type"),
+        source=number(SOURCES, meta.source, "source"),
         kind=entry.kind,
         repository=entry.repo,
         agent_id=entry.agent_id,
@@ -191,8 +192,8 @@ def filter_(where: MemoryFilter) -> pb.MemoryFilter:
         session_key=where.session_key,
         tags_any=where.tags_any,
         tags_all=where.tags_all,
-        sources=[SOURCES[source] for source in where.sources],
-        types=[TYPES[type_] for type_ in where.types],
+        sources=[number(SOURCES, source, "sources") for source in where.sources],
+        types=[number(TYPES, type_, "types") for type_ in where.types],
         kinds=where.kinds,
         importance_min=where.importance_min,
         created_after=wire.timestamp(where.created_after),

@@ -11,6 +11,7 @@ from plait.client import decode, memory_wire, recall_wire, wire
 from plait.client.calls import SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S, Call, as_of_of, fusion_of, mode_of
 from plait.client.memory_wire import When
 from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
+from plait.client.sendable import number, sendable
 from plait.domain.errors import InvalidInput
 from plait.domain.recall import ItemVerdict, RecallFormat, RecallId, RecallOptions, Verdict
 from plait.domain.values import Collection, Filter, ItemId, Outcome, Timing
@@ -49,7 +50,8 @@ def options(
     min_score: float | None,
     receipt: bool,
 ) -> RecallOptions:
-    """Raises: ValueError, for a format that is none; InvalidInput, for a time or score that can be none."""
+    """Raises: InvalidInput, for a format, time or score that can be none."""
+    number(recall_wire.FORMATS, format, "format")
     if cooldown_s is not None and not 0.0 <= cooldown_s <= MAX_COOLDOWN_S:
         raise InvalidInput(
             f"cooldown_s is {cooldown_s}; give seconds, 0 to {MAX_COOLDOWN_S:.0f}",
@@ -69,6 +71,7 @@ def options(
     )
 
 
+@sendable
 def recall(
     query: str, asked: Asked, options: RecallOptions, timeout_s: float | None
 ) -> Call[RecallResult]:
@@ -109,6 +112,7 @@ def _everything(where: Filter | None, collections: Sequence[Collection]) -> Filt
     return replace(where, collections=tuple(collections) or where.collections)
 
 
+@sendable
 def replay(
     recall_id: UUID | str,
     explain: bool,
@@ -176,6 +180,7 @@ def verdicts(
     )
 
 
+@sendable
 def report(
     recall_id: UUID | str,
     verdicts: Sequence[ItemVerdict],
@@ -191,7 +196,7 @@ def report(
         items=[
             pb.ItemFeedback(
                 item_id=str(v.item_id),
-                verdict=recall_wire.VERDICTS[v.verdict],
+                verdict=number(recall_wire.VERDICTS, v.verdict, "verdict"),
                 comment=v.comment,
             )
             for v in verdicts

@@ -14,6 +14,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.struct_pb2 import Value as StructValue
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from plait.client.sendable import number
 from plait.domain.answers import GraphEdge, GraphNode, GraphPath
 from plait.domain.values import (
     Artifact,
@@ -256,7 +257,7 @@ def filter_(where: Filter) -> types_pb2.Filter:
     return types_pb2.Filter(
         repositories=where.repos,
         all_repositories=where.all_repos,
-        collections=[COLLECTIONS[c] for c in where.collections],
+        collections=[number(COLLECTIONS, c, "collections") for c in where.collections],
         kinds=where.kinds,
         languages=where.languages,
         path_glob=where.path_glob,
@@ -308,7 +309,7 @@ def episode(value: Episode) -> episode_pb2.Episode:
         outcome=outcome(value.outcome),
         artifacts=[
             episode_pb2.Artifact(
-                kind=ARTIFACT_KINDS[a.kind],
+                kind=number(ARTIFACT_KINDS, a.kind, "artifacts.kind"),
                 content=a.content,
                 path=a.path,
                 meta=struct(a.meta) if a.meta else None,
@@ -346,7 +347,7 @@ def episode_of(message: episode_pb2.Episode, request_id: str) -> Episode:
 
 def outcome(value: Outcome) -> episode_pb2.Outcome:
     return episode_pb2.Outcome(
-        status=STATUSES[value.status],
+        status=number(STATUSES, value.status, "outcome.status"),
         summary=value.summary,
         metrics=value.metrics,
         commit=value.commit,

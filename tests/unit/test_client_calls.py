@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
-from plait.client import recall_calls
+from plait.client import admin_calls, calls, memory_calls, memory_wire, recall_calls, wire
 from plait.client.calls import fusion_of, mode_of
 from plait.domain.errors import InvalidInput
+from plait.domain.memory import MemoryEntry, MemoryFilter
+from plait.domain.recall import ItemVerdict
+from plait.domain.values import Episode, Filter, ItemId, Outcome
 from plait.v1 import knowledge_service_pb2 as pb
 
 
@@ -35,3 +40,41 @@ def test_times_and_scores_that_can_be_none_are_refused(wrong: float) -> None:
         options(None, -abs(wrong) if wrong == wrong else -0.1)
     assert (options(0.0, 1.0).cooldown_s, options(0.0, 1.0).min_score) == (0.0, 1.0)
     assert (options(None, None).cooldown_s, options(None, None).min_score) == (-1.0, -1.0)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: wire.outcome(Outcome(cast("Any", "meh"))),
+        lambda: wire.filter_(Filter(repos=("app",), collections=(cast("Any", "meh"),))),
+        lambda: memory_wire.filter_(MemoryFilter(repos=("app",), types=(cast("Any", "meh"),))),
+        lambda: recall_calls.report(
+            UUID(int=1),
+            [ItemVerdict(ItemId(UUID(int=2)), cast("Any", "meh"))],
+            None,
+            (),
+            "",
+            None,
+        ),
+        lambda: recall_calls.options(cast("Any", "meh"), 0, 0, "", "", None, None, True),
+    ],
+)
+def test_a_value_that_is_none_of_its_set_says_which_there_are(made: Callable[[], object]) -> None:
+    with pytest.raises(InvalidInput, match="is 'meh'; give one of '"):
+        made()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: calls.append_request(Episode("", "app", Outcome("success", "ok\ud83d"), ())),
+        lambda: memory_calls.store_request(
+            MemoryEntry(memory_wire.NO_ID, "app", "me", "ok\ud83d"), None, "request"
+        ),
+        lambda: recall_calls.report(UUID(int=1), (), Outcome("success"), ("ok\ud83d",), "", None),
+        lambda: admin_calls.rebuild(["ok\ud83d"], False, None),
+    ],
+)
+def test_half_a_surrogate_pair_is_refused_with_its_place(made: Callable[[], object]) -> None:
+    with pytest.raises(InvalidInput, match=r"U\+D83D at character 2"):
+        made()
