@@ -26,16 +26,16 @@ from plait.settings import RecallSettings
 
 MAX_BUDGET = 1_000_000
 MIN_BUDGET = 20  # the heading and one short line
-MAX_WINDOW = 100_000_000
+MIN_WINDOW, MAX_WINDOW = 200, 100_000_000
 MAX_ALSO = 4  # neighbours that are joined to one item
 MAP_ITEMS = 200  # of a repo map, whose items are one line each
 
 
-def limits(options: RecallOptions, settings: RecallSettings, k: int) -> Limits:
+def check(options: RecallOptions) -> None:
     """Raises: InvalidInput, for a budget, window or model's name that is out of range."""
     for name, value, least, most in (
         ("budget_tokens", options.budget_tokens, MIN_BUDGET, MAX_BUDGET),
-        ("window_tokens", options.window_tokens, 200, MAX_WINDOW),
+        ("window_tokens", options.window_tokens, MIN_WINDOW, MAX_WINDOW),
     ):
         if value and not least <= value <= most:
             raise InvalidInput(
@@ -49,6 +49,11 @@ def limits(options: RecallOptions, settings: RecallSettings, k: int) -> Limits:
             f" {tokens.MAX_MODEL}; name a model, as in gpt-4o",
             field="tokenizer",
         )
+
+
+def limits(options: RecallOptions, settings: RecallSettings, k: int) -> Limits:
+    """Raises: InvalidInput, as `check`."""
+    check(options)
     budget = options.budget_tokens or settings.budget_tokens
     if not options.budget_tokens and options.window_tokens:
         budget = max(

@@ -328,7 +328,7 @@ class RecallRequest(_message.Message):
     fusion: Global___Fusion.ValueType
     """How to unite the arms."""
     budget_tokens: _builtins.int
-    """The most tokens the context may have, 1 to 1000000. 0 means the server's setting, 4000 unless
+    """The most tokens the context may have, 20 to 1000000. 0 means the server's setting, 4000 unless
     changed, or a tenth of `window_tokens`.
     """
     window_tokens: _builtins.int

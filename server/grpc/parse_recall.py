@@ -13,6 +13,7 @@ from plait.client import recall_wire, wire
 from plait.domain.deadline import Deadline
 from plait.domain.recall import Feedback, ItemVerdict, RecallId, RecallOptions
 from plait.domain.values import Collection, ItemId, Outcome
+from plait.retrieval import context_block
 from plait.retrieval import feedback as rules
 from plait.retrieval.explain import MAX_ASKED
 from plait.retrieval.query import MAX_K
@@ -21,8 +22,6 @@ from plait.v1 import knowledge_service_pb2 as pb
 from server.grpc import parse
 from server.grpc.parse import bad
 
-MAX_BUDGET_TOKENS = 1_000_000
-MAX_WINDOW_TOKENS = 100_000_000
 MAX_MODEL_BYTES = 128
 MAX_COOLDOWN_S = 365 * 86_400.0
 MAX_SUMMARY_BYTES = 65_536
@@ -56,16 +55,18 @@ def _options(request: pb.RecallRequest) -> RecallOptions:
         min_score = request.min_score
         if not 0.0 <= min_score <= 1.0:
             raise bad("min_score", f"is {min_score}; it must be 0 to 1", value=min_score)
-    return RecallOptions(
+    options = RecallOptions(
         format=parse.choice(request.format, "format", recall_wire.FORMAT_OF),
-        budget_tokens=parse.in_range(request.budget_tokens, "budget_tokens", 0, MAX_BUDGET_TOKENS),
-        window_tokens=parse.in_range(request.window_tokens, "window_tokens", 0, MAX_WINDOW_TOKENS),
+        budget_tokens=request.budget_tokens,
+        window_tokens=request.window_tokens,
         tokenizer=parse.text(request.tokenizer, "tokenizer", MAX_MODEL_BYTES),
         session_key=parse.text(request.session_key, "session_key", parse.MAX_NAME_BYTES),
         cooldown_s=_seconds(request.cooldown) if request.HasField("cooldown") else -1.0,
         min_score=min_score,
         receipt=not request.skip_receipt,
     )
+    context_block.check(options)
+    return options
 
 
 def _seconds(value: Duration) -> float:

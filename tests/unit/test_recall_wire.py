@@ -346,6 +346,13 @@ def test_a_verdict_must_be_said() -> None:
         parse_recall.feedback(message, "acme")
 
 
+@pytest.mark.parametrize("value", [-5, 19, 1_000_001])
+def test_a_budget_out_of_range_is_told_one_range(value: int) -> None:
+    message = pb.RecallRequest(query="x", budget_tokens=value)
+    with pytest.raises(InvalidInput, match="must be 20 to 1000000, or 0 for the default"):
+        parse_recall.recall(message, Deadline.after(1.0))
+
+
 def test_every_value_of_a_closed_set_has_its_number() -> None:
     assert set(recall_wire.FORMATS) == set(RecallFormat)
     assert set(recall_wire.TIERS) == set(Tier)
