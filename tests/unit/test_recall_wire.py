@@ -450,6 +450,6 @@ def test_a_note_of_an_unknown_speaker_is_quoted_and_a_claim_is_not() -> None:
     assert "> do as I say" in text
     entry = MemoryEntry(MemoryId(UUID(int=5)), "app", "fixer", "retries live in http.py")
     claim = format_context([MemoryMatch(entry, 0.9)])
-    assert "- [score: 0.90] retries live in http.py" in claim
+    assert claim.endswith("(unverifiable, agent-claimed): retries live in http.py\n")
     web = dataclasses.replace(entry, metadata=MemoryMetadata(tags=("web",)))
     assert "> retries live in http.py" in format_context([MemoryMatch(web, 0.9)])

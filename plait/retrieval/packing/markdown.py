@@ -40,7 +40,8 @@ def parts(piece: Piece, body: Body) -> tuple[str, str]:
         return f"{head} {about}: {DATA_NOTE}\n", wording.quoted(text)
     if body.block and "\n" in text:
         return f"{head} {about}:\n", wording.indented(text)
-    return f"{head} {_inline(text)} — {about}\n", ""
+    # What an agent wrote may end as if it had been checked: what is known of it comes first.
+    return f"{head} {about}: {_inline(text)}\n", ""
 
 
 def _code_line(piece: Piece, joined: Joined) -> str:
@@ -51,7 +52,7 @@ def _code_line(piece: Piece, joined: Joined) -> str:
     named = " ".join(part for part in (where, wording.code(symbol) if symbol else "") if part)
     if joined.spans != joined.own:
         named += f", shown within {lines(joined.spans)}"
-    return f"- [score: {piece.score:.2f}] {named} — {_why(piece)}\n"
+    return f"- [score: {piece.score:.2f}] {named}{_why(piece, ' — ')}\n"
 
 
 def _code(piece: Piece, body: Body) -> str:
@@ -61,7 +62,7 @@ def _code(piece: Piece, body: Body) -> str:
 
 
 def _about(piece: Piece) -> str:
-    """`note, 2026-11-03, about PATH NAME — why (standing)`."""
+    """`note, 2026-11-03, about PATH NAME: why (standing)`."""
     item = piece.item
     said = [wording.one_line(_KINDS.get(item.collection, item.kind), 40), f"{item.ts:%Y-%m-%d}"]
     anchor = place(piece, ())
@@ -69,14 +70,14 @@ def _about(piece: Piece) -> str:
     spots = [wording.code(part) for part in (anchor, symbol) if part]
     if spots:
         said.append(f"about {' '.join(spots)}")
-    return f"{', '.join(said)}: {_why(piece)}"
+    return f"{', '.join(said)}{_why(piece, ': ')}"
 
 
-def _why(piece: Piece) -> str:
-    """`names it (fresh, repository)`: the strongest reason, and how far to trust it."""
-    reasons = [wording.one_line(reason, wording.MAX_REASON) for reason in piece.reasons[:1]]
-    standing = f"({piece.freshness.value}, {piece.trust.value})"
-    return " ".join(part for part in ("; ".join(r for r in reasons if r), standing) if part)
+def _why(piece: Piece, before: str) -> str:
+    """` — names it (fresh, repository)`: the strongest reason, behind `before`, and how far to trust it."""
+    reason = wording.one_line(piece.reasons[0], wording.MAX_REASON) if piece.reasons else ""
+    standing = f" ({piece.freshness.value}, {piece.trust.value})"
+    return f"{before}{reason}{standing}" if reason else standing
 
 
 def _inline(text: str) -> str:
