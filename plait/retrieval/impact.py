@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from plait.domain.recall import Impact, ImpactNode, PastEvent
 from plait.domain.values import Collection, ItemId
-from plait.ports import CodeGraph, ImpactStore, Run
+from plait.ports import CodeGraph, ImpactStore, Place, Run
 from plait.retrieval import blast
 from plait.retrieval import tests_to_run as ran
 from plait.retrieval.all_of import all_of
@@ -20,8 +20,10 @@ from plait.retrieval.testids import runnable
 MAX_TOUCHED, MAX_CALLERS, MAX_TESTS, MAX_HISTORY = 50, 50, 60, 20
 MAX_FRAMES = 24
 MAX_ERRORS, SAME_ERROR = 3, 5
-# What a frame weighs beside the one inside it: the innermost raised, the outer ones only called.
-FRAME_DECAY = 0.8
+# What a frame weighs beside the one inside it: the innermost raised, the outer ones only called. Less than a
+# call passes on (`blast.BACK`): tests of an outer frame count for what they reach of the innermost, not more.
+FRAME_DECAY = 0.5
+WORDED_FRAMES = 2  # innermost frames whose names are looked for in tests
 # The longest that an answer waits for a graph that is being read; then it goes without.
 WAIT_S, WAIT_SHARE = 1.0, 0.3
 SHARE = 0.6  # of the time that is left; the rest is for packing
@@ -41,6 +43,11 @@ class Seed:
     distance: int = 0
     is_test: bool = False
     is_frame: bool = False
+
+    @property
+    def to_run(self) -> float:
+        """What tests are weighed by. A test among the frames is the one that failed, however far out."""
+        return 1.0 if self.is_frame and self.is_test else self.weight
 
     @property
     def node(self) -> str:
@@ -96,7 +103,7 @@ async def _of_repo(
     """What `seeds`, all of `repo`, reach, and why some of it is missing."""
     symbols = {seed.node: seed.weight for seed in seeds if seed.symbol}
     (graph, missing), like = await all_of(
-        _graph(ctx, deps, repo), ran.by_words(ctx, deps, repo, symbols)
+        _graph(ctx, deps, repo), ran.by_words(ctx, deps, repo, worded(seeds))
     )
     callers, near = _reached(graph, seeds) if graph is not None else ([], _own_tests(seeds))
     tests = ran.together(graph, near, await ran.proven(ctx, deps, graph, repo, symbols), like)
@@ -146,10 +153,23 @@ async def _frames(ctx: SearchContext, deps: Deps) -> list[Seed]:
             # The chunk of code outside functions has its module's name.
             symbol = "" if at.kind == "module" else at.symbol
             line = said if at.start_line <= said <= at.end_line else at.start_line
-            seeds.append(
-                Seed(at.repo, at.path, symbol, line, FRAME_DECAY**n, n, at.is_test, is_frame=True)
-            )
+            seeds.append(frame(at, symbol, line, n))
     return seeds
+
+
+def frame(at: Place, symbol: str, line: int, n: int) -> Seed:
+    """The frame `n` calls away from the innermost."""
+    return Seed(at.repo, at.path, symbol, line, FRAME_DECAY**n, n, at.is_test, is_frame=True)
+
+
+def worded(seeds: Iterable[Seed]) -> list[str]:
+    """The symbols whose names tests are asked for: of a trace those close to where it raised, since every
+    request passes the outer ones, and no test's own."""
+    return [
+        seed.node
+        for seed in seeds
+        if seed.symbol and not (seed.is_frame and (seed.is_test or seed.distance >= WORDED_FRAMES))
+    ]
 
 
 def _touched(seeds: Iterable[Seed]) -> Iterable[ImpactNode]:
@@ -193,7 +213,7 @@ def _own_tests(seeds: Iterable[Seed]) -> list[ImpactNode]:
     return [
         ImpactNode(
             f"{seed.repo}:{seed.node}", runnable(seed.path, seed.node), seed.path, seed.line,
-            seed.distance, "", seed.weight,
+            seed.distance, "", seed.to_run,
         )
         for seed in seeds
         if seed.is_test and seed.symbol
@@ -207,7 +227,7 @@ def seed_rows(graph: CodeGraph, seeds: Iterable[Seed]) -> tuple[dict[int, float]
     for seed in seeds:
         row = blast.row_of(graph, seed.path, seed.symbol) if seed.symbol else None
         if row is not None:
-            symbols[row] = max(symbols.get(row, 0.0), seed.weight)
+            symbols[row] = max(symbols.get(row, 0.0), seed.to_run)
             continue
         for module in blast.modules(graph, seed.path):
             modules[module] = max(modules.get(module, 0.0), seed.weight)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
 from plait.domain.recall import Impact, ImpactNode, PastEvent
-from plait.ports import CodeGraph
+from plait.domain.values import Collection
+from plait.ports import CodeGraph, Place
 from plait.retrieval import blast, tests_to_run
-from plait.retrieval.impact import Seed, message, seed_rows
+from plait.retrieval.impact import Seed, frame, message, seed_rows, worded
 from plait.retrieval.impact_lines import impact_lines
 from plait.retrieval.testids import runnable
 from vector import codegraph
@@ -98,6 +99,41 @@ def test_what_overrides_or_inherits_is_reached_and_not_the_other_way() -> None:
     assert set(reached(g, "base")) == {"base", "sub"}
     assert set(reached(g, "sub")) == {"sub"}
     assert set(reached(g, "Base")) == {"Base", "Sub"}
+
+
+def framed(*names: str) -> list[Seed]:
+    """The frames of a trace, the innermost first, as the index has them."""
+    return [
+        frame(
+            Place("r", Collection.FILES, "a.py", name, "function", name.startswith("test")),
+            name,
+            1,
+            n,
+        )
+        for n, name in enumerate(names)
+    ]
+
+
+def test_of_a_trace_tests_of_the_raising_function_come_before_those_of_the_outermost() -> None:
+    g = graph(["inner", "helper", "mid", "outer", "test_inner", "test_helper", "test_outer"], [
+        ("CALLS", "outer", "mid", 0.6), ("CALLS", "mid", "inner", 0.6), ("CALLS", "helper", "inner"),
+        ("VALIDATED_BY", "inner", "test_inner", 0.7), ("VALIDATED_BY", "outer", "test_outer"),
+        ("CALLS", "test_helper", "helper"),
+    ])  # fmt: skip
+    rows, _ = seed_rows(g, framed("inner", "mid", "outer"))
+    found = blast.tests(g, blast.reach(g, rows))
+    assert [g.ids[t.row] for t in found] == ["test_inner", "test_helper", "test_outer"]
+
+
+def test_of_a_trace_the_test_that_failed_comes_first() -> None:
+    g = graph(["inner", "outer", "test_inner", "test_outer"], [
+        ("CALLS", "outer", "inner"), ("VALIDATED_BY", "inner", "test_inner", 0.9),
+        ("CALLS", "test_outer", "outer"),
+    ])  # fmt: skip
+    seeds = framed("inner", "outer", "test_outer")
+    found = blast.tests(g, blast.reach(g, seed_rows(g, seeds)[0]))
+    assert [g.ids[t.row] for t in found] == ["test_outer", "test_inner"]
+    assert worded(framed("inner", "outer", "third", "test_outer")) == ["inner", "outer"]
 
 
 def test_a_test_is_where_a_walk_ends() -> None:
