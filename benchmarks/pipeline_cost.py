@@ -57,8 +57,9 @@ class Recorded:
         async def asked(*args: Any, **kwargs: Any) -> Any:
             if self.replaying:
                 return self._left[name].popleft()
-            answer = await found(*args, **kwargs)
-            self._answers[name].append(answer)
+            place = len(self._answers[name])
+            self._answers[name].append(None)  # in the order of the questions, whoever answers first
+            self._answers[name][place] = answer = await found(*args, **kwargs)
             return answer
 
         return asked
