@@ -109,9 +109,9 @@ def test_tests(text: str, spots: list[Spot]) -> None:
     ("printed", "own"),
     [
         ("./a/b.py", "a/b.py"),
-        ("C:/work/a.cs", "/work/a.cs"),
+        ("C:/build/a.cs", "/build/a.cs"),
         ("/x/site-packages/p/q.py", "p/q.py"),
-        ("/root/go/pkg/mod/github.com/a/b@v1.2.3/c.go", "github.com/a/b/c.go"),
+        ("/home/ci/go/pkg/mod/github.com/a/b@v1.2.3/c.go", "github.com/a/b/c.go"),
         ("/usr/lib/python3.11/json/decoder.py", "json/decoder.py"),
         ("/usr/lib/python3.11/threading.py", ""),
         ("<frozen importlib._bootstrap>", ""),

@@ -90,8 +90,8 @@ CASES = [
     ),
     (
         "c#",
-        "   at My.Ns.Cls.Method(String a) in C:\\work\\src\\Cls.cs:line 42",
-        [Frame("C:/work/src/Cls.cs", 42, "Cls.Method", 0)],
+        "   at My.Ns.Cls.Method(String a) in C:\\build\\src\\Cls.cs:line 42",
+        [Frame("C:/build/src/Cls.cs", 42, "Cls.Method", 0)],
         [],
     ),
     (
