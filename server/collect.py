@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Protocol
 
 from plait.domain.errors import PlaitError
-from plait.ports import RecallStore
 
 logger = logging.getLogger(__name__)
 
@@ -16,11 +17,17 @@ FIRST_S = 60.0
 EVERY_S = 3_600.0
 
 
+class Receipts(Protocol):
+    """Of a `RecallStore` what collection asks."""
+
+    async def collect_recalls(self) -> Mapping[str, int]: ...
+
+
 class Collector:
     """Removes what `recall.keep_s` no longer covers."""
 
     def __init__(
-        self, store: RecallStore, *, first_s: float = FIRST_S, every_s: float = EVERY_S
+        self, store: Receipts, *, first_s: float = FIRST_S, every_s: float = EVERY_S
     ) -> None:
         self._store = store
         self._first_s = first_s

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
 
 import pytest
 
 from plait.domain.errors import StoreUnavailable
-from plait.domain.recall import Evidence, Feedback, FeedbackReceipt, RecallId, Receipt
-from plait.domain.values import ItemId
-from plait.ports import View
 from server.collect import Collector
 
 
 class Receipts:
-    """A `RecallStore` of which only collection is asked; it fails twice first."""
+    """Receipts of which there is always one more to collect; it fails twice first."""
 
     def __init__(self, enough: int) -> None:
         self.calls = 0
@@ -32,23 +28,6 @@ class Receipts:
         if self.calls == 2:
             raise ZeroDivisionError
         return {"recall": 3}
-
-    async def keep_receipt(self, receipt: Receipt) -> bool:
-        raise NotImplementedError
-
-    async def receipt(self, tenant: str, id_: RecallId) -> Receipt:
-        raise NotImplementedError
-
-    async def shown(
-        self, tenant: str, repos: Sequence[str], session_key: str, since: datetime
-    ) -> frozenset[ItemId]:
-        raise NotImplementedError
-
-    async def report(self, feedback: Feedback) -> FeedbackReceipt:
-        raise NotImplementedError
-
-    async def evidence(self, view: View, ids: Sequence[ItemId]) -> Mapping[ItemId, Evidence]:
-        raise NotImplementedError
 
 
 async def test_it_goes_on_after_faults_until_it_is_told_to_stop(
