@@ -75,7 +75,8 @@ class Verifier:
         """Compare all of `repo`. Writers may go on meanwhile: a comparison that something came between
         is made again. One that never found the stores at rest within `timeout_s` says so.
 
-        Raises: RepositoryNotIndexed, StoreUnavailable.
+        Raises: RepositoryNotIndexed, StoreUnavailable; GraphUpdating, when the graph could not be read
+        within `timeout_s` for all that was being deleted from it.
         """
         started = time.perf_counter()
         graph = await self._open_graph()
@@ -84,16 +85,21 @@ class Verifier:
             await self._catch_up(repo)
             before = await self._state(repo)
             expected = await self._outbox.expected(repo)
-            held = await graph.contents(repo)
-            after = await self._state(repo)
-            # The events of a change are queued with it: nothing waited and nothing was projected
-            # meanwhile, so both were read of one state.
-            still = before == after and after[1:] == (False, 0)
             late = time.perf_counter() - started + wait_s >= timeout_s
-            if still or late:
-                dead = len(await self._outbox.dead([repo]))
-                took_ms = (time.perf_counter() - started) * 1e3
-                return compared(repo, expected, held, after[2], dead, still, took_ms)
+            try:
+                held = await graph.contents(repo)
+            except GraphUpdating:
+                if late:
+                    raise
+            else:
+                after = await self._state(repo)
+                # The events of a change are queued with it: nothing waited and nothing was projected
+                # meanwhile, so both were read of one state.
+                still = before == after and after[1:] == (False, 0)
+                if still or late:
+                    dead = len(await self._outbox.dead([repo]))
+                    took_ms = (time.perf_counter() - started) * 1e3
+                    return compared(repo, expected, held, after[2], dead, still, took_ms)
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 

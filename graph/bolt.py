@@ -28,13 +28,20 @@ from neo4j.exceptions import (
 from tenacity import (
     AsyncRetrying,
     retry_if_exception,
+    retry_if_exception_type,
     stop_after_attempt,
     wait_exponential,
     wait_random,
 )
 
 from graph import dialect
-from plait.domain.errors import BadSettings, GraphConflict, StoreFull, StoreUnavailable
+from plait.domain.errors import (
+    BadSettings,
+    GraphConflict,
+    GraphUpdating,
+    StoreFull,
+    StoreUnavailable,
+)
 
 if TYPE_CHECKING:
     from plait.settings import Settings
@@ -46,6 +53,10 @@ Statement = tuple[str, Mapping[str, Any]]
 # What a lost connection looks like; the transaction may or may not have been committed.
 LOST = (ServiceUnavailable, SessionExpired, DatabaseUnavailable)
 GONE = (*LOST, DriverError, OSError, asyncio.IncompleteReadError)
+# A record that a statement had found was deleted before it came to read it. ArcadeDB's readers see every
+# delete at once, and Neo4j's read-committed transactions may.
+_DELETED_MEANWHILE = "Neo.ClientError.Statement.EntityNotFound"
+_READ_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +136,20 @@ class Bolt:
                 return await session.execute_write(work)
 
     async def read(self, text: str, /, **given: Any) -> Rows:
-        """One read by the writer's login, for Plait's own questions."""
+        """One read by the writer's login, for Plait's own questions; asked again while what it reads is
+        being deleted.
+
+        Raises: GraphUpdating, when every try met a deletion; StoreUnavailable.
+        """
 
         async def work(tx: AsyncManagedTransaction) -> Rows:
             return await (await tx.run(text, given)).values()
 
-        with translated("graph"):
-            async with self._writer.session(database=self.database) as session:
-                return await session.execute_read(work)
+        async for attempt in rereading():
+            with attempt, translated("graph"):
+                async with self._writer.session(database=self.database) as session:
+                    return await session.execute_read(work)
+        raise AssertionError("unreachable")
 
     async def define(self, text: str) -> None:
         """Run one schema statement; schema and data never share a transaction on Neo4j."""
@@ -176,7 +193,7 @@ def retrying(attempts: int, *, stays: bool) -> AsyncRetrying:
     def again(exc: BaseException) -> bool:
         if isinstance(exc, StoreUnavailable):
             return stays or not isinstance(exc.__cause__, GONE)
-        return isinstance(exc, GraphConflict)
+        return isinstance(exc, GraphConflict | GraphUpdating)
 
     return AsyncRetrying(
         retry=retry_if_exception(again),
@@ -186,11 +203,26 @@ def retrying(attempts: int, *, stays: bool) -> AsyncRetrying:
     )
 
 
+def rereading() -> AsyncRetrying:
+    """Again, soon, while a read meets records that are being deleted: some 0.6 s in all."""
+    return AsyncRetrying(
+        retry=retry_if_exception_type(GraphUpdating),
+        wait=wait_exponential(multiplier=0.01, max=0.2) + wait_random(0, 0.01),
+        stop=stop_after_attempt(_READ_ATTEMPTS),
+        reraise=True,
+    )
+
+
+def deleted_meanwhile(exc: Neo4jError) -> bool:
+    """Whether a statement failed because another transaction deleted what it was reading."""
+    return exc.code == _DELETED_MEANWHILE
+
+
 @contextmanager
 def translated(what: str) -> Iterator[None]:
     """Driver errors of Plait's own statements become domain errors here and nowhere else.
 
-    `ClientError`s pass: they are a bug of ours, or a user's Cypher, which the reader translates.
+    Other `ClientError`s pass: they are a bug of ours, or a user's Cypher, which the reader translates.
     """
     try:
         yield
@@ -206,6 +238,11 @@ def translated(what: str) -> Iterator[None]:
     except Neo4jError as exc:
         if _disk_full(exc):
             raise StoreFull(f"the disk under the {what} server is full: {exc.message}") from exc
+        if deleted_meanwhile(exc):
+            raise GraphUpdating(
+                "what the statement reads is being deleted from the graph; try again, and if that "
+                f"goes on, `plait rebuild` ({exc.message})"
+            ) from exc
         if isinstance(exc, ClientError):
             raise
         raise StoreUnavailable(f"the {what} server failed: {exc.message}") from exc

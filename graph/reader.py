@@ -13,7 +13,7 @@ from neo4j import READ_ACCESS, AsyncSession, AsyncTransaction
 from neo4j.exceptions import ClientError, DatabaseError, Neo4jError, TransientError
 
 from graph import projection
-from graph.bolt import Bolt, translated
+from graph.bolt import Bolt, deleted_meanwhile, rereading, translated
 from graph.convert import Converter
 from graph.dialect import Dialect
 from plait.domain.deadline import Deadline
@@ -39,12 +39,15 @@ class Reader:
     async def run(
         self, text: str, given: Mapping[str, Any], *, max_rows: int, deadline: Deadline
     ) -> GraphResult:
-        """Raises: CypherInvalid, DeadlineExceeded, ResultTooLarge, StoreUnavailable."""
+        """Asked again while what it reads is being deleted.
+
+        Raises: CypherInvalid, DeadlineExceeded, ResultTooLarge, GraphUpdating, StoreUnavailable.
+        """
         deadline.check("the graph query")
         started = time.perf_counter()
         try:
             async with asyncio.timeout(deadline.left_s):
-                columns, rows, converter, more = await self._stream(text, given, max_rows, deadline)
+                columns, rows, converter, more = await self._reread(text, given, max_rows, deadline)
         except TimeoutError:
             raise DeadlineExceeded("the graph query", deadline.limit_s) from None
         return GraphResult(
@@ -55,6 +58,14 @@ class Reader:
             truncated=more,
             took_ms=(time.perf_counter() - started) * 1e3,
         )
+
+    async def _reread(
+        self, text: str, given: Mapping[str, Any], max_rows: int, deadline: Deadline
+    ) -> tuple[tuple[str, ...], list[list[Any]], Converter, bool]:
+        async for attempt in rereading():
+            with attempt:
+                return await self._stream(text, given, max_rows, deadline)
+        raise AssertionError("unreachable")
 
     async def _stream(
         self, text: str, given: Mapping[str, Any], max_rows: int, deadline: Deadline
@@ -170,6 +181,8 @@ def _user_errors(deadline: Deadline) -> Any:
     try:
         yield
     except (ClientError, DatabaseError, TransientError) as exc:
+        if deleted_meanwhile(exc):
+            raise
         code = exc.code or ""
         if "TransactionTimedOut" in code or "Terminated" in code or "timeout" in str(exc.message):
             raise DeadlineExceeded("the graph query", deadline.limit_s) from exc

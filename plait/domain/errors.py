@@ -215,7 +215,8 @@ class ExportFailed(Precondition):
 
 
 class GraphUpdating(Busy):
-    """The graph is between two revisions and the caller's deadline is too short to wait."""
+    """The graph is between two revisions and the caller's deadline is too short to wait, or what a read
+    asks for was being deleted in every one of its tries."""
 
     reason = "GRAPH_UPDATING"
 

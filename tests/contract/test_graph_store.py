@@ -7,7 +7,7 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 import graph
 from graph import plan, schema
 from graph.store import CypherStore
+from plait.domain.deadline import Deadline
 from plait.domain.errors import InvalidInput, SchemaMismatch, StoreUnavailable
 from plait.domain.graph import Edge, Node
 from plait.ports import GraphDelta
@@ -322,6 +323,44 @@ async def test_removal_leaves_nothing_of_the_repository_and_all_of_others(
     assert await contents(store, "gone2") == expected("gone2", others, their_edges)
     await store.apply(delta("gone", nodes=nodes[:2], edges=edges[:1]))
     assert await contents(store, "gone") == expected("gone", nodes[:2], edges[:1])
+
+
+async def test_readers_do_not_trip_over_what_is_being_deleted(
+    graph_server: GraphServer, store: CypherStore
+) -> None:
+    repo = "churned"
+    nodes, edges = chain(repo, 300)
+    other = await graph.open(graph_server.settings)
+    read = 0
+
+    async def reading(ask: Callable[[], Awaitable[object]], until: asyncio.Event) -> None:
+        nonlocal read
+        while not until.is_set():
+            await ask()
+            read += 1
+
+    asks: list[Callable[[], Awaitable[object]]] = [
+        lambda: other.contents(repo),
+        lambda: other.counts(repo),
+        lambda: other.query(
+            "MATCH (n:Function)-[:CALLS]->(m) RETURN n.name, m.name",
+            {},
+            max_rows=1000,
+            deadline=Deadline.after(30),
+        ),
+    ]
+    done = asyncio.Event()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for ask in asks:
+                tasks.create_task(reading(ask, done))
+            for number in range(1, 21):
+                await store.apply(delta(repo, nodes=nodes, edges=edges, number=number))
+            done.set()
+    finally:
+        await other.close()
+    assert read > len(asks)
+    assert await contents(store, repo) == expected(repo, nodes, edges)
 
 
 async def test_an_episode_adds_to_the_code_and_outlives_a_new_index(store: CypherStore) -> None:
