@@ -130,8 +130,11 @@ class _CodeFile:
         last_end = dict.fromkeys(range(len(definitions)), -1)
         for i in order:
             definition = definitions[i]
-            parent = owner.get(definition.parent, 0)
             symbol = self._lines_of(definition)
+            parent = owner.get(definition.parent, 0)
+            # A method may stand apart from its type: it is cut from what its lines are in.
+            while parent and symbol is not None and not _holds(symbols[parent], symbol):
+                parent = owner.get(definitions[parent].parent, 0)
             if symbol is not None and self._fits(symbol, symbols[parent], last_end[parent]):
                 symbols[i] = symbol
                 owner[i] = i
@@ -156,7 +159,7 @@ class _CodeFile:
 
     def _fits(self, symbol: _Symbol, parent: _Symbol, taken: int) -> bool:
         """True when `symbol` gets chunks of its own inside `parent`, whose lines to `taken` are gone."""
-        if symbol.first <= taken or symbol.first < parent.first or symbol.last > parent.last:
+        if symbol.first <= taken or not _holds(parent, symbol):
             return False
         kind = parent.definition.kind
         if kind == "module" or kind in _CONTAINERS:
@@ -212,6 +215,10 @@ class _CodeFile:
             at = child.last + 1
         rows += _rows(self.lines, at, symbol.last + 1)
         return rows
+
+
+def _holds(outer: _Symbol, symbol: _Symbol) -> bool:
+    return outer.first <= symbol.first and symbol.last <= outer.last
 
 
 def _is_comment(after: bytes) -> bool:

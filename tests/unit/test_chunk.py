@@ -131,6 +131,22 @@ def test_a_nested_function_in_a_long_one_gets_its_own_chunk() -> None:
     check_laws("pkg/mod.py", source, python(source))
 
 
+APART = [
+    ("go", "a.go", "package a\n\ntype S struct {\n\tx int\n}\n\nfunc (s *S) M() {\n\tx()\n}\n", "a.S.M", 7),
+    ("javascript", "a.js", "function S() {\n  this.x = 1;\n}\n\nS.prototype.m = function () {\n  x();\n};\n", "a.S.m", 5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("language", "path", "source", "symbol", "line"), APART)
+def test_a_method_apart_from_its_type_has_its_own_chunk(
+    language: str, path: str, source: str, symbol: str, line: int
+) -> None:
+    facts = extractor(language).extract(source.encode(), path, "a")
+    chunks = chunk_code(source.encode(), source, facts, is_test=False)
+    assert (symbol, line) in [(c.symbol, c.start_line) for c in chunks]
+    check_laws(path, source, chunks)
+
+
 def test_tests_are_marked() -> None:
     chunks = python("def test_a():\n    pass\n", is_test=True)
     assert [c.is_test for c in chunks] == [True]
