@@ -9,16 +9,33 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from graph import embedded as graph
 from plait.settings import Settings, load
 from plait.supervisor.lease import wait_stopped
 from vector import embedded as postgres
+
+# Time is no property of the code under test: a busy machine makes nothing fail. CI's own profile, which
+# draws the same examples each run, stays as it is; `--hypothesis-profile=search` looks for new ones.
+hypothesis_settings.register_profile(
+    "plait",
+    hypothesis_settings.default,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+hypothesis_settings.register_profile(
+    "search", hypothesis_settings.get_profile("plait"), derandomize=False, max_examples=3000
+)
+hypothesis_settings.load_profile("plait")
 
 
 @pytest.fixture(scope="session")
@@ -29,9 +46,24 @@ def plait_home() -> Iterator[Path]:
         home.chmod(0o711)
     yield home
     # Fixtures that hold a server have left it by now: its keeper stops it and goes.
-    for lock in home.rglob("keeper.lock"):
-        assert wait_stopped(lock.parent, 60.0), f"{lock.parent} is still kept"
-    shutil.rmtree(home)
+    remove_home(home)
+
+
+def remove_home(base: Path, limit_s: float = 120.0) -> None:
+    """Wait until no server is kept anywhere under `base`, then remove it."""
+    # `os.walk`, since servers that are stopping remove folders while we look, which `rglob` fails of.
+    kept = [Path(folder) for folder, _, names in os.walk(base) if "keeper.lock" in names]
+    for folder in kept:
+        assert wait_stopped(folder, limit_s), f"{folder} is still kept"
+    end = time.monotonic() + limit_s
+    while True:
+        try:
+            shutil.rmtree(base)
+            return
+        except OSError:  # the last children of a killed server tidy up beside us
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")
@@ -117,7 +149,7 @@ class StoreUser:
         assert self.process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(60)
         self.process.stdout.close()
 
 
@@ -128,9 +160,7 @@ def fresh_home() -> Iterator[Path]:
     if os.geteuid() == 0:
         base.chmod(0o711)
     yield base / "home"
-    for lock in base.rglob("keeper.lock"):
-        assert wait_stopped(lock.parent, 60.0), f"{lock.parent} is still kept"
-    shutil.rmtree(base)
+    remove_home(base)
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ asyncio.run(main())
 
 async def _begin_when_free(store: Store) -> Draft:
     """The server sees the closed socket within milliseconds."""
-    for _ in range(100):
+    for _ in range(600):
         try:
             return await store.begin("r", "/src")
         except RepositoryBusy:

@@ -153,7 +153,7 @@ async def test_a_killed_claimer_loses_its_lease_at_once(
     assert (await store.epoch(["r"]))[1]
     child.kill()
     await child.wait()
-    for _ in range(100):
+    for _ in range(600):
         if delta := await store.claim():
             break
         await asyncio.sleep(0.05)

@@ -152,13 +152,13 @@ async def test_a_diff_that_is_forgotten_while_it_is_settled_leaves_nothing(
 
     monkeypatch.setattr(links, "tick", tick)
     claiming = asyncio.create_task(store.claim())
-    await asyncio.wait_for(settled.wait(), 10)
+    await asyncio.wait_for(settled.wait(), 60)
     _, gone, owner = (r.episode_id for r in receipts)
     forgotten = [
         asyncio.create_task(store.forget("default", "r", Selector(ids=(id_,)), dry_run=False))
         for id_ in (gone, receipts[0].episode_id)
     ]
-    await asyncio.wait(forgotten, timeout=5)
+    await asyncio.wait(forgotten, timeout=30)
     assert all(task.done() for task in forgotten), "forgetting waits for the projector"
     go_on.set()
     delta = await claiming

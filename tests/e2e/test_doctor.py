@@ -13,6 +13,7 @@ from plait.settings import Settings, load
 from plait.supervisor.lease import wait_stopped
 from plait.supervisor.state import read
 from server.doctor import Severity, as_json, inspect, render
+from tests.processes import gone
 
 
 def settings_of(home: Path) -> Settings:
@@ -57,6 +58,8 @@ def test_what_is_wrong_is_named_with_its_fix(
     for victim in (state.keeper.pid, pid):
         os.kill(victim, signal.SIGKILL)
     user.kill()
+    # A server that is still dying is an orphan that runs: another finding.
+    assert gone(pid)
     assert wait_stopped(folder, 60.0)
     (folder / "password").chmod(0o644)
     report = inspect(settings_of(fresh_home))

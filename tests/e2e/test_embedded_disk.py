@@ -39,7 +39,7 @@ def small_disk() -> Iterator[Path]:
     for name in ("postgres", "graph"):
         assert wait_stopped(base / "home" / name, 60.0)
     # A keeper gives up its locks a moment before it is gone.
-    for _ in range(100):
+    for _ in range(600):
         if subprocess.run(["umount", str(base)], check=False, capture_output=True).returncode == 0:
             break
         time.sleep(0.1)

@@ -96,7 +96,7 @@ async def damaged(
         deleted = Request(f"{repo}-delete", Kind.DELETE, repo, (), "agent-0", closes=closed)
         ledger.sent(deleted)
         await sender.send_delete(deleted)
-        for _ in range(400):
+        for _ in range(1200):
             if not (await one.rows("SELECT count(*) FROM outbox"))[0][0]:
                 break
             await asyncio.sleep(0.05)

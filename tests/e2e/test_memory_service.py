@@ -240,14 +240,14 @@ async def test_a_query_finds_by_words_and_soon_by_meaning(
     found = await client.query("scheduler clock", where)
     assert found.matches[0].entry.content.startswith("The scheduler")
     assert 0 < found.matches[0].score <= 1
-    deadline = asyncio.get_running_loop().time() + 30
-    while True:  # the vectors are made behind the writes
+    deadline = asyncio.get_running_loop().time() + 60
+    while True:  # the vectors are made behind the writes, one batch or two
         answer = await client.query("which fruit has what colour", where, top_k=1)
-        if answer.matches and "Bananas" in answer.matches[0].entry.content:
+        if answer.matches and not answer.degraded:
             break
-        assert asyncio.get_running_loop().time() < deadline
+        assert asyncio.get_running_loop().time() < deadline, answer
         await asyncio.sleep(0.1)
-    assert answer.degraded == ()
+    assert "Bananas" in answer.matches[0].entry.content
 
 
 @pytest.mark.parametrize("name", ["Acme", "a" * 65, "-a", "a b", "../a", "default@x"])

@@ -154,7 +154,7 @@ async def test_dead_letters_are_told_and_queued_again(
     with monkeypatch.context() as patch:
         patch.setattr(store, "apply", broken)
         await client.store(memory("unlucky", repo))
-        for _ in range(200):
+        for _ in range(1200):
             letters = await client.dead_letters([repo])
             if letters.total:
                 break
