@@ -37,8 +37,9 @@ from plait.retrieval.text import split, words
 
 SNIFF_BYTES = 8000
 # The limit is CPU time, so that a busy machine doesn't change what is indexed; a file that hangs
-# without using the CPU (a network folder) is given this many times as long on the clock.
-_WALL_FACTOR = 6
+# without using the CPU (a network folder) is given this many times as long on the clock, and no less
+# than so many seconds: a short limit's six times is what a machine under load takes to load a grammar.
+_WALL_FACTOR, _WALL_LEAST_S = 6, 30.0
 
 
 class Skip(Exception):
@@ -195,7 +196,8 @@ def serve(inp: BinaryIO, out: BinaryIO, progress: int) -> None:
 def _set_timers(timeout_s: float) -> None:
     """Die by SIGPROF after `timeout_s` of CPU time, or by SIGALRM on the clock; 0 ends both."""
     signal.setitimer(signal.ITIMER_PROF, timeout_s)
-    signal.setitimer(signal.ITIMER_REAL, timeout_s * _WALL_FACTOR)
+    wall_s = max(timeout_s * _WALL_FACTOR, _WALL_LEAST_S) if timeout_s else 0.0
+    signal.setitimer(signal.ITIMER_REAL, wall_s)
 
 
 def _limit_resources(memory_bytes: int) -> None:
