@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -63,7 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         module = import_module(COMMANDS[name][0])
         code: int = module.main(rest, prog=f"plait {name}")
     except KeyboardInterrupt:  # while the command was still being loaded
-        return 130
+        code = 130
+    finally:
+        if argv is None:
+            # All is said: while Python takes itself apart, Ctrl-C would only draw a traceback.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
     return code
 
 
