@@ -6,13 +6,16 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from plait.domain.errors import EmbeddedServerFailed, SchemaMismatch, StoreFull
 from plait.supervisor.account import Account
 from plait.supervisor.files import give, secret, write_private
+from plait.supervisor.process import dies_with_parent
 from vector.embedded import pgvector_version
 
 # The role that row security holds; our own may become it, and may make none itself.
@@ -22,6 +25,9 @@ APP_ROLE = (
     " END IF; END$$;",
     "GRANT plait_app TO plait;",
 )
+
+# A killed tool's children may be writing still where something is removed: looks, 0.1 s apart.
+REMOVALS = 50
 
 # Only our role, only by password. The superuser has none and no line: nobody connects as it.
 HBA = """# Written by Plait at each start.
@@ -53,6 +59,8 @@ class PgTools:
             env=environment(),
             cwd="/",
             check=False,
+            # A killed keeper's tool would go on writing where the next keeper's begins.
+            preexec_fn=dies_with_parent(signal.SIGKILL),
             **(self.account.popen() if self.account else {}),
         )
 
@@ -245,4 +253,8 @@ def _write(path: Path, text: str, tools: PgTools) -> None:
 
 def _remove_all(folder: Path, prefix: str) -> None:
     for path in folder.glob(f"{prefix}*"):
-        shutil.rmtree(path, ignore_errors=True)
+        for _ in range(REMOVALS):
+            shutil.rmtree(path, ignore_errors=True)
+            if not path.exists():
+                break
+            time.sleep(0.1)
