@@ -22,6 +22,7 @@ from plait.domain.values import (
     ItemId,
     embedded_text,
 )
+from plait.memory.mentions import Mentions, mentions
 from plait.memory.said import Said, said, symbols
 from plait.ports import Segment
 from plait.reading.testnames import parse_name
@@ -30,6 +31,7 @@ from plait.tokens import count
 from vector import segments
 from vector.anchored import Anchor
 from vector.bulk import array_literal
+from vector.standing import OUTSIDE
 
 COLLECTION = {
     ArtifactKind.PLAN: Collection.PLANS,
@@ -39,6 +41,9 @@ COLLECTION = {
     ArtifactKind.NOTE: Collection.MEMORIES,
     ArtifactKind.TURN: Collection.MEMORIES,
 }
+# Whose texts are read for the code that they name; so much of each, since a turn may paste files.
+_SPOKEN = (ArtifactKind.PLAN, ArtifactKind.REFLECTION, ArtifactKind.NOTE, ArtifactKind.TURN)
+MAX_SPOKEN = 8_000  # characters
 _SOURCES = {"user": "user", "human": "user", "system": "system"}  # by a turn's `meta.role`
 
 Row = tuple[Any, ...]
@@ -55,7 +60,7 @@ ITEM_COLUMNS = (
     ("episode_id", "uuid"), ("tags", "text[]"), ("meta", "jsonb"), ("content", "text"),
     ("tokens", "int4"), ("ts", "timestamptz"), ("recorded_at", "timestamptz"),
     ("valid_from", "timestamptz"), ("entry_id", "uuid"), ("created_at", "timestamptz"),
-    ("anchor_hash", "bytea"),
+    ("anchor_hash", "bytea"), ("anchors", "jsonb"),
 )  # fmt: skip
 HUNK_COLUMNS = (
     ("repo_id", "int4"), ("episode_id", "uuid"), ("item_id", "uuid"), ("ordinal", "int4"),
@@ -103,6 +108,7 @@ class Prepared:
     hunk_parts: list[Row]
     result_parts: list[Row]
     evidence_parts: list[Row]
+    mentions: Mapping[ItemId, Mentions]  # of the items whose text may name code
     tags: str
     outcome: str
 
@@ -118,29 +124,41 @@ class Prepared:
             self.tags, self.outcome,
         )  # fmt: skip
 
-    def anchors(self) -> list[Anchor]:
-        """What its items are anchored in, but for files that its own diffs change: the index may be
-        from before or after that, so how they read now tells nothing. Their hunks do."""
-        changed = {
+    @property
+    def changed(self) -> set[str]:
+        """Files that its own diffs change: the index may be from before or after that, so how they read
+        now tells nothing. Their hunks do."""
+        return {
             path
             for d in self.said.diffs.values()
             for file in d.files
             for path in (file.old, file.new)
         }
+
+    def anchors(self) -> list[Anchor]:
+        """What its items are anchored in, but for files that its own diffs change."""
+        changed = self.changed
         if changed:
             changed.add("")  # a symbol alone may be in any of them
         return [(part[4], part[5]) for part in self.item_parts if part[4] not in changed]
 
     def item_rows(
-        self, repo_id: int, at: datetime, anchors: Mapping[Anchor, bytes]
+        self,
+        repo_id: int,
+        at: datetime,
+        anchors: Mapping[Anchor, bytes],
+        named: Mapping[ItemId, str],
     ) -> Iterator[Row]:
+        """`named`: by item the column `anchors`."""
         began, mine = self.began(at), set(self.anchors())
         for part in self.item_parts:
             id_, collection, *rest = part
             entry = (id_, at) if collection == Collection.MEMORIES.value else (None, None)
             anchor = (part[4], part[5])
             hash_ = anchors.get(anchor) if anchor in mine else None
-            yield (id_, repo_id, collection, *rest, began, at, began, *entry, hash_)
+            yield (
+                id_, repo_id, collection, *rest, began, at, began, *entry, hash_, named.get(id_)
+            )  # fmt: skip
 
     def hunk_rows(self, repo_id: int) -> list[Row]:
         return [(repo_id, self.id, *part) for part in self.hunk_parts]
@@ -226,13 +244,24 @@ def prepare(numbered: Numbered) -> Prepared:
     return Prepared(
         episode, numbered.id, heard, rows, _hunks(heard, items), _results(heard, items),
         [_evidence(*pair) for pair in zip(numbered.evidence, episode.evidence, strict=True)],
-        tags, _outcome(episode),
+        dict(_mentions(numbered)), tags, _outcome(episode),
     )  # fmt: skip
 
 
 def _text(artifact: Artifact) -> str:
     """What of an artifact is searched, and embedded."""
     return embedded_text(clean(artifact.path), clean(_symbol(artifact)), clean(artifact.content))
+
+
+def _mentions(numbered: Numbered) -> Iterator[tuple[ItemId, Mentions]]:
+    """What people and agents say of code. What a tool printed says nothing of it, and may name all of it;
+    diffs and results have readers of their own."""
+    for id_, artifact in zip(numbered.items, numbered.episode.artifacts, strict=True):
+        role = artifact.meta.get("role")
+        if artifact.kind in _SPOKEN and not (isinstance(role, str) and role.lower() in OUTSIDE):
+            found = mentions(artifact.content[:MAX_SPOKEN])
+            if found.paths or found.names:
+                yield id_, found
 
 
 def _source(artifact: Artifact) -> str:

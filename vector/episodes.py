@@ -6,13 +6,15 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import chain
 from uuid import UUID
 
 from plait.domain import failpoint
 from plait.domain.errors import PlaitError, RequestForgotten, RequestIdReused, StoreContended
 from plait.domain.values import Episode, EpisodeReceipt, ItemId
-from vector import anchored, locks, segments
+from vector import anchored, anchored_text, locks, segments
 from vector import episode_rows as r
+from vector import memories_links as links
 from vector.bulk import array_literal, insert_rows
 from vector.clock import tick
 from vector.pool import Connection, Database, Scoped
@@ -217,10 +219,11 @@ async def _write(
             n: await anchored.read(conn, n, (a for m, p in mine if m == n for a in p.anchors()))
             for n in sorted({n for n, _ in mine})
         }
+        named = await _named(conn, mine)
         at = {n: await tick(conn, n) for n in sorted({n for n, _ in mine})}
         tables = (
             ("episode", r.EPISODE_COLUMNS, [p.episode_row(n, at[n]) for n, p in mine], ""),
-            ("item", r.ITEM_COLUMNS, [x for n, p in mine for x in p.item_rows(n, at[n], anchors[n])], ""),
+            ("item", r.ITEM_COLUMNS, [x for n, p in mine for x in p.item_rows(n, at[n], anchors[n], named)], ""),
             ("hunk", r.HUNK_COLUMNS, [x for n, p in mine for x in p.hunk_rows(n)], ""),
             ("test_result", r.RESULT_COLUMNS, [x for n, p in mine for x in p.result_rows(n, at[n])], ""),
             ("evidence", r.EVIDENCE_COLUMNS, [x for n, p in mine for x in p.evidence_rows(n)], ""),
@@ -231,6 +234,25 @@ async def _write(
             await insert_rows(conn, table, columns, rows, on_conflict=on_conflict)
         await conn.execute(_EVENTS, ([n for n, _ in mine], [p.id for _, p in mine]))
     return [(repos[repo], collection.value) for repo, collection in built]
+
+
+async def _named(conn: Connection, mine: Sequence[tuple[int, r.Prepared]]) -> dict[ItemId, str]:
+    """By item the column `anchors`: what its text names, and how that reads now. At most three queries a
+    repository, none where nothing is named."""
+    out: dict[ItemId, str] = {}
+    for repo in sorted({n for n, p in mine if p.mentions}):
+        parts = [p for n, p in mine if n == repo]
+        said = {id_: one for p in parts for id_, one in p.mentions.items()}
+        index = (await links.look_up(conn, repo, said)).index
+        given = {row[0]: (row[4], row[5]) for p in parts for row in p.item_parts}
+        wanted = {id_: index.named(one, given[id_]) for id_, one in said.items()}
+        reads = await anchored_text.read(conn, repo, chain.from_iterable(wanted.values()))
+        for part in parts:
+            changed = part.changed
+            for id_ in part.mentions:
+                if column := anchored_text.kept(wanted[id_], reads, changed):
+                    out[id_] = column
+    return out
 
 
 def _nodes(mine: Sequence[tuple[int, r.Prepared]], at: dict[int, datetime]) -> list[r.Row]:

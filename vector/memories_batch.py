@@ -76,6 +76,7 @@ async def _write(
         return
     mentioned = await links.code(conn, repo_id, parts)
     anchors = await anchored.read(conn, repo_id, ((p.entry.path, p.entry.symbol) for p in parts))
+    said = await links.anchors(conn, repo_id, parts, mentioned)
     at = await tick(conn, repo_id)
     targets = await rows.newest(
         conn, repo_id, [p.write.supersedes for p in parts if p.write.supersedes is not None]
@@ -93,7 +94,7 @@ async def _write(
         if not asked:
             return
         similar = links.near(made, await links.buckets(alike))
-        touched = await rows.write(conn, repo_id, tenant, made, at, model, terms, anchors)
+        touched = await rows.write(conn, repo_id, tenant, made, at, model, terms, anchors, said)
         await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar, at))
         await rows.queue_event(conn, repo_id, touched)
         receipts = _receipts(parts, made, similar, at)

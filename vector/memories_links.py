@@ -12,6 +12,8 @@ from plait.domain.graph import Relation
 from plait.domain.memory import MemoryEntry, MemoryId
 from plait.memory.mentions import Mentions, mentions, unique
 from plait.memory.similar import jaccard, words
+from vector import anchored_text
+from vector.anchored_text import Index
 from vector.memories_plan import MAX_READ, Plan, Prepared
 from vector.memories_write import Edge
 from vector.pool import Connection, Cursor
@@ -53,7 +55,8 @@ class Code:
 
     paths: frozenset[str] = frozenset()
     symbols: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    mentions: Mapping[MemoryId, Mentions] = field(default_factory=dict)  # by a part's own id
+    mentions: Mapping[Any, Mentions] = field(default_factory=dict)  # by a part's own id
+    index: Index = field(default_factory=Index)
 
     def edges(self, entry: MemoryEntry, part: Prepared) -> list[Edge]:
         """The anchor, then what the text names, each target once."""
@@ -80,13 +83,18 @@ async def code(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Cod
     cursor = await conn.execute("SELECT published FROM repository WHERE id = %s", (repo_id,))
     if await cursor.fetchone() == (0,):
         return Code()
-    said = {part.id: mentions(part.entry.content) for part in parts}
+    return await look_up(conn, repo_id, {p.id: mentions(p.entry.content) for p in parts})
+
+
+async def look_up(conn: Connection, repo_id: int, said: Mapping[Any, Mentions]) -> Code:
+    """What of `said` the published revision has. Two queries, none where nothing is named."""
     paths = list({path for one in said.values() for path in one.paths})[:MAX_NAMES]
     names = {name.rpartition(".")[2] for one in said.values() for name in one.names}
     params: dict[str, Any] = {"repo": repo_id, "paths": paths, "names": sorted(names)[:MAX_NAMES]}
     params["most"] = MAX_SYMBOLS
     there: frozenset[str] = frozenset()
     symbols: dict[str, dict[str, str]] = defaultdict(dict)
+    places: dict[str, list[tuple[str, str]]] = defaultdict(list)
     if paths:
         cursor = await conn.execute(PATHS, params)
         there = frozenset(path for (path,) in await cursor.fetchall())
@@ -96,7 +104,24 @@ async def code(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Cod
         # What was cut off might have made a name ambiguous.
         for name, symbol, path in rows if len(rows) < MAX_SYMBOLS else ():
             symbols[name].setdefault(symbol, path)
-    return Code(there, symbols, said)
+            places[name].append((symbol, path))
+    return Code(there, symbols, said, Index(there, places))
+
+
+async def anchors(
+    conn: Connection, repo_id: int, parts: Iterable[Prepared], mentioned: Code
+) -> dict[MemoryId, str]:
+    """By a part's own id the column `anchors`: what its text names, and how that reads now. One query,
+    none where nothing is named."""
+    wanted = {
+        part.id: named
+        for part in parts
+        if (said := mentioned.mentions.get(part.id)) is not None
+        and (named := mentioned.index.named(said, (part.entry.path, part.entry.symbol)))
+    }
+    reads = await anchored_text.read(conn, repo_id, chain.from_iterable(wanted.values()))
+    columns = {id_: anchored_text.kept(named, reads) for id_, named in wanted.items()}
+    return {id_: column for id_, column in columns.items() if column is not None}
 
 
 Buckets = defaultdict[tuple[str, int], list[tuple[MemoryId, frozenset[str]]]]

@@ -35,7 +35,7 @@ ITEM_COLUMNS = (
     ("importance", "float4"), ("pinned", "bool"), ("ts", "timestamptz"),
     ("recorded_at", "timestamptz"), ("valid_from", "timestamptz"), ("valid_to", "timestamptz"),
     ("entry_id", "uuid"), ("version", "int4"), ("tokens", "int4"), ("created_at", "timestamptz"),
-    ("sketch", "int8[]"), ("anchor_hash", "bytea"),
+    ("sketch", "int8[]"), ("anchor_hash", "bytea"), ("anchors", "jsonb"),
 )  # fmt: skip
 
 # One look-up a text by its hash, whatever else is indexed: the rest is written so that no index serves
@@ -186,6 +186,8 @@ async def newest(conn: Connection, repo_id: int, ids: Iterable[MemoryId]) -> dic
 
 Terms = Mapping[MemoryId, Sequence[str]]  # of each part, by its own id
 NO_ANCHORS: Mapping[Anchor, bytes] = MappingProxyType({})
+Said = Mapping[MemoryId, str]  # of each part, by its own id, the anchors that its text names
+NO_SAID: Said = MappingProxyType({})
 
 
 def terms(parts: Sequence[Prepared]) -> Terms:
@@ -204,14 +206,15 @@ async def write(
     model: str,
     terms: Terms,
     anchors: Mapping[Anchor, bytes] = NO_ANCHORS,
+    said: Said = NO_SAID,
 ) -> list[MemoryId]:
     """Carry `made` out but for links to code and near-duplicates; the entries it touched. `anchors`: how
-    the code that they are anchored in reads now."""
+    the code that they are anchored in reads now, `said`: that their texts name."""
     changed = [slot for slot in made.slots if slot.changed]
     fresh = [slot for slot in made.slots if slot.is_new]
     gone = [s for s in made.slots if s.closed and s.row is not None and s.row.alive]
     await close(conn, repo_id, at, [*gone, *changed])
-    await _insert(conn, repo_id, tenant, [*fresh, *changed], at, model, terms, anchors)
+    await _insert(conn, repo_id, tenant, [*fresh, *changed], at, model, terms, anchors, said)
     await _close_edges(conn, repo_id, at, gone, [slot for slot in changed if slot.moved])
     touched = {slot.id: None for slot in (*fresh, *changed, *gone)}
     for new, _ in made.supersedes:
@@ -237,6 +240,7 @@ async def _insert(
     model: str,
     terms: Terms,
     anchors: Mapping[Anchor, bytes],
+    said: Said,
 ) -> None:
     """New versions with their text index, and vectors where there are some."""
     if not slots:
@@ -244,7 +248,8 @@ async def _insert(
     later = iter(new_item_ids(sum(not slot.is_new for slot in slots)))
     ids = [ItemId(slot.id) if slot.is_new else next(later) for slot in slots]
     rows = [
-        _item_row(id_, repo_id, tenant, s, at, anchors) for id_, s in zip(ids, slots, strict=True)
+        _item_row(id_, repo_id, tenant, s, at, anchors, said)
+        for id_, s in zip(ids, slots, strict=True)
     ]
     await insert_rows(conn, "memories", ITEM_COLUMNS, rows)
     # A changed version has the text of the part that changed it.
@@ -260,6 +265,7 @@ def _item_row(
     slot: Slot,
     at: datetime,
     anchors: Mapping[Anchor, bytes],
+    said: Said,
 ) -> tuple[Any, ...]:
     """In the order of `ITEM_COLUMNS`."""
     entry, part = slot.result(at), slot.prepared
@@ -271,7 +277,7 @@ def _item_row(
         str(entry.type), array_literal(meta.tags), json.dumps(meta.custom) if meta.custom else "{}", entry.content, meta.importance,
         entry.pinned, entry.created_at, at, entry.valid_from, entry.valid_to, entry.id, entry.version,
         entry.tokens, entry.created_at, _numbers(part.sketch),
-        anchors.get((entry.path, entry.symbol)),
+        anchors.get((entry.path, entry.symbol)), said.get(part.id),
     )  # fmt: skip
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
 from plait.domain.values import Collection, Filter, ItemId
 from plait.ports import Standing, View
+from vector import standing_text
 from vector.anchored import HASH
 from vector.filters import condition
 from vector.pool import Scoped
@@ -24,7 +27,7 @@ KEPT = 0.9
 
 _ITEMS = """
 SELECT i.id, a.path, a.symbol, i.anchor_hash, h.hash, i.episode_id, a.repo_id, a.number,
-       {proven} AS proven, {external} AS external
+       {proven} AS proven, {external} AS external, i.anchors
   FROM {table} i
  CROSS JOIN LATERAL (
        SELECT i.repo_id, w.number, i.path, split_part(i.symbol, '#', 1) AS symbol,
@@ -85,8 +88,8 @@ class Standings:
     _app: Scoped
 
     async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
-        """See `SearchStore.standing`. One query, three when there are items of runs that changed the file
-        they are about."""
+        """See `SearchStore.standing`. One query; two more when there are items of runs that changed the file
+        they are about; one or two when some name code in their texts."""
         if not ids or not view.revisions:
             return {}
         cond = condition(view, Filter(collections=AGENTS))
@@ -106,7 +109,18 @@ class Standings:
         }
         rows = await self._app.rows(query, params, tenant=view.tenant)
         found = {ItemId(row[0]): _standing(row) for row in rows}
-        return {**found, **await self._by_hunks(view, rows)}
+        return await self._with_named(view, rows, {**found, **await self._by_hunks(view, rows)})
+
+    async def _with_named(
+        self, view: View, rows: Sequence[tuple[Any, ...]], found: dict[ItemId, Standing]
+    ) -> dict[ItemId, Standing]:
+        """`found`, with what the items' texts name."""
+        said = {ItemId(row[0]): standing_text.kept(row[6], row[7], row[10]) for row in rows}
+        now = await standing_text.read(self._app, view.tenant, chain.from_iterable(said.values()))
+        for id_, anchors in said.items():
+            if named := tuple(now[anchor] for anchor in anchors if anchor in now):
+                found[id_] = replace(found[id_], named=named)
+        return found
 
     async def _by_hunks(
         self, view: View, rows: Sequence[tuple[Any, ...]]
@@ -136,7 +150,7 @@ class Standings:
 
 
 def _standing(row: tuple[Any, ...]) -> Standing:
-    _, path, symbol, then, now, _, _, _, proven, external = row
+    _, path, symbol, then, now, _, _, _, proven, external, _ = row
     return Standing(
         anchored=bool(path or symbol),
         known=then is not None,

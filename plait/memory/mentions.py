@@ -14,6 +14,11 @@ _PATH = re.compile(
     r"(?:[\w@.+-]+/)*[\w@+-][\w@.+-]*\.[A-Za-z][A-Za-z0-9]{0,9}|(?:[\w@.+-]+/)+[\w@.+-]+"
 )
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|#)[A-Za-z_]\w*)*")
+# A path with its line, as tools print it: `src/app.py:12`, `src/app.py#L3-L9`; or with a name in that file.
+_AT = re.compile(
+    r"\A([^:#]*\.[A-Za-z][A-Za-z0-9]{0,9})(?::\d[\d:,-]*|#L\d+(?:-L?\d+)?|::(\w+(?:::\w+)*))\Z"
+)
+_OWN = re.compile(r"\A(?:self|this|cls)\.")
 _PIECE = re.compile(r"[^,;()\[\]{}<>\"'|`=]+")
 
 
@@ -27,7 +32,8 @@ class Mentions:
 
 def mentions(text: str) -> Mentions:
     """Words of `text` that look like a path or like code: dotted, snake_case, camelCase, called, or in
-    backquotes. A plain word is none: it would be bound to whatever has its name. Linear in `text`."""
+    backquotes. A plain word is none: it would be bound to whatever has its name. A path may have a line
+    (`a.py:12`, `a.py#L3`) or a name (`a.py::test_x`) behind it. Linear in `text`."""
     paths: dict[str, None] = {}
     names: dict[str, None] = {}
     for word in text[:MAX_READ].split():
@@ -35,12 +41,18 @@ def mentions(text: str) -> Mentions:
             continue
         for piece in _PIECE.finditer(word):
             bare = piece[0].rstrip(".:!?").removeprefix("./")
+            if (":" in bare or "#" in bare) and (at := _AT.match(bare)):
+                if _PATH.fullmatch(at[1]):
+                    paths[at[1]] = None
+                bare = at[2] or ""
             behind = word[piece.end() : piece.end() + 1]
             marked = behind in ("(", "`") and behind != ""
             if _PATH.fullmatch(bare):
                 paths[bare] = None
-            if _NAME.fullmatch(bare) and len(bare) > 2 and (marked or _is_code(bare)):
-                names[re.sub(r"::|#", ".", bare)] = None
+            if _NAME.fullmatch(bare) and (marked or _is_code(bare)):
+                name = _OWN.sub("", re.sub(r"::|#", ".", bare))
+                if len(name) > 2:
+                    names[name] = None
         if len(paths) >= MAX_NAMES and len(names) >= MAX_NAMES:
             break
     return Mentions(tuple(paths)[:MAX_NAMES], tuple(names)[:MAX_NAMES])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
@@ -58,6 +59,8 @@ class Place:
     session_key: str = ""
     tags: tuple[str, ...] = ()
     episode_id: UUID | None = None
+    tokens: int = 0  # of a memory's text; 0: not counted
+    asks: bool = False  # a memory that is nothing but a question
 
     @property
     def file(self) -> tuple[str, str]:
@@ -78,13 +81,34 @@ class Spot:
     repo: str = ""  # qualified; "": any of the view
 
 
+class Reads(StrEnum):
+    """How a place in code reads now, against when a memory named it."""
+
+    SAME = "same"  # but for layout and comments
+    CHANGED = "changed"
+    MOVED = "moved"  # the same, elsewhere
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A place that a memory's text names: a file, or a definition in it. `to`: the path where it is now,
+    when that is another."""
+
+    path: str
+    symbol: str
+    reads: Reads
+    to: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What the current index says of where a memory is anchored, and of what stands behind it.
 
     `anchored`: the memory names a path or a symbol. `known`: how the anchor read when the memory was
     recorded is on record. `there`, `changed`: the anchor now. `proven`: a test that passed validates it
-    (VALIDATED_BY), or its run succeeded with tests that passed. `external`: its text came from outside."""
+    (VALIDATED_BY), or its run succeeded with tests that passed. `external`: its text came from outside.
+    `named`: what its text names besides, as far as it was in the index when it was recorded."""
 
     anchored: bool
     known: bool = False
@@ -92,6 +116,11 @@ class Standing:
     changed: bool = False
     proven: bool = False
     external: bool = False
+    named: tuple[Named, ...] = ()
+
+
+# By memory what stands next to it: the step to it, -1 right before, 1 right after, 2 the one behind that.
+Around = Mapping[ItemId, Mapping[ItemId, int]]
 
 
 class SearchStore(Protocol):
@@ -161,6 +190,11 @@ class SearchStore(Protocol):
         self, view: View, symbols: Sequence[tuple[str, str, str]], where: Filter
     ) -> list[ItemId | None]:
         """For each `(repo, path, symbol)` its first chunk: the one with the symbol's own line."""
+        ...
+
+    async def around(self, view: View, ids: Sequence[ItemId], where: Filter, reach: int) -> Around:
+        """Of memories that were said in a session, or in a run without one: up to `reach` of the same
+        session before and after each, as far as they match `where`. Others are left out."""
         ...
 
     async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from plait.domain.recall import Freshness
 from plait.domain.values import ItemId
-from plait.ports import Place, Standing
+from plait.ports import Named, Place, Reads, Standing
 
 # Bounded, so that a memory of code that is gone can still be the best answer: why it went is often
 # what it tells. Chosen by hand; configs and feedback move items by as much.
@@ -16,17 +16,36 @@ FACTORS: Mapping[Freshness, float] = {
     Freshness.ORPHANED: 0.75,
     Freshness.UNVERIFIABLE: 1.0,
 }
+# Of what only the text names: it may be named in passing. Guessed.
+TEXT_FACTORS: Mapping[Freshness, float] = {
+    **FACTORS,
+    Freshness.DRIFTED: 0.95,
+    Freshness.ORPHANED: 0.85,
+}
 _REASONS: Mapping[Freshness, str] = {
     Freshness.DRIFTED: "its code has changed since",
     Freshness.ORPHANED: "its code is gone",
 }
+MAX_TOLD = 3  # places that a reason names
 
 
 def freshness(place: Place, standing: Standing | None) -> Freshness:
-    """Code is of the revision that answers, so it is fresh; of agents' items their anchor tells."""
+    """Code is of the revision that answers, so it is fresh; of agents' items their anchor tells, and
+    what their text names."""
     if place.collection == "files":
         return Freshness.FRESH
-    if standing is None or not standing.anchored:
+    if standing is None:
+        return Freshness.UNVERIFIABLE
+    given, named = _given(standing), _named(standing.named)
+    if given in _REASONS or named is Freshness.UNVERIFIABLE:
+        return given
+    if given is Freshness.FRESH and named is Freshness.ORPHANED:
+        return Freshness.DRIFTED
+    return named
+
+
+def _given(standing: Standing) -> Freshness:
+    if not standing.anchored:
         return Freshness.UNVERIFIABLE
     if not standing.there:
         # An anchor that never was there, a file outside the index say, is not gone.
@@ -36,14 +55,62 @@ def freshness(place: Place, standing: Standing | None) -> Freshness:
     return Freshness.DRIFTED if standing.changed else Freshness.FRESH
 
 
-def reason(fresh: Freshness) -> str:
-    """In plain words, "" where there is nothing to say."""
-    return _REASONS.get(fresh, "")
+def _named(named: Sequence[Named]) -> Freshness:
+    """All is gone: ORPHANED; some is gone or changed: DRIFTED."""
+    if not named:
+        return Freshness.UNVERIFIABLE
+    gone = sum(one.reads is Reads.GONE for one in named)
+    if gone == len(named):
+        return Freshness.ORPHANED
+    changed = any(one.reads is Reads.CHANGED for one in named)
+    return Freshness.DRIFTED if gone or changed else Freshness.FRESH
+
+
+def reason(place: Place, standing: Standing | None) -> str:
+    """In plain words what changed, "" where there is nothing to say."""
+    if standing is None or place.collection == "files":
+        return ""
+    given = _REASONS.get(_given(standing), "")
+    told = [text for one in standing.named if (text := _told(one))]
+    more = len(told) - MAX_TOLD
+    return "; ".join(
+        text for text in (given, *told[:MAX_TOLD], f"{more} more" if more > 0 else "") if text
+    )
+
+
+def _told(one: Named) -> str:
+    where = f"{_own(one)} in {one.path}" if one.symbol else one.path
+    if one.reads is Reads.GONE:
+        return f"{where} is gone"
+    if one.reads is Reads.MOVED:
+        return f"{where} is in {one.to} now"
+    if one.reads is Reads.CHANGED:
+        return f"{where} is in {one.to} now and changed" if one.to else f"{where} changed since"
+    return ""
+
+
+def _own(one: Named) -> str:
+    """The symbol without what the path says: `Session.get` of `src.app.Session.get` in src/app.py."""
+    folder, _, file = one.path.rpartition("/")
+    parts = [*folder.split("/"), file.partition(".")[0]]
+    if parts[-1] == "__init__":
+        parts.pop()
+    for n in range(len(parts)):
+        module = ".".join(parts[n:])
+        if one.symbol.startswith(f"{module}."):
+            return one.symbol[len(module) + 1 :]
+    return one.symbol
 
 
 def factors(
     places: Mapping[ItemId, Place], standing: Mapping[ItemId, Standing]
 ) -> dict[ItemId, float]:
     """What multiplies scores; 1.0 is left out."""
-    found = {id_: FACTORS[freshness(place, standing.get(id_))] for id_, place in places.items()}
+    found = {id_: _factor(place, standing.get(id_)) for id_, place in places.items()}
     return {id_: factor for id_, factor in found.items() if factor != 1.0}
+
+
+def _factor(place: Place, standing: Standing | None) -> float:
+    said = freshness(place, standing)
+    given = standing is not None and _given(standing) in _REASONS
+    return (FACTORS if given else TEXT_FACTORS)[said]

@@ -9,7 +9,16 @@ from math import prod
 from plait.domain.recall import Dropped
 from plait.domain.values import ItemId
 from plait.ports import Standing
-from plait.retrieval import freshness, fusion, memory_score, nearness, signals, silence, trust
+from plait.retrieval import (
+    freshness,
+    fusion,
+    memory_score,
+    nearness,
+    signals,
+    silence,
+    threads,
+    trust,
+)
 from plait.retrieval.context import Deps, SearchContext
 from plait.retrieval.query import QueryKind
 
@@ -54,6 +63,7 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
     factors: Mapping[str, Mapping[ItemId, float]] = {
         "said": said,
         "memory": memory_score.factors(theirs, blend),
+        "turn": threads.factors(theirs),
         "freshness": freshness.factors(theirs, standing),
         "trust": trust.factors(theirs, standing),
         "time": nearness.in_time(theirs, ctx.anchors.span),
@@ -76,7 +86,7 @@ def _reasons(
 ) -> Mapping[ItemId, tuple[str, ...]]:
     said = dict(ctx.reasons)
     for id_, known in standing.items():
-        if why := freshness.reason(freshness.freshness(ctx.places[id_], known)):
+        if why := freshness.reason(ctx.places[id_], known):
             said[id_] = (*said.get(id_, ()), why)
     return said
 

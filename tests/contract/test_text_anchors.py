@@ -1,0 +1,195 @@
+"""Code that the texts of agents' items name: looked up when they are stored, checked when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+import pytest
+
+from plait.domain.memory import AsOf, MemoryEntry, MemoryId, MemoryMetadata
+from plait.domain.recall import Freshness
+from plait.domain.values import (
+    Artifact,
+    ArtifactKind,
+    Collection,
+    Episode,
+    Filter,
+    ItemId,
+    Outcome,
+)
+from plait.memory.entry import NOBODY, check
+from plait.ports import Named, Place, Reads, Standing
+from plait.retrieval.freshness import freshness
+from vector.store import Store
+
+IndexFiles = Callable[..., Awaitable[Any]]
+ALL = Filter(collections=tuple(Collection))
+SAID = Place("r", Collection.MEMORIES, "", "", "memory", False)
+
+BODY = "open_socket close_socket bind_socket listen_socket accept_socket send_all receive_all"
+CODE = {
+    "src/client.toy": ["send_request: open_socket", "open_socket:", "twice:"],
+    "src/server.toy": ["serve: send_request", "twice:", f"accept: {BODY}"],
+    "src/old.toy": ["gone: serve", "forever:"],
+}
+
+
+async def remember(store: Store, text: str, path: str = "", symbol: str = "") -> ItemId:
+    entry = MemoryEntry(NOBODY, "r", "ada", text, MemoryMetadata(), path=path, symbol=symbol)
+    (receipt,) = await store.store("default", [check(entry)])
+    assert not isinstance(receipt, Exception)
+    return ItemId(receipt.entry.id)
+
+
+async def standing(store: Store, id_: ItemId, where: Filter = ALL) -> Standing:
+    return (await store.standing(await store.view(where), [id_]))[id_]
+
+
+async def named(store: Store, id_: ItemId) -> tuple[Named, ...]:
+    return (await standing(store, id_)).named
+
+
+async def fresh(store: Store, id_: ItemId) -> Freshness:
+    return freshness(SAID, await standing(store, id_))
+
+
+SENDS = ("src/client.toy", "src.client.send_request")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("`send_request` retries three times", [SENDS]),
+        ("call send_request() twice", [SENDS]),
+        ("client.send_request in src/client.toy is slow", [SENDS]),
+        ("src/server.toy has the loop", [("src/server.toy", "")]),
+        ("see src/server.toy:12 and send_request", [SENDS, ("src/server.toy", "")]),
+        ("serve it and accept what comes", []),  # words, not spelled as code
+        ("`twice` is in two files", []),
+        ("`twice` in src/server.toy", [("src/server.toy", "src.server.twice")]),
+        ("`twice` in server.toy", [("src/server.toy", "src.server.twice")]),
+        ("`no_such_name` in src/none.toy", []),
+    ],
+)
+async def test_what_a_text_names_is_kept(
+    store: Store, index: IndexFiles, text: str, expected: list[tuple[str, str]]
+) -> None:
+    await index(store, "r", CODE)
+    found = await named(store, await remember(store, text))
+    assert found == tuple(Named(path, symbol, Reads.SAME) for path, symbol in expected)
+
+
+async def test_what_is_named_holds_changes_moves_and_goes(store: Store, index: IndexFiles) -> None:
+    await index(store, "r", CODE)
+    texts = [
+        "`send_request` retries", "`open_socket` is cheap", "`gone` and `forever` are slow",
+        "`accept` is the loop", "`send_request` is called by `gone`", "src/old.toy is legacy",
+    ]  # fmt: skip
+    ids = [await remember(store, text) for text in texts]
+    assert [await fresh(store, id_) for id_ in ids] == [Freshness.FRESH] * 6
+    changed = ["send_request: open_socket open_socket", "open_socket:", "twice:"]
+    await index(
+        store, "r",
+        {"src/client.toy": changed, "src/server.toy": ["serve: send_request", "twice:"],
+         "lib/loop.toy": [f"accept: {BODY}"]},
+    )  # fmt: skip
+    assert [await fresh(store, id_) for id_ in ids] == [
+        Freshness.DRIFTED, Freshness.FRESH, Freshness.ORPHANED, Freshness.FRESH, Freshness.DRIFTED,
+        Freshness.ORPHANED,
+    ]  # fmt: skip
+    assert await named(store, ids[3]) == (
+        Named("src/server.toy", "src.server.accept", Reads.MOVED, "lib/loop.toy"),
+    )
+    assert [one.reads for one in await named(store, ids[4])] == [Reads.CHANGED, Reads.GONE]
+
+
+async def test_layout_and_order_are_no_change(store: Store, index: IndexFiles) -> None:
+    await index(store, "r", CODE)
+    id_ = await remember(store, "`send_request` retries")
+    await index(store, "r", {**CODE, "src/client.toy": ["", "send_request:   open_socket"]})
+    assert await fresh(store, id_) is Freshness.FRESH
+
+
+async def test_what_was_not_there_is_not_missed(store: Store, index: IndexFiles) -> None:
+    before = await remember(store, "`send_request` retries")
+    await index(store, "r", CODE)
+    later = await remember(store, "`send_response` is to be written")
+    for id_ in (before, later):
+        assert await fresh(store, id_) is Freshness.UNVERIFIABLE
+    again = await remember(store, "`send_request` retries")  # said anew, of the code as it is now
+    assert again == before
+
+
+async def test_a_given_anchor_counts_first(store: Store, index: IndexFiles) -> None:
+    await index(store, "r", CODE)
+    id_ = await remember(store, "`send_request` and `serve` are slow", SENDS[0], "send_request")
+    assert [one.symbol for one in await named(store, id_)] == ["src.server.serve"]
+    await index(store, "r", {**CODE, "src/server.toy": ["serve: send_request send_request"]})
+    assert await fresh(store, id_) is Freshness.DRIFTED
+    await index(store, "r", {**CODE, "src/client.toy": ["open_socket:"]})
+    assert await fresh(store, id_) is Freshness.ORPHANED
+
+
+async def test_a_new_version_has_its_own_anchors(store: Store, index: IndexFiles) -> None:
+    await index(store, "r", CODE)
+    old = await remember(store, "`send_request` retries")
+    entry = MemoryEntry(NOBODY, "r", "ada", "no: `serve` does", MemoryMetadata())
+    (receipt,) = await store.store("default", [replace(check(entry), supersedes=MemoryId(old))])
+    assert not isinstance(receipt, Exception)
+    assert [one.symbol for one in await named(store, ItemId(receipt.entry.id))] == [
+        "src.server.serve"
+    ]
+
+
+async def test_as_of_an_earlier_time_it_was_fresh(store: Store, index: IndexFiles) -> None:
+    await index(store, "r", CODE)
+    id_ = await remember(store, "`send_request` retries")
+    entry = await store.get("default", "r", MemoryId(id_))
+    await index(store, "r", {**CODE, "src/client.toy": ["send_request: serve"]})
+    assert await fresh(store, id_) is Freshness.DRIFTED
+    then = replace(ALL, as_of=AsOf(recorded=entry.updated_at))
+    assert freshness(SAID, await standing(store, id_, then)) is Freshness.FRESH
+
+
+async def test_other_repositories_are_not_looked_at(store: Store, index: IndexFiles) -> None:
+    await index(store, "other", CODE)
+    await index(store, "r", {"src/a.toy": ["run:"]})
+    id_ = await remember(store, "`send_request` retries, src/client.toy")
+    assert await named(store, id_) == ()
+
+
+async def test_a_run_names_code_too(store: Store, index: IndexFiles) -> None:
+    await index(store, "r", CODE)
+    artifacts = (
+        Artifact(ArtifactKind.REFLECTION, "`send_request` must retry"),
+        Artifact(ArtifactKind.PLAN, "look at src/server.toy first"),
+        Artifact(ArtifactKind.NOTE, "plain words"),
+        Artifact(ArtifactKind.TURN, "where is `send_request`?", meta={"role": "user"}),
+        Artifact(ArtifactKind.TURN, "src/client.toy: send_request()", meta={"role": "tool"}),
+    )
+    receipt = await store.append(Episode("1", "r", Outcome("success"), artifacts))
+    now = [await named(store, id_) for id_ in receipt.item_ids]
+    sends = (Named(*SENDS, Reads.SAME),)
+    assert now == [sends, (Named("src/server.toy", "", Reads.SAME),), (), sends, ()]
+    await index(store, "r", {**CODE, "src/client.toy": ["send_request: serve"]})
+    found = [await fresh(store, id_) for id_ in receipt.item_ids]
+    assert found == [
+        Freshness.DRIFTED, Freshness.FRESH, Freshness.UNVERIFIABLE, Freshness.DRIFTED,
+        Freshness.UNVERIFIABLE,
+    ]  # fmt: skip
+
+
+async def test_a_hostile_text_anchors_little(
+    store: Store, index: IndexFiles, truth_dsn: str
+) -> None:
+    names = [f"name_{n}" for n in range(300)]
+    await index(store, "r", {"src/many.toy": [f"{name}:" for name in names]})
+    id_ = await remember(store, " ".join(f"`{name}`" for name in names))
+    assert len(await named(store, id_)) == 8
+    with psycopg.connect(truth_dsn, options="-c search_path=plait") as conn:
+        row = conn.execute("SELECT anchors FROM memories WHERE id = %s", (id_,)).fetchone()
+    assert row is not None
+    assert len(row[0]) == 8
