@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from benchmarks.localisation_corpus import Piece
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Revision
-from plait.ports import Place, Spot, Standing, Vectors, View
+from plait.ports import Around, Place, Spot, Standing, Vectors, View
 from plait.retrieval.text import tokens
 from vector import bm25
 from vector.vocabulary import Vocabulary, going_with, vocabulary_of
@@ -38,6 +38,9 @@ class MemoryStore:
         self._by_symbol: dict[tuple[str, str], ItemId] = {}
         self._vocabulary: Vocabulary | None = None
         self._space, self._postings = _index(pieces, collection)
+
+    def __len__(self) -> int:
+        return len(self._pieces)
 
     def piece(self, id_: ItemId) -> Piece:
         return self._pieces[id_.int]
@@ -151,8 +154,11 @@ class MemoryStore:
                 self._by_symbol.setdefault((piece.path, piece.symbol.partition("#")[0]), id_)
         return [self._by_symbol.get((path, symbol)) for _, path, symbol in symbols]
 
-    async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
+    async def around(self, view: View, ids: Sequence[ItemId], where: Filter, reach: int) -> Around:
         return {}  # code only
+
+    async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
+        return {}
 
     async def vocabulary(self, view: View, words: Sequence[str], k: int) -> dict[str, list[str]]:
         if self._vocabulary is None:
