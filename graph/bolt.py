@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from tenacity import (
     retry_if_exception,
     retry_if_exception_type,
     stop_after_attempt,
+    stop_after_delay,
     wait_exponential,
     wait_random,
 )
@@ -56,7 +58,8 @@ GONE = (*LOST, DriverError, OSError, asyncio.IncompleteReadError)
 # A record that a statement had found was deleted before it came to read it. ArcadeDB's readers see every
 # delete at once, and Neo4j's read-committed transactions may.
 _DELETED_MEANWHILE = "Neo.ClientError.Statement.EntityNotFound"
-_READ_ATTEMPTS = 8
+# A busy machine deletes for long, and a read of much meets it again and again.
+_REREAD_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +206,13 @@ def retrying(attempts: int, *, stays: bool) -> AsyncRetrying:
     )
 
 
-def rereading() -> AsyncRetrying:
-    """Again, soon, while a read meets records that are being deleted: some 0.6 s in all."""
+def rereading(limit_s: float = math.inf) -> AsyncRetrying:
+    """Again, soon, while a read meets records that are being deleted: for most of `limit_s`, and for
+    seconds at most."""
     return AsyncRetrying(
         retry=retry_if_exception_type(GraphUpdating),
         wait=wait_exponential(multiplier=0.01, max=0.2) + wait_random(0, 0.01),
-        stop=stop_after_attempt(_READ_ATTEMPTS),
+        stop=stop_after_delay(min(_REREAD_S, 0.8 * limit_s)),
         reraise=True,
     )
 

@@ -62,7 +62,7 @@ class Reader:
     async def _reread(
         self, text: str, given: Mapping[str, Any], max_rows: int, deadline: Deadline
     ) -> tuple[tuple[str, ...], list[list[Any]], Converter, bool]:
-        async for attempt in rereading():
+        async for attempt in rereading(deadline.left_s):
             with attempt:
                 return await self._stream(text, given, max_rows, deadline)
         raise AssertionError("unreachable")

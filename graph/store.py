@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graph import contents, counting, moments, schema, templates
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Before each look where the embedded server is now. One that was just killed is told of as alive until
+# the signal has arrived, so that the first look may find it once more.
+MOVES_S = (0.0, 0.2, 1.0)
+
 
 async def open_store(settings: Settings) -> CypherStore:
     """Raises: StoreUnavailable, EmbeddedServerFailed, BadSettings, SchemaMismatch."""
@@ -36,7 +41,7 @@ async def open_store(settings: Settings) -> CypherStore:
         lease = await asyncio.to_thread(embedded.ensure, settings)
     store = CypherStore(settings, lease)
     try:
-        await store.start()
+        await store.open()
     except BaseException:
         await store.close()
         raise
@@ -66,7 +71,11 @@ class CypherStore:
             stays=False,
         )
 
-    async def start(self) -> None:
+    async def open(self) -> None:
+        """Greet the server, the next one if the leased one is dying."""
+        await self._following(self._start)
+
+    async def _start(self) -> None:
         """Greet the server and bring its schema up to date."""
         self.dialect = await self._bolt.greet()
         await schema.migrate(self._bolt)
@@ -143,15 +152,18 @@ class CypherStore:
             await asyncio.to_thread(self._lease.close)
 
     async def _following(self, work: Callable[[], Awaitable[T]]) -> T:
-        """`work()`, once more when the embedded server has died and came back elsewhere."""
-        bolt = self._bolt
-        try:
-            return await work()
-        except StoreUnavailable:
-            if self._lease is None:
-                raise
-            await self._move(bolt)
-            return await work()
+        """`work()`, again when the embedded server has died and comes back elsewhere."""
+        for pause_s in MOVES_S:
+            bolt = self._bolt
+            try:
+                return await work()
+            except StoreUnavailable:
+                if self._lease is None:
+                    raise
+            await asyncio.sleep(pause_s)
+            with suppress(StoreUnavailable):
+                await self._move(bolt)
+        return await work()
 
     async def _move(self, old: Bolt) -> None:
         """Follow the embedded server to its new port, unless another task did so already."""
@@ -160,5 +172,7 @@ class CypherStore:
                 return
             await asyncio.to_thread(self._lease.refresh)
             self._bolt = Bolt(self._endpoint())
-            await self.start()
-            await old.close()
+            try:
+                await self._start()
+            finally:
+                await old.close()

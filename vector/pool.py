@@ -165,7 +165,13 @@ class Database:
             yield conn
 
     async def dedicated(self) -> Connection:
-        """A connection outside the pool, for session locks; the caller closes it."""
+        """A connection outside the pool, for session locks; the caller closes it. Tried again while the
+        embedded server, which died a moment ago or is dying, comes back."""
+        if self._revive is None:
+            return await self._connect()
+        return await self.retry(lambda _: self._connect())
+
+    async def _connect(self) -> Connection:
         with translated():
             conn = await AsyncConnection.connect(
                 self._dsn, autocommit=True, **self._connect_arguments()

@@ -91,13 +91,14 @@ class Store(
 
     @classmethod
     async def _connect(cls, dsn: str, settings: Settings, lease: PostgresLease | None) -> Store:
-        conn = await Database(dsn, settings).dedicated()
+        revive = lease.refresh if lease else None
+        conn = await Database(dsn, settings, revive=revive).dedicated()
         try:
             with translated(settings.postgres.statement_timeout_s):
                 schemas = await migrate(conn)
         finally:
             await conn.close()
-        revive = lease.refresh if lease else None
+        dsn = lease.dsn if lease else dsn
         db = Database(dsn, settings, schemas, revive)
         app = Scoped(dsn, settings, schemas, revive)
         try:
