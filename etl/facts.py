@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-FACTS_VERSION = 1
+FACTS_VERSION = 2
 
 
 class Definition(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -23,7 +23,8 @@ class Definition(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     name: str
     qualname: str
-    kind: str  # module class interface enum struct trait type function method constructor
+    # module class interface enum struct trait type namespace function method constructor macro
+    kind: str
     parent: int
     start_line: int
     end_line: int
@@ -105,6 +106,12 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     exports: list[str] = []  # `__all__`, or names exported by statement
     has_error: bool = False  # the parser met a syntax error and recovered
     version: int = FACTS_VERSION
+
+
+def no_facts(path: str, language: str, module: str) -> FileFacts:
+    """The facts of a file whose extractor failed: its module and nothing in it."""
+    own = Definition(module.rpartition(".")[2], "", "module", 0, 1, 1, 0, 0)
+    return FileFacts(path, language, module, [own], [], [], [], has_error=True)
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -20,6 +20,7 @@ from typing import Protocol
 from etl import facts as facts_codec
 from etl.embed import fill_vectors
 from etl.facts import FACTS_VERSION, FileFacts
+from etl.languages import is_code
 from etl.parse import Job, ParsedBatch, ParsePool, hash_files
 from etl.plan import IndexPlan, make_plan, repository_name
 from etl.project import Projector
@@ -196,7 +197,8 @@ async def _load_kept(
     """Load the facts of unchanged files into `run`; what can't be reused joins `changed`.
 
     A Python file's module name depends on its neighbours (`__init__.py`), and old facts may have an
-    older shape: both make it parse again. Java and Go name their modules in the source.
+    older shape: both make it parse again, as does an older version that knew no symbols of the language.
+    Java and Go name their modules in the source.
     """
     skip = {*changed, *removed}
     async for path, blob in truth.facts(draft):
@@ -206,7 +208,7 @@ async def _load_kept(
         renamed = (
             kept is not None and kept.language == "python" and kept.module != run.jobs[path].module
         )
-        if blob and (kept is None or renamed):
+        if (blob or is_code(run.jobs[path].language)) and (kept is None or renamed):
             changed.append(path)
         elif kept is not None:
             run.facts[path] = kept

@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from etl import facts as facts_codec
 from etl.chunk import RawChunk, chunk_code, chunk_text, decode
-from etl.facts import FileFacts
+from etl.facts import FileFacts, no_facts
 from etl.files import NotAFile, content_hash, read_limited
 from etl.languages import extractor, is_code
 from etl.wire import (
@@ -90,7 +90,10 @@ class Batch:
             return
         text = decode(source)
         facts = self._extract(source, job)
+        kept = facts
         if facts is None:
+            # Facts without a symbol say that this version has looked: the next run need not try again.
+            kept = no_facts(job.path, job.language, job.module) if is_code(job.language) else None
             chunks = chunk_text(job.path, job.language, text, is_test=job.is_test)
         else:
             chunks = chunk_code(source, text, facts, is_test=job.is_test)
@@ -104,7 +107,7 @@ class Batch:
                 job.language,
                 len(source),
                 source.count(b"\n") + (not source.endswith(b"\n") and bool(source)),
-                facts_codec.encode(facts) if facts else b"",
+                facts_codec.encode(kept) if kept else b"",
                 job.is_test,
                 chunks,
             )

@@ -8,6 +8,7 @@ from posixpath import basename
 from typing import cast
 
 from etl.languages.base import Extractor
+from etl.languages.tables import MODULES as TABLES
 
 # language id → the module of this package that extracts it.
 _EXTRACTORS = {
@@ -17,6 +18,7 @@ _EXTRACTORS = {
     "tsx": "typescript",
     "java": "java",
     "go": "go",
+    **dict.fromkeys(TABLES, "definitions"),
 }
 
 _SUFFIXES = {
@@ -26,9 +28,9 @@ _SUFFIXES = {
     "tsx": "tsx",
     "java": "java",
     "go": "go",
-    # Text that is chunked and searched, but not parsed.
+    # Only their definitions are read.
     "c": "c h",
-    "cpp": "cc cpp cxx c++ hh hpp hxx h++ ipp tpp cu cuh ino",
+    "cpp": "cc cpp cxx c++ hh hpp hxx h++ ipp tpp inl cu cuh ino",
     "csharp": "cs csx",
     "rust": "rs",
     "ruby": "rb rake gemspec",
@@ -39,20 +41,23 @@ _SUFFIXES = {
     "objc": "m mm",
     "dart": "dart",
     "lua": "lua",
-    "perl": "pl pm",
-    "r": "r rmd",
     "julia": "jl",
     "elixir": "ex exs",
-    "erlang": "erl hrl",
-    "haskell": "hs lhs",
+    "haskell": "hs",
     "ocaml": "ml mli",
+    "zig": "zig",
+    "shell": "sh bash zsh ksh bats",
+    # Text that is chunked and searched, but not parsed.
+    "fish": "fish",
+    "literate": "lhs",
+    "perl": "pl pm",
+    "r": "r rmd",
+    "erlang": "erl hrl",
     "clojure": "clj cljs cljc edn",
     "fsharp": "fs fsi fsx",
     "groovy": "groovy gradle",
-    "zig": "zig",
     "nim": "nim",
     "cython": "pyx pxd pxi",
-    "shell": "sh bash zsh fish ksh",
     "powershell": "ps1 psm1 psd1",
     "batch": "bat cmd",
     "sql": "sql",

@@ -20,12 +20,16 @@ _HEAP = 20_000
 class Grammar:
     """Parses, and finds nodes of the given kinds in C: a walk in Python costs three times the parse."""
 
-    def __init__(self, language: Language, kinds: Iterable[str]) -> None:
-        """`kinds` that the grammar does not have are left out."""
+    def __init__(
+        self, language: Language, kinds: Iterable[str], patterns: Mapping[str, str] | None = None
+    ) -> None:
+        """`kinds` that the grammar does not have are left out. `patterns`: by kind, a query that captures
+        fewer of it as `@n`."""
         self._parser = Parser(language)
         numbers = {kind: language.id_for_node_kind(kind, True) for kind in kinds}
         self._kinds = {number: kind for kind, number in numbers.items() if number}
-        self._query = Query(language, "\n".join(f"({k}) @n" for k in sorted(self._kinds.values())))
+        wanted = {kind: (patterns or {}).get(kind, f"({kind}) @n") for kind in self._kinds.values()}
+        self._query = Query(language, "\n".join(wanted[kind] for kind in sorted(wanted)))
 
     def parse(self, source: bytes) -> Node:
         return self._parser.parse(source).root_node

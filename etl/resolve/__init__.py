@@ -19,13 +19,18 @@ from types import ModuleType
 from typing import cast
 
 from etl.facts import Definition, FileFacts
-from etl.resolve.table import FAMILIES, Binder, Bound, Table
+from etl.resolve.table import CLASSES, DECLARED, FAMILIES, Binder, Bound, Table
 from plait.domain.graph import Edge, Label, Node, Relation
 
 # family → the module of this package that binds it.
-_BINDERS = {"python": "python", "javascript": "javascript", "java": "java", "go": "go"}
+_BINDERS = {
+    "python": "python",
+    "javascript": "javascript",
+    "java": "java",
+    "go": "go",
+    DECLARED: "declared",
+}
 
-_CLASSES = frozenset({"class", "interface", "enum", "struct", "trait", "type"})
 _BY_ID = attrgetter("id")
 _BY_ENDS = attrgetter("relation", "source", "target")
 
@@ -152,9 +157,9 @@ def _code_nodes(table: Table, index: int) -> list[Node]:
 
 
 def _label(definition: Definition) -> str:
-    if definition.is_test and definition.kind not in _CLASSES:
+    if definition.is_test and definition.kind not in CLASSES:
         return "Test"
-    if definition.kind in _CLASSES:
+    if definition.kind in CLASSES:
         return "Class"
     return "Module" if definition.kind == "module" else "Function"
 

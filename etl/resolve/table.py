@@ -8,6 +8,13 @@ from typing import NamedTuple, Protocol
 
 from etl.facts import FileFacts
 from etl.languages.names import is_test_path
+from etl.languages.tables import MODULES
+
+# Kinds of definitions that are nodes with the label Class.
+CLASSES = frozenset({"class", "interface", "enum", "struct", "trait", "type", "namespace"})
+
+# The family of every language of which only definitions are read.
+DECLARED = "declared"
 
 # Files of one family see each other's symbols; other families' modules are invisible to them.
 FAMILIES = {
@@ -17,6 +24,7 @@ FAMILIES = {
     "tsx": "javascript",
     "java": "java",
     "go": "go",
+    **dict.fromkeys(MODULES, DECLARED),
 }
 
 
@@ -43,13 +51,18 @@ class Table:
         self.files: list[FileFacts] = sorted(files, key=lambda facts: facts.path)
         self.by_path: dict[str, int] = {f.path: i for i, f in enumerate(self.files)}
         self.modules: dict[str, dict[str, int]] = {}  # family → module name → file
-        self.names: list[list[str]] = []  # qualified names, as `ids`
-        self.ids: list[list[str]] = []  # ids[file][definition]: its node id
+        # Qualified names, as `ids`; ids[file][definition] is its node id.
+        self.names: list[list[str]] = [[] for _ in self.files]
+        self.ids: list[list[str]] = [[] for _ in self.files]
         self.definition_of: dict[str, tuple[int, int]] = {}  # node id → (file, definition)
-        for index, facts in enumerate(self.files):
-            self._add(index, facts)
+        # `build.sh` beside `build.py` must not take its names, whatever their paths.
+        for index in sorted(range(len(self.files)), key=self._rank):
+            self._add(index, self.files[index])
         self._members: list[Mapping[int, dict[str, int]] | None] = [None] * len(self.files)
         self._test_files = [is_test_path(f.path, f.language) for f in self.files]
+
+    def _rank(self, index: int) -> tuple[bool, int]:
+        return FAMILIES.get(self.files[index].language) == DECLARED, index
 
     def _add(self, index: int, facts: FileFacts) -> None:
         family = FAMILIES.get(facts.language, facts.language)
@@ -59,11 +72,11 @@ class Table:
         ids = [f"{self.repo}:{name}" for name in names]
         known = self.definition_of
         for number, id_ in enumerate(ids):
-            if id_ in known:  # claimed by a file with a smaller path
+            if id_ in known:  # claimed by a file of a lower rank
                 id_ = ids[number] = f"{id_}@{facts.path}"
             known[id_] = (index, number)
-        self.names.append(names)
-        self.ids.append(ids)
+        self.names[index] = names
+        self.ids[index] = ids
 
     def members(self, file: int) -> Mapping[int, dict[str, int]]:
         """For each definition of a file that holds others: their names → definition, the last wins."""

@@ -1,0 +1,78 @@
+"""Binds what languages without extracted uses declare: base types, where it is sure which are meant.
+
+A base is looked for by its last name among the types of its language: in its own file, then in its
+package, then in the repository, and only one may fit at the first place where any does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from etl.facts import Definition
+from etl.resolve.brace import CONFIDENCE
+from etl.resolve.table import CLASSES, DECLARED, FAMILIES, Bound, Table
+from plait.domain.graph import Relation
+
+# Languages that see each other's types; any other sees its own.
+_GROUPS = {"c": "c", "cpp": "c", "objc": "c"}
+_Place = tuple[int, int]  # file, definition
+
+
+class DeclaredBinder:
+    """The binder of files of which only definitions were read: INHERITS and nothing else."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._types: dict[tuple[str, str], list[_Place]] = {}  # (group, name) → types
+        for file, facts in enumerate(table.files):
+            if FAMILIES.get(facts.language) != DECLARED:
+                continue
+            group = _GROUPS.get(facts.language, facts.language)
+            for number, definition in enumerate(facts.definitions):
+                if definition.kind in CLASSES:
+                    self._types.setdefault((group, definition.name), []).append((file, number))
+
+    def bind(self, file: int, unresolved: Counter[str]) -> Iterator[Bound]:
+        """See `etl.resolve.table.Binder.bind`."""
+        for number, definition in enumerate(self._table.files[file].definitions):
+            for base in definition.bases:
+                found, rule = self._base(file, definition, base)
+                if len(found) == 1 and found[0] != (file, number):
+                    target = self._table.ids[found[0][0]][found[0][1]]
+                    line = definition.start_line
+                    sure = CONFIDENCE[rule]
+                    yield Bound(Relation.INHERITS.value, number, target, line, rule, sure)
+                else:
+                    unresolved["ambiguous" if len(found) > 1 else "external"] += 1
+
+    def _base(self, file: int, definition: Definition, base: str) -> tuple[Sequence[_Place], str]:
+        """The types that `base` may be, from the nearest place that has any, and the rule."""
+        facts = self._table.files[file]
+        group = _GROUPS.get(facts.language, facts.language)
+        name = base.rpartition(".")[2]
+        all_ = [
+            place
+            for place in self._types.get((group, name), ())
+            if self._fits(place, base) and self._qualname(place) != definition.qualname
+        ]
+        own = [place for place in all_ if place[0] == file]
+        if own:
+            return own, "local"
+        package = [p for p in all_ if self._table.files[p[0]].module == facts.module]
+        if package:
+            return package, "package"
+        if not self._table.is_test_file(file):
+            all_ = [p for p in all_ if not self._table.is_test_file(p[0])]
+        return all_, "type"
+
+    def _qualname(self, place: _Place) -> str:
+        return self._table.files[place[0]].definitions[place[1]].qualname
+
+    def _fits(self, place: _Place, base: str) -> bool:
+        """True when the type's full name ends with the base as it is written."""
+        return f".{self._table.names[place[0]][place[1]]}".endswith(f".{base}")
+
+
+def binder(table: Table) -> DeclaredBinder:
+    return DeclaredBinder(table)
