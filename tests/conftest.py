@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from hypothesis import settings as hypothesis_settings
 
 from graph import embedded as graph
 from plait.settings import Settings, load
-from plait.supervisor.lease import wait_stopped
+from tests.processes import remove_home
 from vector import embedded as postgres
 
 # Time is no property of the code under test: a busy machine makes nothing fail. CI's own profile, which
@@ -47,23 +45,6 @@ def plait_home() -> Iterator[Path]:
     yield home
     # Fixtures that hold a server have left it by now: its keeper stops it and goes.
     remove_home(home)
-
-
-def remove_home(base: Path, limit_s: float = 120.0) -> None:
-    """Wait until no server is kept anywhere under `base`, then remove it."""
-    # `os.walk`, since servers that are stopping remove folders while we look, which `rglob` fails of.
-    kept = [Path(folder) for folder, _, names in os.walk(base) if "keeper.lock" in names]
-    for folder in kept:
-        assert wait_stopped(folder, limit_s), f"{folder} is still kept"
-    end = time.monotonic() + limit_s
-    while True:
-        try:
-            shutil.rmtree(base)
-            return
-        except OSError:  # the last children of a killed server tidy up beside us
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")

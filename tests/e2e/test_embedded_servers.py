@@ -6,6 +6,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import secrets
 import signal
 import socket
 import stat
@@ -235,7 +236,7 @@ def test_an_orphan_is_found_by_its_mark_and_stopped(fresh_home: Path) -> None:
     remember("vector", fresh_home, "kept")
     folder = fresh_home / "postgres"
     assert wait_stopped(folder, 30.0)
-    mark = "feedfacecafebeef"
+    mark = secrets.token_hex(8)
     with subprocess.Popen(["sleep", "120", f"plait.mark={mark}"], stderr=subprocess.DEVNULL) as odd:
         odd.wait(10)  # sleep refuses the argument: no process carries the mark
     with subprocess.Popen(["tail", "-f", "/dev/null", f"--pid={os.getpid()}", mark]) as orphan:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -18,9 +17,9 @@ from plait.domain.memory import MemoryEntry, MemoryFilter
 from plait.domain.retention import Selector
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.settings import load
-from plait.supervisor.lease import wait_stopped
 from server.app import App, open_app
 from server.grpc.server import running
+from tests.processes import remove_home
 
 REPO = "shared-name"  # both tenants have a repository of this name
 SECRET = {"acme": "zanzibar", "globex": "quixotic"}
@@ -34,9 +33,7 @@ def home() -> Iterator[Path]:
     if os.geteuid() == 0:
         base.chmod(0o711)
     yield base / "home"
-    for lock in base.rglob("keeper.lock"):
-        assert wait_stopped(lock.parent, 60.0), f"{lock.parent} is still kept"
-    shutil.rmtree(base)
+    remove_home(base)
 
 
 @pytest.fixture(scope="module")
