@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,14 @@ hypothesis_settings.register_profile(
     "search", hypothesis_settings.get_profile("plait"), derandomize=False, max_examples=3000
 )
 hypothesis_settings.load_profile("plait")
+
+# A shell that starts a run in the background has it ignore Ctrl-C, and all that the tests start inherits
+# that: what they interrupt would not be.
+for number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(
+            number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL
+        )
 
 
 @pytest.fixture(scope="session")

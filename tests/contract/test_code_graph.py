@@ -176,7 +176,7 @@ async def test_a_revision_that_is_kept_has_its_graph(
             await index(keeper, "r", {**CODE, "src/util.toy": [f"other{step}: send"]})
         age_revisions(truth_dsn, {1: "3 hours", 2: "2 hours", 3: "1 minute"})
         await index(keeper, "r", {"a.toy": ["five:"]})  # collects what is older than an hour
-        hour_ago = AsOf(recorded=datetime.now(UTC) - timedelta(minutes=59))
+        hour_ago = AsOf(recorded=datetime.now(UTC) - timedelta(minutes=55))
         then = await keeper.view(Filter(repos=("r",), as_of=hour_ago))
         assert [r.number for r in then.revisions] == [2]
         keeper._graphs = GraphCache(1 << 30)
