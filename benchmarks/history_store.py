@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 from benchmarks.localisation_corpus import Piece
 from benchmarks.memory_histories import Entry, History
 from benchmarks.memory_store import MemoryStore
-from plait.domain.values import Collection, Item, ItemId, embedded_text
-from plait.ports import Place, Standing, Vectors, View
+from plait.domain.values import Collection, Filter, Item, ItemId, embedded_text
+from plait.ports import Around, Place, Standing, Vectors, View
+from plait.tokens import count
+
+# As `vector/search.py` asks it of PostgreSQL.
+ASKS = re.compile(r"[^.!\n]*\?[\W_]*\Z")
 
 
 def pieces(history: History) -> list[Piece]:
@@ -38,8 +43,22 @@ class HistoryStore(MemoryStore):
     def _place(self, e: Entry) -> Place:
         return Place(
             self._repo, e.collection, e.path, e.symbol, e.kind, False, 0, 0, e.importance, e.at,
-            "episodic", e.source, "agent", "", e.tags, None,
+            "episodic" if e.kind == "turn" else "procedural", e.source, "agent", e.session, e.tags,
+            None, count(e.text), ASKS.match(e.text) is not None,
         )  # fmt: skip
+
+    async def around(self, view: View, ids: Sequence[ItemId], where: Filter, reach: int) -> Around:
+        return {id_: self._beside(id_.int, reach) for id_ in ids if self._entries[id_.int].session}
+
+    def _beside(self, at: int, reach: int) -> dict[ItemId, int]:
+        mine = self._entries[at]
+        return {
+            self._ids[n]: n - at
+            for n in range(max(0, at - reach), min(len(self._entries), at + reach + 1))
+            if n != at
+            and self._entries[n].session == mine.session
+            and self._entries[n].collection is Collection.MEMORIES
+        }
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
         found = {}

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 
 from plait.domain.values import Collection
 
-KINDS = ("fact", "update", "time", "procedural", "code", "unanswerable")
+KINDS = ("fact", "update", "time", "procedural", "code", "chat", "unanswerable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Entry:
     tags: tuple[str, ...] = ()
     stale: bool = False
     gone: bool = False
+    session: str = ""
+    speaker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class History:
     held_out: bool
     entries: Sequence[Entry]
     questions: Sequence[Question]
+    family: str = "made"
 
 
 # Each relation: what is said / what is asked / values. {p} a person as the speaker names them, {v} a value.
@@ -284,7 +287,8 @@ class _Maker:
         self.asked: list[tuple[str, str, list[int], list[int]]] = []
 
     def say(self, text: str, at: datetime, **more: object) -> int:
-        self.entries.append(Entry(text, at, **more))  # type: ignore[arg-type]
+        """A day is a session, in which nothing said next to a thing is about it."""
+        self.entries.append(Entry(text, at, session=f"{at:%Y-%m-%d}", **more))  # type: ignore[arg-type]
         return len(self.entries) - 1
 
     def moment(self, first: float = 0.0, last: float = 1.0) -> datetime:

@@ -1,11 +1,13 @@
 """How well recall finds what was said: `python -m benchmarks.memory_recall [--cache DIR] [--json FILE]`.
 
-Eight histories of some 730 items (benchmarks/memory_histories.py), over a thousand questions of six
-kinds, through the same tuple of stages that serves `Recall`, over a store in memory. Each row is one
-set of arms or stages; recall@k counts questions with a gold item among the first k, "newest" those
-updates whose newest statement ranks above each older one, and the last columns how often nothing is
-returned: for questions that nothing answers, which is right, and for others, which is not. The first
-half of the histories was tuned on, the second shares no relation, procedure or finding with it.
+Families of histories, each of them in two halves, the second held out: `made` (benchmarks/memory_histories.py,
+eight of some 730 items and a thousand questions of six kinds), `chats` (memory_chats.py, real
+conversations of two people with many others). Questions go through the same tuple of stages that serves
+`Recall`, over a store in memory. Each row is one set of arms or stages; R@k counts questions with a gold
+item among the first k, all@10 is the share of all gold items among the first 10, session@5 counts questions
+one of whose gold items' sessions is among the first five, a session being as good as its best item, "newest" those updates whose newest statement ranks
+above each older one, and the last columns how often nothing is returned: for questions that nothing answers,
+which is right, and for others, which is not.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +27,7 @@ import platformdirs
 
 from benchmarks.history_store import HistoryStore, pieces
 from benchmarks.localisation_corpus import embed
+from benchmarks.memory_chats import chats
 from benchmarks.memory_histories import KINDS, History, Question, histories
 from plait import embedding
 from plait.domain.deadline import Deadline
@@ -40,7 +44,8 @@ K = 50
 ARMS = ("lexical", "semantic", "phrase", "identifiers", "exact", "anchors", "relations")
 OPTIONAL = tuple(s.name for s in STAGES if not s.needed and not s.arm)
 Results = npt.NDArray[np.float64]
-COLUMNS = ("R@1", "R@5", "R@10", "MRR", "newest", "silent")
+COLUMNS = ("R@1", "R@5", "R@10", "MRR", "newest", "all@10", "session@5", "silent")
+FAMILIES = ("made", "chats")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +100,28 @@ async def asked(text: str, over: Deps, stages: Sequence[Stage], *, silent: bool)
 
 
 async def judged(
-    question: Question, over: Deps, stages: Sequence[Stage], bar: float
+    history: History, question: Question, over: Deps, stages: Sequence[Stage], bar: float
 ) -> list[float]:
-    """R@1, R@5, R@10, reciprocal rank, newest first, silent; NaN where it is no question."""
+    """In the order of `COLUMNS`; NaN where it is no question."""
     ctx = await asked(question.text, over, stages, silent=False)
     support = await silence.support(ctx, over)
     silent = float(support is not None and support < bar)
     if not question.gold:
-        return [np.nan] * 5 + [silent]
+        return [np.nan] * (len(COLUMNS) - 1) + [silent]
     ranks = {id_.int: rank for rank, id_ in enumerate(ctx.order, start=1)}
     best = min((ranks.get(g, 10_000) for g in question.gold), default=10_000)
     older = min((ranks.get(o, 10_000) for o in question.old), default=0)
     newest = float(best < older) if question.old and min(best, older) <= K else np.nan
     found = [float(best <= k) for k in (1, 5, 10)]
-    return [*found, 1.0 / best if best <= K else 0.0, newest, silent]
+    every = float(np.mean([ranks.get(g, 10_000) <= 10 for g in question.gold]))
+    sessions = list(dict.fromkeys(history.entries[id_.int].session for id_ in ctx.order))[:5]
+    session = float(any(history.entries[g].session in sessions for g in question.gold))
+    return [*found, 1.0 / best if best <= K else 0.0, newest, every, session, silent]
 
 
 async def measure(args: argparse.Namespace) -> dict[str, Any]:
     provider = await embedding.open(EmbeddingSettings())
-    made = histories(args.histories)
+    made = [h for family in args.families.split(",") for h in _family(family, args)]
     stores = []
     for history in made:
         vectors = await embed(pieces(history), provider, args.cache / "memory-vectors")
@@ -121,7 +129,7 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
     print(
         f"{sum(len(h.entries) for h in made)} items, {sum(len(h.questions) for h in made)} questions"
     )
-    labels = [(h.held_out, q.kind) for h in made for q in h.questions]
+    labels = [(_group(h), q.kind) for h in made for q in h.questions]
     rows = {}
     for variant in VARIANTS:
         if args.only and not any(word in variant.name for word in args.only.split(",")):
@@ -129,6 +137,14 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
         rows[variant.name] = await results(variant, made, stores, provider)
     await provider.close()
     return _report(rows, labels)
+
+
+def _family(name: str, args: argparse.Namespace) -> list[History]:
+    return chats(args.cache / "wheels") if name == "chats" else histories(args.histories)
+
+
+def _group(history: History) -> str:
+    return f"{history.family}, {'held out' if history.held_out else 'tuned'}"
 
 
 async def results(
@@ -141,36 +157,39 @@ async def results(
     for history, store in zip(made, stores, strict=True):
         over = deps(store, provider, **variant.recall)
         for question in history.questions:
-            found.append(await judged(question, over, variant.stages(), over.recall.silence))
+            found.append(
+                await judged(history, question, over, variant.stages(), over.recall.silence)
+            )
     return np.array(found)
 
 
-def _report(rows: Mapping[str, Results], labels: Sequence[tuple[bool, str]]) -> dict[str, Any]:
-    held = np.array([h for h, _ in labels])
+def _report(rows: Mapping[str, Results], labels: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    groups = np.array([group for group, _ in labels])
     kinds = np.array([kind for _, kind in labels])
     answerable = kinds != "unanswerable"
     told: dict[str, Any] = {}
-    for group, mask in (("tuned", ~held), ("held out", held)):
+    for group in dict.fromkeys(groups.tolist()):
+        mask = groups == group
+        asked = [k for k in KINDS if k != "unanswerable" and (mask & (kinds == k)).any()]
         print(
             f"\n{group}: {int((mask & answerable).sum())} + {int((mask & ~answerable).sum())} unanswerable"
         )
         print(
-            "| | "
-            + " / ".join(COLUMNS[:5])
-            + " | R@5 by kind: "
-            + " / ".join(KINDS[:-1])
-            + " | silent: rightly / wrongly |"
+            f"| | {' / '.join(COLUMNS[:-1])} | R@5 by kind: {' / '.join(asked)}"
+            " | silent: rightly / wrongly |"
         )
         for name, found in rows.items():
-            main = np.nanmean(found[mask & answerable], axis=0) * 100
-            by_kind = [np.nanmean(found[mask & (kinds == k), 1]) * 100 for k in KINDS[:-1]]
-            right = found[mask & ~answerable, 5].mean() * 100
+            with warnings.catch_warnings():  # a family without updates has no "newest"
+                warnings.simplefilter("ignore", RuntimeWarning)
+                main = np.nanmean(found[mask & answerable], axis=0) * 100
+            by_kind = [np.nanmean(found[mask & (kinds == k), 1]) * 100 for k in asked]
+            right = found[mask & ~answerable, -1].mean() * 100
             print(
-                f"| {name} | {_joined(main[:5])} | {_joined(by_kind)} | {right:.1f} / {main[5]:.1f} |"
+                f"| {name} | {_joined(main[:-1])} | {_joined(by_kind)} | {right:.1f} / {main[-1]:.1f} |"
             )
             told.setdefault(name, {})[group] = {
-                **dict(zip(COLUMNS[:5], main[:5].tolist(), strict=True)),
-                "silent_rightly": float(right), "silent_wrongly": float(main[5]),
+                **dict(zip(COLUMNS[:-1], main[:-1].tolist(), strict=True)),
+                "silent_rightly": float(right), "silent_wrongly": float(main[-1]),
             }  # fmt: skip
     return told
 
@@ -183,7 +202,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     default = Path(platformdirs.user_cache_dir("plait-benchmarks"))
     parser.add_argument("--cache", type=Path, default=default)
-    parser.add_argument("--histories", type=int, default=8)
+    parser.add_argument("--histories", type=int, default=8, help="of the family `made`")
+    parser.add_argument("--families", default=",".join(FAMILIES))
     parser.add_argument("--only", default="", help="rows whose names hold one of these, by commas")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()

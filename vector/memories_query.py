@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +11,12 @@ import numpy.typing as npt
 from plait.domain.errors import EmbeddingModelMismatch, InvalidInput
 from plait.domain.memory import AsOf, MemoryMatch, MemoryQueryOptions
 from plait.domain.values import Candidate, Collection, Filter, ItemId
+from plait.retrieval import threads
 from plait.retrieval.all_of import all_of
 from plait.retrieval.fusion import minmax, order
 from plait.retrieval.memory_score import SAID_SEMANTIC
 from plait.retrieval.query import QueryKind, SearchQuery, analyse
+from plait.retrieval.stages.fetch import PLACED
 from plait.retrieval.stages.fts import MOST_EXACT
 from plait.retrieval.strategy import EXACT_WEIGHT, SEMANTIC_WEIGHT
 from vector import bm25
@@ -23,7 +25,8 @@ from vector.clock import hold
 from vector.halfvec import half
 from vector.memories_read import COLUMNS, FROM, WIDTH, Where, matching, repositories, see, to_entry
 from vector.pool import Scoped
-from vector.search import Lexical
+from vector.search import AGENT_PLACE_COLUMNS, Lexical, to_place
+from vector.threads import around
 from vector.uuids import uuids
 from vector.views import PinnedView
 
@@ -80,11 +83,47 @@ class MemoryQuery(Lexical):
         plain = asked is None or asked.kind is QueryKind.PLAIN
         weight = SAID_SEMANTIC if plain else SEMANTIC_WEIGHT[QueryKind.IDENTIFIERS]
         weights = {"lexical": 1.0 - weight, "semantic": weight, "exact": EXACT_WEIGHT}
-        scores = minmax(rankings, weights)
-        best = [i for i in order(scores, rankings) if scores[i] >= options.min_score]
+        fused = minmax(rankings, weights)
+        scores = await self._in_sessions(
+            order(fused, rankings), fused, cond, where.tenant, options.top_k
+        )
+        best = [i for i in scores if scores[i] >= options.min_score]
         return await self._matches(
             best[: options.top_k], scores, rankings, where.tenant, options.as_of
         )
+
+    async def _in_sessions(
+        self,
+        ranked: Sequence[ItemId],
+        fused: Mapping[ItemId, float],
+        cond: Where,
+        tenant: str,
+        top_k: int,
+    ) -> dict[ItemId, float]:
+        """New scores, best first, by what was said next to the best and by what turns are; the best keeps
+        its score. Unlike a recall's, what neither arm found does not come in."""
+        head = ranked[: max(PLACED, 2 * top_k)]
+        rows = await self._app.rows(
+            f"SELECT {AGENT_PLACE_COLUMNS} FROM memories i WHERE i.id = ANY(%(ids)s)",
+            {"ids": list(head)},
+            tenant=tenant,
+        )
+        places = {ItemId(row[0]): to_place("", row) for row in rows}
+        there = [id_ for id_ in head if id_ in places]
+        seeds = threads.seeds(there, places)
+        scores = {id_: fused[id_] for id_ in ranked}
+        if not seeds:
+            return scores
+        beside = await around(self._app, seeds, threads.REACH, cond.sql, cond.params, tenant)
+        said = [id_ for id_ in there if threads.in_thread(places[id_])]
+        lifted = threads.lifted(beside, fused, said)
+        factors = threads.factors(places)
+        for id_ in there:
+            scores[id_] = lifted.get(id_, fused[id_]) * factors.get(id_, 1.0)
+        top = max(scores.values())
+        scale = max(fused.values()) / top if top > 0.0 else 1.0
+        again = sorted(scores.items(), key=lambda entry: -entry[1])  # stable: ties as they were
+        return {id_: min(1.0, score * scale) for id_, score in again}
 
     async def _by_words(
         self, terms: Sequence[str], cond: Where, tenant: str, repo_ids: Sequence[int], k: int

@@ -74,9 +74,14 @@ PLACE_COLUMNS = (
     "i.id, i.repo_id, i.collection, i.path, i.symbol, i.kind, i.is_test, i.start_line, i.end_line"
 )
 # What only agents' items have, in the order of `Place`. A chat that is learned later is as old as it is.
+# A text that asks and says nothing else: no end of a sentence before its question marks.
+ASKS = (
+    "CASE WHEN i.collection = 'memories' AND octet_length(i.content) <= 300"
+    " THEN i.content ~ '^[^.!\\n]*[?][^[:alnum:]]*$' ELSE false END"
+)
 AGENT_PLACE_COLUMNS = (
     f"{PLACE_COLUMNS}, i.importance, coalesce(i.valid_from, i.ts), i.type, i.source, i.agent_id,"
-    " i.session_key, i.tags, i.episode_id"
+    f" i.session_key, i.tags, i.episode_id, i.tokens, {ASKS}"
 )
 
 
@@ -175,7 +180,7 @@ class Lexical:
     async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
         repos = {r.repo_id: r.repo for r in view.revisions}
         rows = await self._by_id(view, ids, PLACE_COLUMNS, agents=AGENT_PLACE_COLUMNS)
-        return {id_: _place(repos, row) for id_, row in rows.items()}
+        return {id_: to_place(repos[row[1]], row) for id_, row in rows.items()}
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
         rows = await self._by_id(view, ids, ITEM_COLUMNS, " JOIN repository r ON r.id = i.repo_id")
@@ -325,12 +330,12 @@ def _counted(space: Space, bodies: Sequence[tuple[int, bytes | None]], later: Bo
     return sum(int(np.count_nonzero(~later[docs])) for docs in found)
 
 
-def _place(repos: Mapping[int, str], row: tuple[Any, ...]) -> Place:
+def to_place(repo: str, row: tuple[Any, ...]) -> Place:
     """From a row of `PLACE_COLUMNS` or `AGENT_PLACE_COLUMNS`."""
     if len(row) == 9:
-        return Place(repos[row[1]], Collection(row[2]), *row[3:])
-    place = Place(repos[row[1]], Collection(row[2]), *row[3:15])
-    return replace(place, tags=tuple(row[15]), episode_id=row[16])
+        return Place(repo, Collection(row[2]), *row[3:])
+    place = Place(repo, Collection(row[2]), *row[3:15])
+    return replace(place, tags=tuple(row[15]), episode_id=row[16], tokens=row[17], asks=row[18])
 
 
 def to_item(row: tuple[Any, ...]) -> Item:

@@ -25,6 +25,7 @@ from vector.repositories import Repositories
 from vector.retention import Retention
 from vector.search import Lexical
 from vector.standing import Standings
+from vector.threads import Threads
 from vector.vocabulary import VocabularyCache, Words
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Store(
     Forgetting,
     Lexical,
     Standings,
+    Threads,
     Words,
     Located,
     Nearest,

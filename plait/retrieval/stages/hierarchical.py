@@ -1,4 +1,5 @@
-"""From coarse to fine: what the parts of a symbol say of it, neighbours joined into one piece."""
+"""From coarse to fine: what the parts of a symbol, and the turns of a session, say of each other; neighbours
+joined into one piece."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from dataclasses import replace
 
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
-from plait.retrieval import coherence
+from plait.retrieval import coherence, threads
 from plait.retrieval.context import Deps, SearchContext
 
 # So many of the best are shown with their symbol's first part, which has the signature, if they are a
@@ -15,18 +16,35 @@ MOST_HEADS = 24
 
 
 async def hierarchical(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Parts of one symbol lift each other; for a context also what reads as one piece (`also`)."""
+    """Parts of one symbol lift each other, and so do turns next to each other; for a context also what
+    reads as one piece (`also`)."""
     groups = coherence.by_symbol(ctx.order, ctx.places)
     lifted = coherence.lifted(groups.values(), ctx.places, ctx.fused, ctx.asked.words)
     if lifted:
         fused = {**ctx.fused, **lifted}
         ctx = replace(ctx, fused=fused, order=sorted(ctx.order, key=lambda id_: -fused[id_]))
+    ctx = await _threaded(ctx, deps)
     if ctx.options is None:
         return ctx
     also = coherence.neighbours(ctx.order, ctx.places)
     for id_, head in (await _heads(ctx, deps)).items():
         also[id_] = (head, *(other for other in also.get(id_, ()) if other != head))
     return replace(ctx, also={**ctx.also, **also})
+
+
+async def _threaded(ctx: SearchContext, deps: Deps) -> SearchContext:
+    """`ctx` with what was said next to the best; as it is where they are of no session."""
+    best = threads.seeds(ctx.order, ctx.places)
+    if not best:
+        return ctx
+    around = await deps.store.around(ctx.at, best, ctx.query.where, threads.REACH)
+    said = [id_ for id_ in ctx.order if threads.in_thread(ctx.places[id_])]
+    scores = threads.lifted(around, ctx.fused, said)
+    new = sorted((i for i in scores if i not in ctx.places), key=lambda i: (-scores[i], i.int))
+    places = await deps.store.places(ctx.at, new[: threads.MOST_NEW]) if new else {}
+    fused = {**ctx.fused, **scores}
+    order = sorted([*ctx.order, *places], key=lambda id_: -fused[id_])
+    return replace(ctx, fused=fused, places={**ctx.places, **places}, order=order)
 
 
 async def _heads(ctx: SearchContext, deps: Deps) -> dict[ItemId, ItemId]:

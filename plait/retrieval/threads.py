@@ -1,0 +1,75 @@
+"""What turns of one session say of each other. Pure.
+
+People answer each other: "Yes, Friday at six" has no word of the question about the dinner, the turn before
+it has all of them. So each turn gets a share of what speaks for those next to it. What was asked is seldom the answer,
+and a turn of three words seldom tells anything. Measured in docs/recall.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from plait.domain.values import Collection, ItemId
+from plait.ports import Around, Place
+
+# Turns on either side that count, and the share of a neighbour's score: `SHARE / distance`.
+REACH = 4
+SHARE = 0.2
+# So many of the best bring what is next to them.
+SEEDS = 32
+# So many of those that no arm found may come in.
+MOST_NEW = 24
+# A turn that is nothing but a question.
+ASKED = 0.7
+# A turn of n tokens counts 1 − SHORT · e^(−n / TOKENS).
+SHORT, TOKENS = 0.5, 5.0
+
+
+def seeds(order: Sequence[ItemId], places: Mapping[ItemId, Place]) -> list[ItemId]:
+    """The best that were said in a session or a run."""
+    return [id_ for id_ in order if in_thread(places[id_])][:SEEDS]
+
+
+def in_thread(place: Place) -> bool:
+    said = bool(place.session_key) or place.episode_id is not None
+    return said and place.collection is Collection.MEMORIES
+
+
+def lifted(
+    around: Around, fused: Mapping[ItemId, float], best: Sequence[ItemId]
+) -> dict[ItemId, float]:
+    """New scores of all that stands next to something with a score: `s + Σ SHARE / |step| · s'`, scaled so
+    that the best keeps the score that `best` has. What was not found before has 0 of its own."""
+    known: dict[ItemId, dict[ItemId, int]] = {}
+    for seed, beside in around.items():
+        for id_, step in beside.items():
+            known.setdefault(id_, {})[seed] = step
+            known.setdefault(seed, {})[id_] = step
+    scores = {
+        id_: fused.get(id_, 0.0)
+        + sum(SHARE / abs(step) * fused.get(other, 0.0) for other, step in beside.items())
+        for id_, beside in known.items()
+    }
+    top = max((fused.get(id_, 0.0) for id_ in best), default=0.0)
+    most = max(scores.values(), default=0.0)
+    most = max([most, *(fused.get(id_, 0.0) for id_ in best if id_ not in scores)])
+    if most > top > 0.0:
+        scale = top / most
+        scores |= {id_: fused[id_] for id_ in best if id_ not in scores}
+        scores = {id_: score * scale for id_, score in scores.items()}
+    return scores
+
+
+def factors(places: Mapping[ItemId, Place]) -> dict[ItemId, float]:
+    """What multiplies scores of turns for what they are; 1.0 is left out. Rules and how-tos are short and
+    whole."""
+    found = {}
+    for id_, place in places.items():
+        if in_thread(place) and place.tokens and place.type != "procedural":
+            found[id_] = factor(place.tokens, asks=place.asks)
+    return found
+
+
+def factor(tokens: int, *, asks: bool) -> float:
+    return (ASKED if asks else 1.0) * (1.0 - SHORT * math.exp(-tokens / TOKENS))

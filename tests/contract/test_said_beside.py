@@ -1,0 +1,122 @@
+"""What was said next to a memory, on every PostgreSQL: sessions, runs, times, tenants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from plait.domain.memory import (
+    AsOf,
+    MemoryEntry,
+    MemoryFilter,
+    MemoryMetadata,
+    MemoryQueryOptions,
+    MemoryReceipt,
+    MemoryType,
+)
+from plait.domain.values import (
+    Artifact,
+    ArtifactKind,
+    Collection,
+    Episode,
+    Filter,
+    ItemId,
+    Outcome,
+)
+from plait.memory.entry import NOBODY, check
+from vector.store import Store
+
+TENANT = "default"
+HERE = Filter(repos=("r",), collections=())
+
+
+async def say(
+    store: Store, *texts: str, session: str = "s", agent: str = "a", repo: str = "r"
+) -> list[ItemId]:
+    """One transaction a text, as a conversation comes in."""
+    ids = []
+    for text in texts:
+        metadata = MemoryMetadata(session_key=session)
+        entry = MemoryEntry(NOBODY, repo, agent, text, metadata, MemoryType.EPISODIC, kind="turn")
+        (kept,) = await store.store(TENANT, [check(entry, str(uuid4()))])
+        assert isinstance(kept, MemoryReceipt)
+        ids.append(ItemId(kept.entry.id))
+    return ids
+
+
+async def beside(store: Store, id_: ItemId, reach: int, where: Filter = HERE) -> dict[ItemId, int]:
+    view = await store.view(where)
+    return dict((await store.around(view, [id_], where, reach)).get(id_, {}))
+
+
+async def test_turns_of_one_session_in_the_order_they_were_said(store: Store) -> None:
+    first = await say(store, "one", "two")
+    await say(store, "elsewhere", session="t")
+    await say(store, "nowhere", "anywhere", session="")
+    second = await say(store, "three", "four", "five", agent="b")
+    await say(store, "three", repo="r2")
+    ids = first + second
+    assert await beside(store, ids[2], 4) == {ids[0]: -2, ids[1]: -1, ids[3]: 1, ids[4]: 2}
+    assert await beside(store, ids[2], 1) == {ids[1]: -1, ids[3]: 1}
+    assert await beside(store, ids[0], 2) == {ids[1]: 1, ids[2]: 2}
+
+
+async def test_without_a_session_only_a_run_has_turns_next_to_each_other(store: Store) -> None:
+    (alone,) = await say(store, "alone", session="")
+    said = [
+        Artifact(ArtifactKind.TURN, "run the tests", meta={"role": "user"}),
+        Artifact(ArtifactKind.PLAN, "first look, then run"),
+        Artifact(ArtifactKind.TURN, "two of them fail"),
+    ]
+    await store.append(Episode("e1", "r", Outcome("success"), said, body_hash=b"1"))
+    await store.append(Episode("e2", "r", Outcome("success"), said[:1], body_hash=b"2"))
+    listed = (await store.list(MemoryFilter(repos=("r",), kinds=("turn",)), limit=9)).entries
+    (fails,) = [e for e in listed if e.content == "two of them fail"]
+    (found,) = (await beside(store, ItemId(fails.id), 4)).items()
+    assert found[1] == -1
+    (asked,) = [e for e in listed if ItemId(e.id) == found[0]]
+    assert asked.content == "run the tests"
+    assert await beside(store, alone, 4) == {}
+
+
+async def test_what_is_closed_filtered_or_later_is_stepped_over(store: Store) -> None:
+    one, two, three = await say(store, "one", "two", "three")
+    (four,) = await say(store, "four", agent="b")
+    now = AsOf(recorded=(await store.get(TENANT, "r", two)).updated_at)  # type: ignore[arg-type]
+    await store.delete(TENANT, "r", two)  # type: ignore[arg-type]
+    assert await beside(store, one, 4) == {three: 1, four: 2}
+    assert await beside(store, one, 4, replace(HERE, agent_id="a")) == {three: 1}
+    assert await beside(store, one, 4, replace(HERE, as_of=now)) == {two: 1}
+    code = replace(HERE, collections=(Collection.FILES,))
+    assert await store.around(await store.view(HERE), [one], code, 4) == {}
+
+
+async def test_a_reply_rises_with_the_question_it_answers(store: Store) -> None:
+    """Of two equal texts the one that was said behind what the query is about."""
+    filler = [f"something about number {i} and nothing else, said at some length" for i in range(9)]
+    await say(store, *filler, "when do we have the dinner with Hanna?", "at six on Friday then")
+    await say(store, *filler, "at six on Friday then", session="t")
+    options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=3)
+    found = await store.query("dinner with Hanna on Friday", None, options)
+    said = [(m.entry.content, m.entry.metadata.session_key) for m in found]
+    assert said.index(("at six on Friday then", "s")) < said.index(("at six on Friday then", "t"))
+    assert max(m.score for m in found) == pytest.approx(1.0)
+
+
+async def test_a_text_that_only_asks_is_told_by_its_place(store: Store) -> None:
+    texts = {
+        "Kyle: where did you go on Friday?": True,
+        "really?!": True,
+        "I went home. And you?": False,
+        "is it v1.2 that fails?": False,
+        "it is so": False,
+        "where?\nnowhere": False,
+        "what " * 100 + "?": False,
+    }
+    ids = await say(store, *texts)
+    view = await store.view(HERE)
+    places = await store.places(view, ids)
+    assert [places[id_].asks for id_ in ids] == list(texts.values())
+    assert all(places[id_].tokens > 0 for id_ in ids)
