@@ -271,7 +271,7 @@ def slow(app: App, monkeypatch: pytest.MonkeyPatch) -> Slow:
 
 
 async def test_a_deadline_ends_the_work_too(client: AsyncPlaitClient, slow: Slow) -> None:
-    error = await refused(client.search("x", where=EVERYWHERE, timeout_s=0.3))
+    error = await refused(client.search("x", where=EVERYWHERE, timeout_s=1.5))
     assert error.code is grpc.StatusCode.DEADLINE_EXCEEDED
     await asyncio.wait_for(slow.cancelled.wait(), 60)
 

@@ -96,7 +96,7 @@ async def test_each_is_answered_before_the_sender_goes_on(
     async def episodes() -> AsyncIterator[Episode]:
         for i in range(5):
             yield an_episode(repo, f"slow {i}")
-            await asyncio.wait_for(answered.get(), 20)
+            await asyncio.wait_for(answered.get(), 60)
 
     count = 0
     async for answer in client.ingest(episodes()):
