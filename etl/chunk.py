@@ -28,7 +28,7 @@ MIN_CHARS = 400
 # Inside a long function, a nested symbol of this size gets a chunk of its own.
 MIN_NESTED_CHARS = 300
 
-_CONTAINERS = frozenset({"class", "interface", "enum", "struct", "trait", "namespace"})
+_CONTAINERS = frozenset({"class", "interface", "enum", "struct", "trait", "namespace", "instance"})
 _CLOSERS = frozenset(" \t\r\f;,)}]")
 
 _DOC = frozenset({"markdown", "rst", "asciidoc", "tex", "text"})

@@ -23,7 +23,7 @@ class Definition(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     name: str
     qualname: str
-    # module class interface enum struct trait type namespace function method constructor macro
+    # module class interface enum struct trait instance type namespace function method constructor macro
     kind: str
     parent: int
     start_line: int

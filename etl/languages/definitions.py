@@ -22,13 +22,14 @@ from etl.languages.lexical import NEAR, FactsBuilder
 from etl.languages.names import is_test_path
 from etl.languages.nodes import line_of
 from etl.languages.rules import File, Found, Table, newlines_of
-from etl.languages.tables import MODULES
+from etl.languages.tables import DIALECTS, MODULES
 
 _DEEPEST = 100  # scopes inside scopes: deeper ones count as the hundredth
 _HEAD = 2000  # bytes before a name in which a test's mark is looked for
 _MAX_NAME = 200  # characters; what is longer is no name
 _BROKEN = 0.5  # share of a file that may be syntax errors before its symbols are not believed
 _BLANK = b" \t\r\n\f"
+_AFTER = _BLANK + b";"  # what a wrapper may have behind what it wraps
 
 
 class Scope(NamedTuple):
@@ -94,18 +95,17 @@ class Walk:
         line = self.file.source.rfind(b"\n", max(0, start - NEAR), start) + 1
         return not self.file.source[max(line, start - NEAR) : start].strip()
 
-    def _span(self, node: Node, last: Node) -> tuple[int, int]:
-        """The bytes of a definition from `node` to `last`, with what belongs to it before."""
-        start, end = node.start_byte, last.end_byte
-        outer, self.wrapper = (
-            self.wrapper,
-            (-1, -1) if node.end_byte <= self.wrapper[1] else self.wrapper,
-        )
-        if outer[0] <= start and end <= outer[1]:
+    def _span(self, start: int, end: int) -> tuple[int, int]:
+        """The bytes of a definition with what belongs to it before."""
+        outer = self.wrapper
+        if end <= outer[1]:
+            self.wrapper = (-1, -1)
+        near = outer[0] <= start and end <= outer[1] < end + NEAR
+        if near and not self.file.source[end : outer[1]].strip(_AFTER):
             return outer
         if self._follows(start):
-            start = self.above[0]
-        return start, self._trimmed(node.start_byte, end)
+            return self.above[0], self._trimmed(start, end)
+        return start, self._trimmed(start, end)
 
     def _trimmed(self, start: int, end: int) -> int:
         source = self.file.source
@@ -166,7 +166,8 @@ class Walk:
         outer = self.facts.definitions[parent].kind if parent else ""
         if kind == "function" and (found.owner or scope.members or outer in self.table.owners):
             kind = "method"
-        start, end = self._span(node, found.until or node)
+        first = node.start_byte if found.since < 0 else found.since
+        start, end = self._span(first, (found.until or node).end_byte)
         if self._joined(found, parent, path, start, end):
             return
         number = self.facts.define(
@@ -177,13 +178,13 @@ class Walk:
         )  # fmt: skip
         if kind not in ("function", "method", "constructor", "macro"):
             self.types.setdefault(self.facts.definitions[number].qualname, number)
-        self.open[parent] = (path, number) if found.joins else ("", -1)
+        self.open[parent] = (f"{path} {found.joins}", number) if found.joins else ("", -1)
         self._push(Scope(max(node.end_byte, end), number, "", False))
 
     def _joined(self, found: Found, parent: int, path: str, start: int, end: int) -> bool:
         """Clauses of one function are one definition: the last one grows."""
         name, number = self.open.get(parent, ("", -1))
-        if not found.joins or name != path:
+        if not found.joins or name != f"{path} {found.joins}":
             return False
         before = self.facts.definitions[number]
         self.facts.definitions[number] = msgspec.structs.replace(
@@ -248,7 +249,7 @@ class Definitions:
         table = self._table
         package = table.package(root, file) if table.package is not None else ""
         file.package = package
-        facts = FactsBuilder(source, path, self.language, package or module)
+        facts = FactsBuilder(source, path, self.language, package or module, one_type=True)
         name, _, suffix = basename(path).rpartition(".")
         own = f"{name}_{suffix}".replace(".", "_") if name else basename(path)
         lines = source.count(b"\n") + (not source.endswith(b"\n"))
@@ -295,5 +296,6 @@ def _shared(language: str) -> Definitions:
 
 def extractor(language: str) -> Definitions:
     """The extractor of a language in `tables.MODULES`."""
-    module = import_module(f"etl.languages.tables.{MODULES[language]}")
+    name = MODULES[DIALECTS.get(language, language)]
+    module = import_module(f"etl.languages.tables.{name}")
     return Definitions(language, cast(Table, module.table(language)))

@@ -17,6 +17,11 @@ _DEEPEST = 30_000
 _HEAP = 20_000
 
 
+def _place(node: Node) -> tuple[int, int]:
+    """Sorts nodes as a preorder walk meets them."""
+    return node.start_byte, -node.end_byte
+
+
 class Grammar:
     """Parses, and finds nodes of the given kinds in C: a walk in Python costs three times the parse."""
 
@@ -30,6 +35,7 @@ class Grammar:
         self._kinds = {number: kind for kind, number in numbers.items() if number}
         wanted = {kind: (patterns or {}).get(kind, f"({kind}) @n") for kind in self._kinds.values()}
         self._query = Query(language, "\n".join(wanted[kind] for kind in sorted(wanted)))
+        self._unordered = bool(patterns)  # a pattern with children matches only behind them
 
     def parse(self, source: bytes) -> Node:
         return self._parser.parse(source).root_node
@@ -41,8 +47,12 @@ class Grammar:
         table = {number: handlers[kind] for number, kind in self._kinds.items()}
         cursor = QueryCursor(self._query)
         cursor.set_max_start_depth(_DEEPEST)
-        for _, captured in cursor.matches(root):  # captures() would lose the order
-            node = captured["n"][0]
+        found = [
+            captured["n"][0] for _, captured in cursor.matches(root)
+        ]  # captures() has no order
+        if self._unordered:
+            found.sort(key=_place)
+        for node in found:
             leave(node.start_byte)
             table[node.kind_id](node)
 

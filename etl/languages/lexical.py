@@ -79,10 +79,19 @@ class FactsBuilder:
     """Collects one file's facts during a preorder walk."""
 
     def __init__(
-        self, source: bytes, path: str, language: str, module: str, *, methods_apart: bool = False
+        self,
+        source: bytes,
+        path: str,
+        language: str,
+        module: str,
+        *,
+        methods_apart: bool = False,
+        one_type: bool = False,
     ) -> None:
-        """`methods_apart`: a call without receiver never means a variable, as in Java."""
+        """`methods_apart`: a call without receiver never means a variable, as in Java. `one_type`: what is
+        in a second definition of one name (a companion, a category) is named as if it were in the first."""
         self._apart = methods_apart
+        self._one_type = one_type
         self.source = source
         self.path = path
         self.language = language
@@ -141,6 +150,8 @@ class FactsBuilder:
             parent, depth = self.definitions[parent].parent, depth - 1
         self._depths.append(depth)
         outer = self.definitions[parent].qualname[:_MAX_NAME] if parent else ""
+        if self._one_type:
+            outer = outer.partition("#")[0]
         qualname = (path or name) if self.definitions else path
         if outer:
             qualname = f"{outer}.{qualname}"

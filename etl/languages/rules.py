@@ -48,7 +48,10 @@ class Found:
     owner: str = ""
     bases: tuple[str, ...] = ()
     is_test: bool = False
-    joins: bool = False  # the next one of that name goes on with this one: clauses, equations
+    since: int = -1  # first byte, when not the node's
+    joins: str = (
+        ""  # definitions of one name and one such mark in a row are one: clauses, equations
+    )
     members: bool = False  # functions inside a namespace are methods
 
 
@@ -91,7 +94,6 @@ def simple(
     body: str = "body",
     bases: Iterable[str] = (),
     need_body: bool = False,
-    joins: bool = False,
 ) -> Rule:
     """A rule for nodes with fields `name` and `body`. `bases`: types of children that hold base types.
 
@@ -110,7 +112,6 @@ def simple(
             at=named,
             body=block,
             bases=bases_of(node, clauses) if clauses else (),
-            joins=joins,
         )
 
     return rule

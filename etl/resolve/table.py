@@ -11,7 +11,9 @@ from etl.languages.names import is_test_path
 from etl.languages.tables import MODULES
 
 # Kinds of definitions that are nodes with the label Class.
-CLASSES = frozenset({"class", "interface", "enum", "struct", "trait", "type", "namespace"})
+CLASSES = frozenset(
+    {"class", "interface", "enum", "struct", "trait", "type", "namespace", "instance"}
+)
 
 # The family of every language of which only definitions are read.
 DECLARED = "declared"

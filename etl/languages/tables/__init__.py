@@ -7,7 +7,22 @@ MODULES = {
     "c": "c_family",
     "cpp": "c_family",
     "csharp": "csharp",
-    "rust": "rust",
-    "ruby": "ruby",
+    "dart": "dart",
+    "elixir": "elixir",
+    "haskell": "haskell",
+    "julia": "julia",
+    "kotlin": "kotlin",
+    "lua": "lua",
+    "objc": "objc",
+    "ocaml": "ocaml",
     "php": "php",
+    "ruby": "ruby",
+    "rust": "rust",
+    "scala": "scala",
+    "shell": "shell",
+    "swift": "swift",
+    "zig": "zig",
 }
+
+# Tables that no file asks for by its name: another table sends it here, see `rules.Table.dialect`.
+DIALECTS = {"ocaml_interface": "ocaml"}
