@@ -75,13 +75,19 @@ def _of_recall(found: RecallResult, budget: int | None, tokenizer: str) -> str:
 
 
 def _filled(head: str, ways: Sequence[Sequence[str]], most: int, counter: tokens.Counter) -> str:
-    """`head` and of each part the first way that fits into `most` tokens; "" if none does."""
+    """`head` and of each part the first way that fits into `most` tokens; "" if none does. A place of a
+    file, which begins with blanks, needs the bullet of its file, which comes with the place before it."""
     left = most - counter.count(head)
     texts: list[str] = []
+    headed = False  # whether the last bullet is as it was
     for parts in ways:
-        for text in parts:
+        is_place = parts[0].startswith("  ") and head == markdown.HEADING
+        fits = parts if headed or not is_place else parts[1:]
+        headed = headed and is_place
+        for text in fits:
             cost = counter.count(text)
             if cost <= left:
+                headed = text is parts[0]
                 texts.append(text)
                 left -= cost
                 break

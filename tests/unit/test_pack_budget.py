@@ -128,9 +128,9 @@ def test_nothing_is_cut_in_the_middle() -> None:
 
 def test_code_leaves_room_for_memories_and_takes_what_they_leave() -> None:
     code = [Piece(item(n, CODE_TEXT + f"\n    n={n}", Collection.FILES), 0.9) for n in range(1, 9)]
-    note = "\n".join(f"Remember step {i}: it needs care." for i in range(40))
+    note = "\n".join(f"Remember step {i}: it needs care." for i in range(15))
     notes = [
-        Piece(item(n, f"{note} {n}", Collection.MEMORIES, path=""), 0.3) for n in range(20, 24)
+        Piece(item(n, f"{note} {n}", Collection.MEMORIES, path=""), 0.3) for n in range(20, 28)
     ]
     mixed = pack([*code, *notes], limits(2000), RecallFormat.MARKDOWN)
     used = sum(one.tokens for one in mixed.items if one.item.collection is Collection.FILES)

@@ -171,7 +171,7 @@ def test_a_method_takes_its_place_in_its_class() -> None:
         )
         assert joined.spans == ((1, 14),)
     block = packed(Piece(TWO, 0.9, ("why",), joined=join(TWO, [CLASS])))
-    assert "`src/app.py:8-10` `A.two`, shown within 1-14 — why" in block.context
+    assert "`src/app.py:8-10` `A.two`, in 1-14 — why" in block.context
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_neighbours_are_joined_in_the_order_of_the_file() -> None:
     assert joined.spans == ((10, 13), (40, 40))
     assert set(joined.ids) == {a.id, c.id}
     block = packed(Piece(b, 0.9, joined=joined))
-    assert "`src/app.py:13` `f2`, shown within 10-13,40" in block.context
+    assert "`src/app.py:13` `f2`, in 10-13,40" in block.context
     assert set(block.items[0].also) == {a.id, c.id}
 
 
@@ -269,7 +269,7 @@ def test_a_part_that_is_only_named_beside_a_better_one_of_its_symbol_is_no_item(
     block = packed(Piece(late, 0.5), Piece(head, 0.9), Piece(copy, 0.4), budget=130)
     assert [(one.item.id.int, one.tier) for one in block.items] == [
         (1, Tier.FULL),
-        (3, Tier.OUTLINE),
+        (3, Tier.LINE),
     ]
     assert block.items[0].also == (late.id,)
     assert [(o.id, o.why.cause) for o in block.omitted] == [(late.id, "duplicate")]

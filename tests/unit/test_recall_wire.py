@@ -39,6 +39,8 @@ from plait.domain.recall import (
 from plait.domain.values import Collection, Filter, Hit, Item, ItemId, Outcome, Revision, Timing
 from plait.ports import View
 from plait.retrieval.context import Degraded, Snapshot
+from plait.retrieval.packing.pack import Limits, pack
+from plait.retrieval.packing.piece import Piece
 from plait.retrieval.recall import RecallAnswer
 from plait.retrieval.strategy import Kind
 from plait.v1 import knowledge_service_pb2 as pb
@@ -432,6 +434,29 @@ def test_a_recall_keeps_to_a_smaller_budget() -> None:
     assert text == "## Repository Map\n\na.py:\n  1: def f()\n"
     with pytest.raises(InvalidInput, match="budget_tokens is 0"):
         format_context(plain, budget_tokens=0)
+
+
+def test_a_place_of_a_file_stays_under_its_file_as_the_budget_shrinks() -> None:
+    hits = [
+        Hit(
+            item(n, path=f"src/{n % 3}.py", symbol=f"long.name.of_{n}", content="x = 1\n" * 400),
+            1 - n / 20,
+        )
+        for n in range(1, 13)
+    ]
+    pieces = [Piece(hit.item, hit.score, ("says so",)) for hit in hits]
+    limits = Limits(400, tokens.counter(), 40, {"code": 1.0, "memory": 1.0})
+    block = pack(pieces, limits, RecallFormat.MARKDOWN)
+    assert len([one for one in block.items if one.text.startswith("  ")]) == 9
+    answer = sent(dataclasses.replace(ANSWER, block=block))
+    of = {one.item.symbol.rpartition(".")[2]: one.item.path for one in block.items}
+    for budget in range(20, block.tokens, 3):
+        path = ""
+        for line in format_context(answer, budget_tokens=budget).splitlines()[2:]:
+            if line.startswith("- "):
+                path = line.split("`")[1].partition(":")[0]
+            said = [name for name in of if line.endswith(f"{name} — says so")]
+            assert not said or of[said[0]] == path
 
 
 def test_hits_and_matches_are_packed_into_a_budget() -> None:

@@ -1,5 +1,8 @@
 """The markdown block: a heading and one bullet an item, its code in a fence under the bullet.
 
+Code that is only named stands under one bullet of its file, a line each: places cost a third so of what
+bullets of their own would, and a context names three times as many.
+
 Every piece begins with no blank and ends with a line end. No tokenizer here joins a line end to what
 follows such a start, so the tokens of pieces add up; the packer counts the whole once more anyway.
 """
@@ -44,6 +47,28 @@ def parts(piece: Piece, body: Body) -> tuple[str, str]:
     return f"{head} {about}: {_inline(text)}\n", ""
 
 
+def head(piece: Piece) -> str:
+    """The bullet of a file under which its places stand, with the score of the best of them; "" for code
+    of no file."""
+    where = place(piece, ())
+    if not where:
+        return ""
+    named = wording.code(where, 2 * wording.MAX_NAME)
+    return f"- [score: {piece.score:.2f}] {named}{_standing(piece)}\n"
+
+
+def under(piece: Piece, body: Body) -> str:
+    """The place of `piece` under the bullet of its file: lines, name, reason; below it its outline."""
+    item = piece.item
+    symbol = wording.one_line(name(item), wording.MAX_NAME)
+    if not symbol or "`" in symbol:
+        symbol = wording.code(symbol or item.kind)
+    at = lines(body.joined.own)
+    said = f"  {at} {symbol}" if at else f"  {symbol}"
+    outline = f"    {body.line}\n" if body.line else ""
+    return f"{said}{_reason(piece, ' — ')}\n{outline}"
+
+
 def _code_line(piece: Piece, joined: Joined) -> str:
     """The item's own lines; the lines of all that is joined to it after them."""
     item = piece.item
@@ -51,7 +76,7 @@ def _code_line(piece: Piece, joined: Joined) -> str:
     symbol = wording.one_line(name(item), wording.MAX_NAME)
     named = " ".join(part for part in (where, wording.code(symbol) if symbol else "") if part)
     if joined.spans != joined.own:
-        named += f", shown within {lines(joined.spans)}"
+        named += f", in {lines(joined.spans)}"
     return f"- [score: {piece.score:.2f}] {named}{_why(piece, ' — ')}\n"
 
 
@@ -75,9 +100,16 @@ def _about(piece: Piece) -> str:
 
 def _why(piece: Piece, before: str) -> str:
     """` — names it (fresh, repository)`: the strongest reason, behind `before`, and how far to trust it."""
+    return f"{_reason(piece, before)}{_standing(piece)}"
+
+
+def _reason(piece: Piece, before: str) -> str:
     reason = wording.one_line(piece.reasons[0], wording.MAX_REASON) if piece.reasons else ""
-    standing = f" ({piece.freshness.value}, {piece.trust.value})"
-    return f"{before}{reason}{standing}" if reason else standing
+    return f"{before}{reason}" if reason else ""
+
+
+def _standing(piece: Piece) -> str:
+    return f" ({piece.freshness.value}, {piece.trust.value})"
 
 
 def _inline(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from plait.domain.recall import (
@@ -16,15 +16,17 @@ from plait.domain.recall import (
 from plait.domain.values import ItemId
 from plait.retrieval.coherence import APART
 from plait.retrieval.packing import markdown, repo_map, structured
-from plait.retrieval.packing.choose import SHOWN, Choice, Entry, Size, choose, worth
+from plait.retrieval.packing.choose import SAID, SHOWN, Choice, Entry, Size, choose, worth
 from plait.retrieval.packing.dedupe import shown_twice
-from plait.retrieval.packing.piece import Body, Piece, bodies, outlined
+from plait.retrieval.packing.piece import Body, Piece, bodies, outlined, place
 from plait.tokens import Counter
 
 STAGE = "format"
 CODE, MEMORY = "code", "memory"
+# Kinds of chunks that are in no function.
+_OUTSIDE = frozenset(["class", "module", "doc", "config", "code"])
 # Joined neighbours are worth a little more than the item alone: they make it readable.
-JOINED_SHOWN = 1.1
+JOINED_SHOWN = 1.05
 # Characters a token may stand for in what is still counted; 1 MB of blanks is not worth the time.
 MAX_CHARS_A_TOKEN = 16
 # What a change reaches may take so much of the budget.
@@ -47,11 +49,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """One way to show a piece, dressed and counted."""
+    """One way to show a piece, dressed and counted. `file`: under whose bullet it stands, "" for none."""
 
     body: Body
     text: str
     tokens: int
+    file: str = ""
 
 
 def pack(
@@ -78,41 +81,78 @@ def _list(
     lines, left = _preface([] if bare else preface, limits, count(head))
     shown = [_ways(piece, limits, bare) for piece in pieces]
     choice, repeats = _chosen(pieces, shown, limits, left)
-    kept = [i for i, size in enumerate(choice.sizes) if size >= 0]
-    texts = [head, *lines, *(shown[i][choice.sizes[i]].text for i in kept)]
+    ways = {i: shown[i][size] for i, size in enumerate(choice.sizes) if size >= 0}
+    ways = _in_order(pieces, ways, count)
+    texts = [head, *lines, *(way.text for way in ways.values())]
     # The parts add up by construction; if a tokenizer should ever disagree, the last goes.
-    while kept and not bare and count("".join(texts)) > limits.usable:
+    while ways and not bare and count("".join(texts)) > limits.usable:
         texts.pop()
-        kept.pop()
-    if not kept and not lines:
+        ways.popitem()
+    if not ways and not lines:
         return silent(limits, _too_small(limits), _omissions(pieces, shown, choice, repeats, set()))
     context = "" if bare else "".join(texts)
     tokens = choice.spent if bare else count(context)
-    items = tuple(
-        _recalled(pieces[i], shown[i][choice.sizes[i]], _inside(pieces, repeats, i)) for i in kept
-    )
+    items = tuple(_recalled(pieces[i], way, _inside(pieces, repeats, i)) for i, way in ways.items())
     return Block(
         context,
         items,
-        _omissions(pieces, shown, choice, repeats, set(kept)),
+        _omissions(pieces, shown, choice, repeats, set(ways)),
         tokens,
         limits.budget,
         limits.counter.said,
     )
 
 
+def _in_order(
+    pieces: Sequence[Piece], ways: Mapping[int, _Shown], count: Callable[[str], int]
+) -> dict[int, _Shown]:
+    """By their best: what has a bullet of its own, and files with the places that are named of them. The
+    first place of a file comes with its file's bullet."""
+    files: dict[str, list[int]] = {}
+    for i, way in ways.items():
+        if way.file:
+            files.setdefault(way.file, []).append(i)
+    ordered: dict[int, _Shown] = {}
+    for i, way in ways.items():
+        if i in ordered:
+            continue
+        first, *rest = files[way.file] if way.file else [i]
+        ordered[first] = _headed(pieces[first], ways[first], count, alone=not rest)
+        ordered |= {other: ways[other] for other in rest}
+    return ordered
+
+
+def _headed(piece: Piece, way: _Shown, count: Callable[[str], int], *, alone: bool) -> _Shown:
+    """With its file's bullet above it; the only place of its file as that bullet, where it is no longer."""
+    if not way.file:
+        return way
+    text = markdown.head(piece)
+    headed = replace(way, text=text + way.text, tokens=count(text) + way.tokens)
+    if alone:
+        text = markdown.bullet(piece, way.body)
+        alone_ = replace(way, text=text, tokens=count(text))
+        return min(headed, alone_, key=lambda shown: shown.tokens)
+    return headed
+
+
 def _ways(piece: Piece, limits: Limits, bare: bool) -> list[_Shown]:
     """Each tier's text and tokens; one that is no shorter than the tier above it is none."""
     found: list[_Shown] = []
     counted: dict[str, int] = {"": 0}  # most tiers begin with the same line
+    file = markdown.head(piece) if piece.is_code and not bare else ""
     for body in bodies(piece, MAX_CHARS_A_TOKEN * limits.usable):
-        parts = ("", structured.text(piece, body)) if bare else markdown.parts(piece, body)
+        named = bool(file) and body.tier is not Tier.FULL
+        if bare:
+            parts = ("", structured.text(piece, body))
+        else:
+            parts = ("", markdown.under(piece, body)) if named else markdown.parts(piece, body)
         for part in parts:
             if part not in counted:
                 counted[part] = limits.counter.count(part)
         tokens = counted[parts[0]] + counted[parts[1]]
         if not found or tokens < found[-1].tokens:
-            found.append(_Shown(body, "".join(parts), tokens))
+            under = place(piece, ()) if named else ""
+            found.append(_Shown(body, "".join(parts), tokens, under))
     return found
 
 
@@ -137,7 +177,8 @@ def _chosen(
 ) -> tuple[Choice, dict[int, int]]:
     """What is shown of each piece; and of those whose text stands in another's, in which."""
     repeats: dict[int, int] = {}
-    worths = {piece.item.id: worth(piece.score) for piece in pieces}
+    worths = {piece.item.id: _worth(piece) for piece in pieces}
+    heads = _heads(pieces, shown, limits)
     while True:
         entries = [
             Entry(
@@ -147,20 +188,37 @@ def _chosen(
             )
             for i, piece in enumerate(pieces)
         ]
-        choice = choose(entries, left, limits.shares, limits.items)
+        choice = choose(entries, left, limits.shares, limits.items, heads)
         more = _repeated(pieces, shown, choice)
         if not more:
             return choice, repeats
         repeats |= more
 
 
+def _worth(piece: Piece) -> float:
+    if not piece.is_code:
+        return worth(piece.score)
+    return worth(piece.score, len(piece.item.content), outside=piece.item.kind in _OUTSIDE)
+
+
+def _heads(
+    pieces: Sequence[Piece], shown: Sequence[Sequence[_Shown]], limits: Limits
+) -> dict[str, int]:
+    """The tokens of each file's bullet: they hang on no score but by chance, so the most of all."""
+    texts: dict[str, set[str]] = {}
+    for piece, ways in zip(pieces, shown, strict=True):
+        for file in {way.file for way in ways if way.file}:
+            texts.setdefault(file, set()).add(markdown.head(piece))
+    return {file: max(map(limits.counter.count, said)) for file, said in texts.items()}
+
+
 def _size(piece: Piece, way: _Shown, worths: Mapping[ItemId, float]) -> Size:
     """Joined candidates bring what they are worth themselves."""
-    shown = SHOWN[way.body.tier]
+    shown = (SHOWN if piece.is_code else SAID)[way.body.tier]
     if way.body.joined.ids:
         others = sum(worths.get(id_, 0.0) for id_ in way.body.joined.ids)
         shown = shown * JOINED_SHOWN + others / worths[piece.item.id]
-    return Size(way.body.tier, way.tokens, shown)
+    return Size(way.body.tier, way.tokens, shown, way.file)
 
 
 def _repeated(

@@ -80,7 +80,7 @@ def _signature(piece: Piece) -> str:
     said = outlined(piece)
     if said.part:
         of = f"part of {wording.code(own_name(piece.item.symbol))}"
-        return " — ".join(part for part in (of, said.doc) if part)
+        return f"{of} — {said.doc}" if said.doc else ""  # its name and lines say as much
     signature = wording.code(said.signature, 2 * wording.MAX_NAME) if said.signature else ""
     return " — ".join(part for part in (signature, said.doc) if part)
 

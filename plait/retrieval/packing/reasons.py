@@ -12,7 +12,7 @@ from plait.retrieval.context import SearchContext
 from plait.retrieval.query import Analysis
 from plait.retrieval.text import query_terms
 
-MAX_SAID = 3  # words that a reason lists
+MAX_SAID = 2  # words that a reason lists
 MAX_WORDS = 40  # of the query that are looked for
 MIN_WORD = 3
 MAX_PLACES = 20  # of a word in a text that are looked at
