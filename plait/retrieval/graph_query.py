@@ -11,13 +11,21 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from plait.domain.deadline import Deadline
-from plait.domain.errors import GraphUpdating
+from plait.domain.errors import (
+    AmbiguousSymbol,
+    CypherInvalid,
+    GraphUpdating,
+    ResultTooLarge,
+    UnknownSymbol,
+)
 
 T = TypeVar("T")
 
+# What a read says of what it found, or of a server that met half a change.
+OF_STATE = (UnknownSymbol, AmbiguousSymbol, CypherInvalid, ResultTooLarge, GraphUpdating)
 # Waits between tries: short at first, as most projections after an edit take well under a second.
 FIRST_WAIT_S = 0.02
 LONGEST_WAIT_S = 0.5
@@ -41,7 +49,8 @@ async def read_steady(
     with `memory` False over one state of its code.
 
     `read` must be safe to repeat. It runs at least once if the graph is steady, however often the
-    graph changed before.
+    graph changed before. What it raises of the graph's state, a name that nothing has say, is an answer
+    like another: it counts if the graph held still.
 
     Raises:
         GraphUpdating: the graph did not hold still before the deadline.
@@ -50,9 +59,15 @@ async def read_steady(
     while True:
         before, changing = await epochs.epoch(repos, memory=memory)
         if not changing:
-            answer = await read()
+            try:
+                answer, error = await read(), None
+            except OF_STATE as exc:
+                answer, error = None, exc
             if await epochs.epoch(repos, memory=memory) == (before, False):
-                return answer
+                if error is None:
+                    return cast(T, answer)
+                if not isinstance(error, GraphUpdating):  # of changes that this epoch leaves out
+                    raise error
         # Half of what is left stays for the read itself.
         if deadline.left_s <= 2 * wait_s:
             names = ", ".join(sorted(repos)) or "all repositories"

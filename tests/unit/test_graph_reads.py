@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.domain.deadline import Deadline
-from plait.domain.errors import GraphUpdating
+from plait.domain.errors import GraphUpdating, UnknownSymbol
 from plait.retrieval import graph_query
 from plait.retrieval.graph_query import read_steady
 
@@ -65,6 +65,37 @@ async def test_a_change_during_the_read_reads_again() -> None:
 async def test_a_change_that_began_during_the_read_reads_again() -> None:
     epochs, read = Scripted((1, False), (1, True), (1, True), (2, False)), Reads()
     assert await read_steady(epochs, (), read, Deadline.after(5)) == 2
+
+
+class Fails(Reads):
+    """Raises `error` in the first `times` reads."""
+
+    def __init__(self, error: Exception, times: int) -> None:
+        super().__init__()
+        self.error, self.times = error, times
+
+    async def __call__(self) -> int:
+        count = await super().__call__()
+        if count <= self.times:
+            raise self.error
+        return count
+
+
+async def test_what_was_missing_from_half_a_graph_is_looked_for_again() -> None:
+    epochs = Scripted((1, False), (2, False), (2, False))
+    assert await read_steady(epochs, (), Fails(UnknownSymbol("f"), 1), Deadline.after(5)) == 2
+
+
+async def test_what_is_missing_from_a_steady_graph_is_said_at_once() -> None:
+    read = Fails(UnknownSymbol("f"), 9)
+    with pytest.raises(UnknownSymbol):
+        await read_steady(Scripted((1, False)), (), read, Deadline.after(5))
+    assert read.count == 1
+
+
+async def test_a_read_that_met_deletions_of_another_layer_is_made_again() -> None:
+    epochs, read = Scripted((1, False)), Fails(GraphUpdating("deleted"), 3)
+    assert await read_steady(epochs, (), read, Deadline.after(5), memory=False) == 4
 
 
 async def test_nothing_is_read_while_the_graph_changes() -> None:
