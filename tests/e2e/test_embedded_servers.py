@@ -107,7 +107,7 @@ def test_processes_that_start_at_once_share_one_server_and_the_last_stops_it(
     assert process.identify(pid) is not None
     users[-1].close()
     assert gone(pid)
-    assert wait_stopped(fresh_home / FOLDER[kind], 10.0)
+    assert wait_stopped(fresh_home / FOLDER[kind], 60.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -217,7 +217,7 @@ def test_an_unrelated_process_that_a_stale_pid_file_names_is_left_alone(
         os.kill(victim, signal.SIGKILL)
     user.kill()
     assert gone(pid)
-    assert wait_stopped(folder, 10.0)
+    assert wait_stopped(folder, 60.0)
     with subprocess.Popen(["sleep", "120"]) as bystander:
         try:
             lines = pid_file.splitlines()
@@ -235,14 +235,14 @@ def test_an_orphan_is_found_by_its_mark_and_stopped(fresh_home: Path) -> None:
     """As after a keeper killed between starting its server and writing its number down."""
     remember("vector", fresh_home, "kept")
     folder = fresh_home / "postgres"
-    assert wait_stopped(folder, 30.0)
+    assert wait_stopped(folder, 60.0)
     mark = secrets.token_hex(8)
     with subprocess.Popen(["sleep", "120", f"plait.mark={mark}"], stderr=subprocess.DEVNULL) as odd:
         odd.wait(10)  # sleep refuses the argument: no process carries the mark
     with subprocess.Popen(["tail", "-f", "/dev/null", f"--pid={os.getpid()}", mark]) as orphan:
         (folder / "child.json").write_text(json.dumps({"mark": mark}))
         assert recall("vector", fresh_home) == ["kept"]
-        assert orphan.wait(30) == -signal.SIGINT
+        assert orphan.wait(60) == -signal.SIGINT
 
 
 def test_an_initdb_that_was_killed_is_done_again(store_user: Users, fresh_home: Path) -> None:
@@ -335,7 +335,7 @@ def test_nothing_of_the_working_folder_is_imported(
 def test_a_home_may_have_any_name(kind: str, name: str, fresh_home: Path) -> None:
     home = fresh_home / name
     remember(kind, home, "kept")
-    assert wait_stopped(home / FOLDER[kind], 30.0)
+    assert wait_stopped(home / FOLDER[kind], 60.0)
     assert recall(kind, home) == ["kept"]
 
 
@@ -368,7 +368,7 @@ def test_a_home_that_the_servers_account_cannot_enter_is_named(fresh_home: Path)
 def test_a_lost_password_is_replaced(fresh_home: Path) -> None:
     for kind in KINDS:
         remember(kind, fresh_home, "kept")
-        assert wait_stopped(fresh_home / FOLDER[kind], 30.0)
+        assert wait_stopped(fresh_home / FOLDER[kind], 60.0)
     for path in fresh_home.glob("*/*password"):
         path.unlink()
     for kind in KINDS:
@@ -377,7 +377,7 @@ def test_a_lost_password_is_replaced(fresh_home: Path) -> None:
 
 def test_data_of_another_major_version_is_refused_with_a_way_out(fresh_home: Path) -> None:
     remember("vector", fresh_home, "kept")
-    assert wait_stopped(fresh_home / "postgres", 30.0)
+    assert wait_stopped(fresh_home / "postgres", 60.0)
     (fresh_home / "postgres" / "data" / "PG_VERSION").write_text("17\n")
     with pytest.raises(SchemaMismatch, match="made by PostgreSQL 17"):
         postgres.ensure(settings_of(fresh_home))
@@ -385,7 +385,7 @@ def test_data_of_another_major_version_is_refused_with_a_way_out(fresh_home: Pat
 
 def test_damaged_data_fails_with_the_servers_own_words(fresh_home: Path) -> None:
     remember("vector", fresh_home, "kept")
-    assert wait_stopped(fresh_home / "postgres", 30.0)
+    assert wait_stopped(fresh_home / "postgres", 60.0)
     (fresh_home / "postgres" / "data" / "global" / "pg_control").unlink()
     with pytest.raises(EmbeddedServerFailed, match="pg_control"):
         postgres.ensure(settings_of(fresh_home))
