@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,6 +20,9 @@ _AT = re.compile(
     r"\A([^:#]*\.[A-Za-z][A-Za-z0-9]{0,9})(?::\d[\d:,-]*|#L\d+(?:-L?\d+)?|::(\w+(?:::\w+)*))\Z"
 )
 _OWN = re.compile(r"\A(?:self|this|cls)\.")
+# What every path and every name that is spelled as code has: one of these, the capital inside a word. One
+# set of characters first, which is what the engine looks for fastest.
+_SIGN = re.compile(r"[_/`(.:#A-Z](?:(?<=[_/`(])|(?<=[.:#])(?=[^\W\d])|(?<=[a-z][A-Z]))")
 _PIECE = re.compile(r"[^,;()\[\]{}<>\"'|`=]+")
 
 
@@ -36,9 +40,7 @@ def mentions(text: str) -> Mentions:
     (`a.py:12`, `a.py#L3`) or a name (`a.py::test_x`) behind it. Linear in `text`."""
     paths: dict[str, None] = {}
     names: dict[str, None] = {}
-    for word in text[:MAX_READ].split():
-        if (word.isalpha() and word.islower()) or len(word) > MAX_LENGTH:
-            continue
+    for word in dict.fromkeys(_telling(" ".join(text[:MAX_READ].split()))):
         for piece in _PIECE.finditer(word):
             bare = piece[0].rstrip(".:!?").removeprefix("./")
             if (":" in bare or "#" in bare) and (at := _AT.match(bare)):
@@ -56,6 +58,20 @@ def mentions(text: str) -> Mentions:
         if len(paths) >= MAX_NAMES and len(names) >= MAX_NAMES:
             break
     return Mentions(tuple(paths)[:MAX_NAMES], tuple(names)[:MAX_NAMES])
+
+
+def _telling(text: str) -> Iterator[str]:
+    """The words of `text`, which are apart by one blank each, that may hold a path or a name."""
+    end = 0
+    for sign in _SIGN.finditer(text):
+        at = sign.start()
+        if at < end:
+            continue
+        begin = text.rfind(" ", end, at) + 1 or end
+        end = text.find(" ", at)
+        end = len(text) if end < 0 else end
+        if end - begin <= MAX_LENGTH:
+            yield text[begin:end]
 
 
 def _is_code(word: str) -> bool:
