@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import NamedTuple
 from uuid import UUID
 
 from plait.domain.values import Collection, Filter, ItemId
-from plait.ports import Standing, View
-from vector import standing_text
+from plait.ports import Named, Reads, Standing, View
+from vector import standing_hunks, standing_text
 from vector.anchored import HASH
 from vector.filters import condition
 from vector.pool import Scoped
+from vector.standing_hunks import KEPT, Change
+from vector.standing_text import Kept
 
 AGENTS = tuple(c for c in Collection if c is not Collection.FILES)
 # Items of one question; a search ranks fewer.
 MAX_ITEMS = 500
-# Files of episodes' own diffs whose hunks are looked for in the current code.
-MAX_FILES = 40
-MAX_HUNKS = 400
-MAX_FILE_CHARS = 400_000
-# Share of the lines a diff added that must still be there for its code to read as it left it.
-KEPT = 0.9
 
 _ITEMS = """
 SELECT i.id, a.path, a.symbol, i.anchor_hash, h.hash, i.episode_id, a.repo_id, a.number,
@@ -69,20 +65,6 @@ _EXTERNAL = """(
     OR i.tags && ARRAY['external', 'web', 'tool-output'])"""
 OUTSIDE = ["tool", "function", "system", "environment", "web", "browser", "exit", "observation"]
 
-_HUNKS = f"""
-SELECT h.episode_id, h.path, h.body
-  FROM unnest(%(episodes)s::uuid[], %(paths)s::text[]) AS w (episode, path)
-  JOIN hunk h ON h.episode_id = w.episode AND h.path = w.path
- ORDER BY h.episode_id, h.path, h.item_id, h.ordinal LIMIT {MAX_HUNKS}
-"""
-_CODE = f"""
-SELECT w.repo, w.path, left(string_agg(f.content, E'\\n'), {MAX_FILE_CHARS})
-  FROM unnest(%(repos)s::int[], %(numbers)s::int[], %(paths)s::text[]) AS w (repo, number, path)
-  JOIN files f ON f.repo_id = w.repo AND f.path = w.path
-   AND f.rev_from <= w.number AND (f.rev_to IS NULL OR f.rev_to > w.number)
- GROUP BY w.repo, w.path
-"""
-
 
 class Standings:
     _app: Scoped
@@ -107,77 +89,65 @@ class Standings:
             "at": [r.number for r in view.revisions],
             "outside": OUTSIDE,
         }
-        rows = await self._app.rows(query, params, tenant=view.tenant)
-        found = {ItemId(row[0]): _standing(row) for row in rows}
-        return await self._with_named(view, rows, {**found, **await self._by_hunks(view, rows)})
-
-    async def _with_named(
-        self, view: View, rows: Sequence[tuple[Any, ...]], found: dict[ItemId, Standing]
-    ) -> dict[ItemId, Standing]:
-        """`found`, with what the items' texts name."""
-        said = {ItemId(row[0]): standing_text.kept(row[6], row[7], row[10]) for row in rows}
-        now = await standing_text.read(self._app, view.tenant, chain.from_iterable(said.values()))
-        for id_, anchors in said.items():
-            if named := tuple(now[anchor] for anchor in anchors if anchor in now):
-                found[id_] = replace(found[id_], named=named)
-        return found
-
-    async def _by_hunks(
-        self, view: View, rows: Sequence[tuple[Any, ...]]
-    ) -> dict[ItemId, Standing]:
-        """Of items about files that their own run changed: whether what it added is still there."""
-        open_ = [row for row in rows if row[1] and row[3] is None and row[4] and row[5]]
-        about = list(dict.fromkeys((row[5], row[1]) for row in open_))[:MAX_FILES]
-        if not about:
-            return {}
-        params: dict[str, Any] = {"episodes": [e for e, _ in about], "paths": [p for _, p in about]}
-        added: dict[tuple[UUID, str], list[str]] = {}
-        for episode, path, body in await self._app.rows(_HUNKS, params, tenant=view.tenant):
-            added.setdefault((episode, path), []).extend(_added(body))
-        wanted = list(dict.fromkeys((r[6], r[7], r[1]) for r in open_ if added.get((r[5], r[1]))))
-        if not wanted:
-            return {}
-        params = {
-            "repos": [repo for repo, _, _ in wanted],
-            "numbers": [number for _, number, _ in wanted],
-            "paths": [path for _, _, path in wanted],
-        }
-        code = {
-            (repo, path): {line.strip() for line in text.split("\n")}
-            for repo, path, text in await self._app.rows(_CODE, params, tenant=view.tenant)
-        }
-        return {ItemId(row[0]): _judged(row, added, code) for row in open_}
+        rows = [_Row(*row) for row in await self._app.rows(query, params, tenant=view.tenant)]
+        said = {row.id: standing_text.kept(row.repo_id, row.number, row.anchors) for row in rows}
+        anchors = list(chain.from_iterable(said.values()))
+        changes = [row.change(row.path) for row in rows if row.is_open]
+        changes += [row.change(k.path) for row in rows for k in said[row.id] if not k.hash]
+        shares = await standing_hunks.shares(self._app, view.tenant, changes)
+        now = await standing_text.read(self._app, view.tenant, anchors)
+        return {row.id: _standing(row, said[row.id], now, shares) for row in rows}
 
 
-def _standing(row: tuple[Any, ...]) -> Standing:
-    _, path, symbol, then, now, _, _, _, proven, external, _ = row
-    return Standing(
-        anchored=bool(path or symbol),
-        known=then is not None,
-        there=now is not None,
-        changed=then is not None and now is not None and bytes(then) != bytes(now),
-        proven=proven,
-        external=external,
-    )
+class _Row(NamedTuple):
+    """One of `_ITEMS`."""
+
+    id: ItemId
+    path: str
+    symbol: str
+    then: bytes | None
+    now: bytes | None
+    episode: UUID
+    repo_id: int
+    number: int
+    proven: bool
+    external: bool
+    anchors: list[list[str]] | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is about a file that is there, of which it is not known how it read."""
+        return bool(self.path and self.then is None and self.now and self.episode)
+
+    def change(self, path: str) -> Change:
+        return (self.episode, self.repo_id, self.number, path)
 
 
-def _judged(
-    row: tuple[Any, ...],
-    added: Mapping[tuple[UUID, str], Sequence[str]],
-    code: Mapping[tuple[int, str], set[str]],
+def _standing(
+    row: _Row,
+    said: Sequence[Kept],
+    now: Mapping[Kept, Named],
+    shares: Mapping[Change, float],
 ) -> Standing:
-    lines = added.get((row[5], row[1]), ())
-    held = code.get((row[6], row[1]))
-    proven, external = row[8:10]
-    if not lines or held is None:
-        return Standing(True, there=True, proven=proven, external=external)
-    kept = sum(line in held for line in lines) / len(lines)
+    named = [_judged(now.get(k), k, shares.get(row.change(k.path))) for k in said]
+    known, changed = row.then is not None, row.then != row.now
+    if row.is_open and (share := shares.get(row.change(row.path))) is not None:
+        known, changed = True, share < KEPT
     return Standing(
-        True, known=True, there=True, changed=kept < KEPT, proven=proven, external=external
+        anchored=bool(row.path or row.symbol),
+        known=known,
+        there=row.now is not None,
+        changed=known and row.now is not None and changed,
+        proven=row.proven,
+        external=row.external,
+        named=tuple(one for one in named if one is not None),
     )
 
 
-def _added(body: str) -> list[str]:
-    """The lines that a hunk added, without those that say nothing of their own."""
-    lines = [line[1:].strip() for line in body.split("\n") if line.startswith("+")]
-    return [line for line in lines if sum(c.isalnum() for c in line) > 2]
+def _judged(now: Named | None, anchor: Kept, share: float | None) -> Named | None:
+    """A place that a text names; in a file that the item's own run changed, by what became of that."""
+    if anchor.hash or now is None or now.reads is Reads.GONE:
+        return now
+    if share is None:
+        return None
+    return replace(now, reads=Reads.SAME if share >= KEPT else Reads.CHANGED)

@@ -65,13 +65,14 @@ def kept(repo_id: int, number: int, column: Any) -> list[Kept]:
 
 
 async def read(app: Scoped, tenant: str, asked: Iterable[Kept]) -> dict[Kept, Named]:
-    """How each reads now; without those that have no hash. A query, another where some changed or went."""
-    wanted = [k for k in dict.fromkeys(asked) if k.hash][:MAX_ANCHORS]
+    """How each reads now; one without a hash is SAME where it is there. A query, another where some
+    changed or went."""
+    wanted = list(dict.fromkeys(asked))[:MAX_ANCHORS]
     if not wanted:
         return {}
     rows = await app.rows(_NOW, _params(wanted), tenant=tenant)
     now = {wanted[n]: bytes(hash_)[:SIZE].hex() for n, hash_ in rows}
-    unsure = [k for k in wanted if k.symbol and now.get(k) != k.hash][:MAX_READ]
+    unsure = [k for k in wanted if k.symbol and k.hash and now.get(k) != k.hash][:MAX_READ]
     code: dict[Kept, list[_Code]] = defaultdict(list)
     if unsure:
         for n, *found in await app.rows(_CODE, _params(unsure), tenant=tenant):
@@ -95,7 +96,7 @@ def _named(anchor: Kept, now: str | None, code: Sequence[_Code]) -> Named:
     def is_now(reads: Reads, to: str = "") -> Named:
         return Named(anchor.path, anchor.symbol, reads, to)
 
-    if now == anchor.hash:
+    if now == anchor.hash or (now and not anchor.hash):
         return is_now(Reads.SAME)
     if now is not None:
         own = [c for c in code if (c.path, c.symbol) == (anchor.path, anchor.symbol)]

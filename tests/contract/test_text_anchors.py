@@ -182,6 +182,38 @@ async def test_a_run_names_code_too(store: Store, index: IndexFiles) -> None:
     ]  # fmt: skip
 
 
+DIFF = """\
+--- a/src/client.toy
++++ b/src/client.toy
+@@ -1,2 +1,3 @@
+ send_request: open_socket
+ open_socket:
++close_socket: open_socket
+"""
+
+
+async def test_code_that_the_run_itself_changed_is_judged_by_its_hunks(
+    store: Store, index: IndexFiles
+) -> None:
+    await index(store, "r", CODE)
+    artifacts = (
+        Artifact(ArtifactKind.DIFF, DIFF),
+        Artifact(ArtifactKind.REFLECTION, "`send_request` must close too, as `serve` does"),
+        Artifact(ArtifactKind.PLAN, "close in src/client.toy"),
+    )
+    receipt = await store.append(Episode("1", "r", Outcome("success"), artifacts))
+    _, *ids = receipt.item_ids
+    added = [*CODE["src/client.toy"], "close_socket: open_socket"]
+    added[0] = "send_request: open_socket close_socket"  # of the same change, in another hunk
+    await index(store, "r", {**CODE, "src/client.toy": added})
+    assert [await fresh(store, id_) for id_ in ids] == [Freshness.FRESH] * 2
+    assert len(await named(store, ids[0])) == 2
+    await index(store, "r", {**CODE, "src/client.toy": CODE["src/client.toy"][:2]})
+    assert [await fresh(store, id_) for id_ in ids] == [Freshness.DRIFTED] * 2
+    await index(store, "r", {"src/server.toy": CODE["src/server.toy"]})
+    assert [await fresh(store, id_) for id_ in ids] == [Freshness.DRIFTED, Freshness.ORPHANED]
+
+
 async def test_a_hostile_text_anchors_little(
     store: Store, index: IndexFiles, truth_dsn: str
 ) -> None:
