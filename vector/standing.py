@@ -8,8 +8,9 @@ from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
+from plait.domain.recall import AnchorState, NamedAnchor
 from plait.domain.values import Collection, Filter, ItemId
-from plait.ports import Named, Reads, Standing, View
+from plait.ports import Standing, View
 from vector import standing_hunks, standing_text
 from vector.anchored import HASH
 from vector.filters import condition
@@ -126,7 +127,7 @@ class _Row(NamedTuple):
 def _standing(
     row: _Row,
     said: Sequence[Kept],
-    now: Mapping[Kept, Named],
+    now: Mapping[Kept, NamedAnchor],
     shares: Mapping[Change, float],
 ) -> Standing:
     named = [_judged(now.get(k), k, shares.get(row.change(k.path))) for k in said]
@@ -144,10 +145,10 @@ def _standing(
     )
 
 
-def _judged(now: Named | None, anchor: Kept, share: float | None) -> Named | None:
+def _judged(now: NamedAnchor | None, anchor: Kept, share: float | None) -> NamedAnchor | None:
     """A place that a text names; in a file that the item's own run changed, by what became of that."""
-    if anchor.hash or now is None or now.reads is Reads.GONE:
+    if anchor.hash or now is None or now.state is AnchorState.GONE:
         return now
     if share is None:
         return None
-    return replace(now, reads=Reads.SAME if share >= KEPT else Reads.CHANGED)
+    return replace(now, state=AnchorState.SAME if share >= KEPT else AnchorState.CHANGED)

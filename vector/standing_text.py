@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plait.ports import Named, Reads
+from plait.domain.recall import AnchorState, NamedAnchor
 from plait.reading.gist import gist
 from vector.anchored import leaf
 from vector.anchored_text import HASHES, MAX_AN_ITEM, MAX_CODE, SIZE
@@ -64,7 +64,7 @@ def kept(repo_id: int, number: int, column: Any) -> list[Kept]:
     return [Kept(repo_id, number, *map(str, row)) for row in column[:MAX_AN_ITEM] if len(row) == 4]
 
 
-async def read(app: Scoped, tenant: str, asked: Iterable[Kept]) -> dict[Kept, Named]:
+async def read(app: Scoped, tenant: str, asked: Iterable[Kept]) -> dict[Kept, NamedAnchor]:
     """How each reads now; one without a hash is SAME where it is there. A query, another where some
     changed or went."""
     wanted = list(dict.fromkeys(asked))[:MAX_ANCHORS]
@@ -92,25 +92,25 @@ class _Code:
         return gist(self.content, self.language).hex()
 
 
-def _named(anchor: Kept, now: str | None, code: Sequence[_Code]) -> Named:
-    def is_now(reads: Reads, to: str = "") -> Named:
-        return Named(anchor.path, anchor.symbol, reads, to)
+def _named(anchor: Kept, now: str | None, code: Sequence[_Code]) -> NamedAnchor:
+    def is_now(state: AnchorState, to: str = "") -> NamedAnchor:
+        return NamedAnchor(anchor.path, anchor.symbol, state, to)
 
     if now == anchor.hash or (now and not anchor.hash):
-        return is_now(Reads.SAME)
+        return is_now(AnchorState.SAME)
     if now is not None:
         own = [c for c in code if (c.path, c.symbol) == (anchor.path, anchor.symbol)]
         same = any(c.gist == anchor.gist for c in own)
-        return is_now(Reads.SAME if same else Reads.CHANGED)
+        return is_now(AnchorState.SAME if same else AnchorState.CHANGED)
     near = [c for c in code if _tail(c.symbol) == _tail(anchor.symbol)]
     telling = [c for c in code if len(c.content) >= MIN_TELLING]
     same_code = [c for c in (near or telling) if c.gist == anchor.gist]
     if len(same_code) == 1:
-        return is_now(Reads.MOVED, same_code[0].path)
+        return is_now(AnchorState.MOVED, same_code[0].path)
     # `Class.name` or `module.name` is in one other place, and reads otherwise there.
     if len(near) == 1:
-        return is_now(Reads.CHANGED, near[0].path)
-    return is_now(Reads.GONE)
+        return is_now(AnchorState.CHANGED, near[0].path)
+    return is_now(AnchorState.GONE)
 
 
 def _tail(symbol: str) -> tuple[str, ...]:

@@ -12,10 +12,12 @@ from google.protobuf.duration_pb2 import Duration
 from plait.client import wire
 from plait.client.values import StageRank
 from plait.domain.recall import (
+    AnchorState,
     Dropped,
     Freshness,
     Impact,
     ImpactNode,
+    NamedAnchor,
     Omission,
     PastEvent,
     RecalledItem,
@@ -54,6 +56,12 @@ TRUST: Mapping[Trust, recall_pb2.Trust.ValueType] = {
     Trust.AGENT_CLAIMED: recall_pb2.TRUST_AGENT_CLAIMED,
     Trust.EXTERNAL: recall_pb2.TRUST_EXTERNAL,
 }
+ANCHORS: Mapping[AnchorState, recall_pb2.AnchorState.ValueType] = {
+    AnchorState.SAME: recall_pb2.ANCHOR_STATE_SAME,
+    AnchorState.CHANGED: recall_pb2.ANCHOR_STATE_CHANGED,
+    AnchorState.MOVED: recall_pb2.ANCHOR_STATE_MOVED,
+    AnchorState.GONE: recall_pb2.ANCHOR_STATE_GONE,
+}
 VERDICTS: Mapping[Verdict, knowledge_service_pb2.FeedbackVerdict.ValueType] = {
     Verdict.HELPED: knowledge_service_pb2.FEEDBACK_VERDICT_HELPED,
     Verdict.HARMED: knowledge_service_pb2.FEEDBACK_VERDICT_HARMED,
@@ -61,6 +69,7 @@ VERDICTS: Mapping[Verdict, knowledge_service_pb2.FeedbackVerdict.ValueType] = {
 }
 TIER_OF = {number: tier for tier, number in TIERS.items()}
 FRESHNESS_OF = {number: value for value, number in FRESHNESS.items()}
+ANCHOR_OF = {number: state for state, number in ANCHORS.items()}
 TRUST_OF = {number: value for value, number in TRUST.items()}
 VERDICT_OF = {number: verdict for verdict, number in VERDICTS.items()}
 
@@ -85,6 +94,12 @@ def item(value: RecalledItem) -> recall_pb2.RecallItem:
         joined_item_ids=[str(id_) for id_ in value.also],
         freshness=FRESHNESS[value.freshness],
         trust=TRUST[value.trust],
+        anchors=[
+            recall_pb2.NamedAnchor(
+                path=a.path, symbol=a.symbol, state=ANCHORS[a.state], moved_to=a.to
+            )
+            for a in value.anchors
+        ],
         arms=value.arms,
     )
 
@@ -101,6 +116,9 @@ def item_of(message: recall_pb2.RecallItem) -> RecalledItem:
         freshness=FRESHNESS_OF[message.freshness],
         also=tuple(ItemId(UUID(id_)) for id_ in message.joined_item_ids),
         arms=dict(message.arms),
+        anchors=tuple(
+            NamedAnchor(a.path, a.symbol, ANCHOR_OF[a.state], a.moved_to) for a in message.anchors
+        ),
     )
 
 

@@ -24,12 +24,32 @@ class Tier(StrEnum):
 
 
 class Freshness(StrEnum):
-    """What the current index says of the code that a memory is anchored in."""
+    """What the current index says of the code that a memory is anchored in, or names in its text."""
 
     FRESH = "fresh"  # the anchor is there and reads as when the memory was recorded
-    DRIFTED = "drifted"  # it is there and has changed since
-    ORPHANED = "orphaned"  # it is gone
+    DRIFTED = "drifted"  # it is there and has changed since, or one of several has, or is gone
+    ORPHANED = "orphaned"  # it is gone, or all of them are
     UNVERIFIABLE = "unverifiable"  # no anchor, or no record of how it read
+
+
+class AnchorState(StrEnum):
+    """How a place in code reads now, against when a memory named it."""
+
+    SAME = "same"  # but for layout and comments
+    CHANGED = "changed"
+    MOVED = "moved"  # the same, elsewhere
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAnchor:
+    """A place that a memory's text names: a file, or a definition in it. `to`: the path where it is now,
+    when that is another."""
+
+    path: str
+    symbol: str  # "": the file
+    state: AnchorState
+    to: str = ""
 
 
 class Trust(StrEnum):
@@ -75,6 +95,7 @@ class RecalledItem:
     freshness: Freshness
     also: tuple[ItemId, ...] = ()  # neighbours that were joined into this piece
     arms: Mapping[str, float] = field(default_factory=dict)
+    anchors: tuple[NamedAnchor, ...] = ()  # what its text names in code
 
 
 @dataclass(frozen=True, slots=True)

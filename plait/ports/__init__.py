@@ -36,9 +36,7 @@ from plait.ports.relations import CodeGraph as CodeGraph
 from plait.ports.relations import MemoryLink as MemoryLink
 from plait.ports.relations import RelationStore as RelationStore
 from plait.ports.search import Around as Around
-from plait.ports.search import Named as Named
 from plait.ports.search import Place as Place
-from plait.ports.search import Reads as Reads
 from plait.ports.search import SearchStore as SearchStore
 from plait.ports.search import Spot as Spot
 from plait.ports.search import Standing as Standing

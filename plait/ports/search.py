@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
+from plait.domain.recall import NamedAnchor
 from plait.domain.scope import DEFAULT_TENANT
 from plait.domain.values import (
     Candidate,
@@ -81,26 +81,6 @@ class Spot:
     repo: str = ""  # qualified; "": any of the view
 
 
-class Reads(StrEnum):
-    """How a place in code reads now, against when a memory named it."""
-
-    SAME = "same"  # but for layout and comments
-    CHANGED = "changed"
-    MOVED = "moved"  # the same, elsewhere
-    GONE = "gone"
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A place that a memory's text names: a file, or a definition in it. `to`: the path where it is now,
-    when that is another."""
-
-    path: str
-    symbol: str
-    reads: Reads
-    to: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What the current index says of where a memory is anchored, and of what stands behind it.
@@ -116,7 +96,7 @@ class Standing:
     changed: bool = False
     proven: bool = False
     external: bool = False
-    named: tuple[Named, ...] = ()
+    named: tuple[NamedAnchor, ...] = ()
 
 
 # By memory what stands next to it: the step to it, -1 right before, 1 right after, 2 the one behind that.

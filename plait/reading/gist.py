@@ -28,7 +28,7 @@ _PLAIN = re.compile(rf"(?P<comment>(?!)){_REST}")
 _READERS = {
     "python": _HASH, "cython": _HASH, "javascript": _SLASH, "typescript": _SLASH, "tsx": _SLASH,
     "java": _SLASH, "go": _SLASH, "c": _SLASH, "cpp": _SLASH, "csharp": _SLASH, "rust": _SLASH,
-    "kotlin": _SLASH, "swift": _SLASH,
+    "kotlin": _SLASH, "swift": _SLASH, "scala": _SLASH, "php": _SLASH, "ruby": _HASH,
 }  # fmt: skip
 # Where indentation ends a block; elsewhere it is layout.
 _OFFSIDE = frozenset({"python", "cython"})

@@ -204,6 +204,7 @@ def _piece(
         unqualify(ctx.at.tenant, item.repo) if several else "",
         join(item, near) if near else None,
         dict(arms),
+        standing.named if standing is not None else (),
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from plait.domain.recall import Freshness
+from plait.domain.recall import AnchorState, Freshness, NamedAnchor
 from plait.domain.values import ItemId
-from plait.ports import Named, Place, Reads, Standing
+from plait.ports import Place, Standing
 
 # Bounded, so that a memory of code that is gone can still be the best answer: why it went is often
 # what it tells. Chosen by hand; configs and feedback move items by as much.
@@ -55,14 +55,14 @@ def _given(standing: Standing) -> Freshness:
     return Freshness.DRIFTED if standing.changed else Freshness.FRESH
 
 
-def _named(named: Sequence[Named]) -> Freshness:
+def _named(named: Sequence[NamedAnchor]) -> Freshness:
     """All is gone: ORPHANED; some is gone or changed: DRIFTED."""
     if not named:
         return Freshness.UNVERIFIABLE
-    gone = sum(one.reads is Reads.GONE for one in named)
+    gone = sum(one.state is AnchorState.GONE for one in named)
     if gone == len(named):
         return Freshness.ORPHANED
-    changed = any(one.reads is Reads.CHANGED for one in named)
+    changed = any(one.state is AnchorState.CHANGED for one in named)
     return Freshness.DRIFTED if gone or changed else Freshness.FRESH
 
 
@@ -78,18 +78,18 @@ def reason(place: Place, standing: Standing | None) -> str:
     )
 
 
-def _told(one: Named) -> str:
+def _told(one: NamedAnchor) -> str:
     where = f"{_own(one)} in {one.path}" if one.symbol else one.path
-    if one.reads is Reads.GONE:
+    if one.state is AnchorState.GONE:
         return f"{where} is gone"
-    if one.reads is Reads.MOVED:
+    if one.state is AnchorState.MOVED:
         return f"{where} is in {one.to} now"
-    if one.reads is Reads.CHANGED:
+    if one.state is AnchorState.CHANGED:
         return f"{where} is in {one.to} now and changed" if one.to else f"{where} changed since"
     return ""
 
 
-def _own(one: Named) -> str:
+def _own(one: NamedAnchor) -> str:
     """The symbol without what the path says: `Session.get` of `src.app.Session.get` in src/app.py."""
     folder, _, file = one.path.rpartition("/")
     parts = [*folder.split("/"), file.partition(".")[0]]

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from plait.v1 import types_pb2 as plait_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15plait/v1/recall.proto\x12\x08plait.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14plait/v1/types.proto\"7\n\tStageRank\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04rank\x18\x02 \x01(\x05\x12\r\n\x05score\x18\x03 \x01(\x01\"o\n\tExclusion\x12\r\n\x05stage\x18\x01 \x01(\t\x12\r\n\x05\x63\x61use\x18\x02 \x01(\t\x12\x12\n\x05score\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x10\n\x03\x62\x61r\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x0c\n\x04rank\x18\x05 \x01(\x05\x42\x08\n\x06_scoreB\x06\n\x04_bar\";\n\x06WhyNot\x12\x0f\n\x07item_id\x18\x01 \x01(\t\x12 \n\x03why\x18\x02 \x01(\x0b\x32\x13.plait.v1.Exclusion\"\xed\x02\n\nRecallItem\x12\x1c\n\x04item\x18\x01 \x01(\x0b\x32\x0e.plait.v1.Item\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x0e\n\x06tokens\x18\x03 \x01(\x05\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\"\n\x04tier\x18\x05 \x01(\x0e\x32\x14.plait.v1.RecallTier\x12\x0f\n\x07reasons\x18\x06 \x03(\t\x12\x17\n\x0fjoined_item_ids\x18\x07 \x03(\t\x12&\n\tfreshness\x18\n \x01(\x0e\x32\x13.plait.v1.Freshness\x12\x1e\n\x05trust\x18\x0b \x01(\x0e\x32\x0f.plait.v1.Trust\x12,\n\x04\x61rms\x18\x14 \x03(\x0b\x32\x1e.plait.v1.RecallItem.ArmsEntry\x12#\n\x06stages\x18\x15 \x03(\x0b\x32\x13.plait.v1.StageRank\x1a+\n\tArmsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"a\n\x0eRecallOmission\x12\x0f\n\x07item_id\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x01\x12\r\n\x05\x63\x61use\x18\x03 \x01(\t\x12 \n\x03why\x18\x04 \x01(\x0b\x32\x13.plait.v1.Exclusion\">\n\nTokenCount\x12\x11\n\ttokenizer\x18\x01 \x01(\t\x12\r\n\x05\x65xact\x18\x02 \x01(\x08\x12\x0e\n\x06margin\x18\x03 \x01(\x01\"z\n\nImpactNode\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x0c\n\x04line\x18\x04 \x01(\x05\x12\x10\n\x08\x64istance\x18\x05 \x01(\x05\x12\x0b\n\x03via\x18\x06 \x01(\t\x12\x12\n\nconfidence\x18\x07 \x01(\x01\"\x94\x01\n\tPastEvent\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07item_id\x18\x04 \x01(\t\x12\x0f\n\x07node_id\x18\x05 \x01(\t\x12\x0f\n\x07symbols\x18\x06 \x03(\t\x12\r\n\x05tests\x18\x07 \x03(\t\"\xb4\x01\n\x06Impact\x12%\n\x07touched\x18\x01 \x03(\x0b\x32\x14.plait.v1.ImpactNode\x12%\n\x07\x63\x61llers\x18\x02 \x03(\x0b\x32\x14.plait.v1.ImpactNode\x12#\n\x05tests\x18\x03 \x03(\x0b\x32\x14.plait.v1.ImpactNode\x12$\n\x07history\x18\x04 \x03(\x0b\x32\x13.plait.v1.PastEvent\x12\x11\n\ttruncated\x18\x05 \x01(\x08*\x83\x01\n\x0cRecallFormat\x12\x1d\n\x19RECALL_FORMAT_UNSPECIFIED\x10\x00\x12\x1a\n\x16RECALL_FORMAT_MARKDOWN\x10\x01\x12\x1c\n\x18RECALL_FORMAT_STRUCTURED\x10\x02\x12\x1a\n\x16RECALL_FORMAT_REPO_MAP\x10\x03*n\n\nRecallTier\x12\x1b\n\x17RECALL_TIER_UNSPECIFIED\x10\x00\x12\x14\n\x10RECALL_TIER_FULL\x10\x01\x12\x17\n\x13RECALL_TIER_OUTLINE\x10\x02\x12\x14\n\x10RECALL_TIER_LINE\x10\x03*\x86\x01\n\tFreshness\x12\x19\n\x15\x46RESHNESS_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x46RESHNESS_FRESH\x10\x01\x12\x15\n\x11\x46RESHNESS_DRIFTED\x10\x02\x12\x16\n\x12\x46RESHNESS_ORPHANED\x10\x03\x12\x1a\n\x16\x46RESHNESS_UNVERIFIABLE\x10\x04*x\n\x05Trust\x12\x15\n\x11TRUST_UNSPECIFIED\x10\x00\x12\x14\n\x10TRUST_REPOSITORY\x10\x01\x12\x15\n\x11TRUST_TEST_PASSED\x10\x02\x12\x17\n\x13TRUST_AGENT_CLAIMED\x10\x03\x12\x12\n\x0eTRUST_EXTERNAL\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15plait/v1/recall.proto\x12\x08plait.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14plait/v1/types.proto\"7\n\tStageRank\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04rank\x18\x02 \x01(\x05\x12\r\n\x05score\x18\x03 \x01(\x01\"o\n\tExclusion\x12\r\n\x05stage\x18\x01 \x01(\t\x12\r\n\x05\x63\x61use\x18\x02 \x01(\t\x12\x12\n\x05score\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x10\n\x03\x62\x61r\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x0c\n\x04rank\x18\x05 \x01(\x05\x42\x08\n\x06_scoreB\x06\n\x04_bar\";\n\x06WhyNot\x12\x0f\n\x07item_id\x18\x01 \x01(\t\x12 \n\x03why\x18\x02 \x01(\x0b\x32\x13.plait.v1.Exclusion\"\x95\x03\n\nRecallItem\x12\x1c\n\x04item\x18\x01 \x01(\x0b\x32\x0e.plait.v1.Item\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x0e\n\x06tokens\x18\x03 \x01(\x05\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\"\n\x04tier\x18\x05 \x01(\x0e\x32\x14.plait.v1.RecallTier\x12\x0f\n\x07reasons\x18\x06 \x03(\t\x12\x17\n\x0fjoined_item_ids\x18\x07 \x03(\t\x12&\n\tfreshness\x18\n \x01(\x0e\x32\x13.plait.v1.Freshness\x12\x1e\n\x05trust\x18\x0b \x01(\x0e\x32\x0f.plait.v1.Trust\x12&\n\x07\x61nchors\x18\x0c \x03(\x0b\x32\x15.plait.v1.NamedAnchor\x12,\n\x04\x61rms\x18\x14 \x03(\x0b\x32\x1e.plait.v1.RecallItem.ArmsEntry\x12#\n\x06stages\x18\x15 \x03(\x0b\x32\x13.plait.v1.StageRank\x1a+\n\tArmsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"c\n\x0bNamedAnchor\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06symbol\x18\x02 \x01(\t\x12$\n\x05state\x18\x03 \x01(\x0e\x32\x15.plait.v1.AnchorState\x12\x10\n\x08moved_to\x18\x04 \x01(\t\"a\n\x0eRecallOmission\x12\x0f\n\x07item_id\x18\x01 \x01(\t\x12\r\n\x05score\x18\x02 \x01(\x01\x12\r\n\x05\x63\x61use\x18\x03 \x01(\t\x12 \n\x03why\x18\x04 \x01(\x0b\x32\x13.plait.v1.Exclusion\">\n\nTokenCount\x12\x11\n\ttokenizer\x18\x01 \x01(\t\x12\r\n\x05\x65xact\x18\x02 \x01(\x08\x12\x0e\n\x06margin\x18\x03 \x01(\x01\"z\n\nImpactNode\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x0c\n\x04line\x18\x04 \x01(\x05\x12\x10\n\x08\x64istance\x18\x05 \x01(\x05\x12\x0b\n\x03via\x18\x06 \x01(\t\x12\x12\n\nconfidence\x18\x07 \x01(\x01\"\x94\x01\n\tPastEvent\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07item_id\x18\x04 \x01(\t\x12\x0f\n\x07node_id\x18\x05 \x01(\t\x12\x0f\n\x07symbols\x18\x06 \x03(\t\x12\r\n\x05tests\x18\x07 \x03(\t\"\xb4\x01\n\x06Impact\x12%\n\x07touched\x18\x01 \x03(\x0b\x32\x14.plait.v1.ImpactNode\x12%\n\x07\x63\x61llers\x18\x02 \x03(\x0b\x32\x14.plait.v1.ImpactNode\x12#\n\x05tests\x18\x03 \x03(\x0b\x32\x14.plait.v1.ImpactNode\x12$\n\x07history\x18\x04 \x03(\x0b\x32\x13.plait.v1.PastEvent\x12\x11\n\ttruncated\x18\x05 \x01(\x08*\x83\x01\n\x0cRecallFormat\x12\x1d\n\x19RECALL_FORMAT_UNSPECIFIED\x10\x00\x12\x1a\n\x16RECALL_FORMAT_MARKDOWN\x10\x01\x12\x1c\n\x18RECALL_FORMAT_STRUCTURED\x10\x02\x12\x1a\n\x16RECALL_FORMAT_REPO_MAP\x10\x03*n\n\nRecallTier\x12\x1b\n\x17RECALL_TIER_UNSPECIFIED\x10\x00\x12\x14\n\x10RECALL_TIER_FULL\x10\x01\x12\x17\n\x13RECALL_TIER_OUTLINE\x10\x02\x12\x14\n\x10RECALL_TIER_LINE\x10\x03*\x86\x01\n\tFreshness\x12\x19\n\x15\x46RESHNESS_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x46RESHNESS_FRESH\x10\x01\x12\x15\n\x11\x46RESHNESS_DRIFTED\x10\x02\x12\x16\n\x12\x46RESHNESS_ORPHANED\x10\x03\x12\x1a\n\x16\x46RESHNESS_UNVERIFIABLE\x10\x04*\x8b\x01\n\x0b\x41nchorState\x12\x1c\n\x18\x41NCHOR_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11\x41NCHOR_STATE_SAME\x10\x01\x12\x18\n\x14\x41NCHOR_STATE_CHANGED\x10\x02\x12\x16\n\x12\x41NCHOR_STATE_MOVED\x10\x03\x12\x15\n\x11\x41NCHOR_STATE_GONE\x10\x04*x\n\x05Trust\x12\x15\n\x11TRUST_UNSPECIFIED\x10\x00\x12\x14\n\x10TRUST_REPOSITORY\x10\x01\x12\x15\n\x11TRUST_TEST_PASSED\x10\x02\x12\x17\n\x13TRUST_AGENT_CLAIMED\x10\x03\x12\x12\n\x0eTRUST_EXTERNAL\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,14 +35,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_RECALLITEM_ARMSENTRY']._loaded_options = None
   _globals['_RECALLITEM_ARMSENTRY']._serialized_options = b'8\001'
-  _globals['_RECALLFORMAT']._serialized_start=1311
-  _globals['_RECALLFORMAT']._serialized_end=1442
-  _globals['_RECALLTIER']._serialized_start=1444
-  _globals['_RECALLTIER']._serialized_end=1554
-  _globals['_FRESHNESS']._serialized_start=1557
-  _globals['_FRESHNESS']._serialized_end=1691
-  _globals['_TRUST']._serialized_start=1693
-  _globals['_TRUST']._serialized_end=1813
+  _globals['_RECALLFORMAT']._serialized_start=1452
+  _globals['_RECALLFORMAT']._serialized_end=1583
+  _globals['_RECALLTIER']._serialized_start=1585
+  _globals['_RECALLTIER']._serialized_end=1695
+  _globals['_FRESHNESS']._serialized_start=1698
+  _globals['_FRESHNESS']._serialized_end=1832
+  _globals['_ANCHORSTATE']._serialized_start=1835
+  _globals['_ANCHORSTATE']._serialized_end=1974
+  _globals['_TRUST']._serialized_start=1976
+  _globals['_TRUST']._serialized_end=2096
   _globals['_STAGERANK']._serialized_start=90
   _globals['_STAGERANK']._serialized_end=145
   _globals['_EXCLUSION']._serialized_start=147
@@ -50,17 +52,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WHYNOT']._serialized_start=260
   _globals['_WHYNOT']._serialized_end=319
   _globals['_RECALLITEM']._serialized_start=322
-  _globals['_RECALLITEM']._serialized_end=687
-  _globals['_RECALLITEM_ARMSENTRY']._serialized_start=644
-  _globals['_RECALLITEM_ARMSENTRY']._serialized_end=687
-  _globals['_RECALLOMISSION']._serialized_start=689
-  _globals['_RECALLOMISSION']._serialized_end=786
-  _globals['_TOKENCOUNT']._serialized_start=788
-  _globals['_TOKENCOUNT']._serialized_end=850
-  _globals['_IMPACTNODE']._serialized_start=852
-  _globals['_IMPACTNODE']._serialized_end=974
-  _globals['_PASTEVENT']._serialized_start=977
-  _globals['_PASTEVENT']._serialized_end=1125
-  _globals['_IMPACT']._serialized_start=1128
-  _globals['_IMPACT']._serialized_end=1308
+  _globals['_RECALLITEM']._serialized_end=727
+  _globals['_RECALLITEM_ARMSENTRY']._serialized_start=684
+  _globals['_RECALLITEM_ARMSENTRY']._serialized_end=727
+  _globals['_NAMEDANCHOR']._serialized_start=729
+  _globals['_NAMEDANCHOR']._serialized_end=828
+  _globals['_RECALLOMISSION']._serialized_start=830
+  _globals['_RECALLOMISSION']._serialized_end=927
+  _globals['_TOKENCOUNT']._serialized_start=929
+  _globals['_TOKENCOUNT']._serialized_end=991
+  _globals['_IMPACTNODE']._serialized_start=993
+  _globals['_IMPACTNODE']._serialized_end=1115
+  _globals['_PASTEVENT']._serialized_start=1118
+  _globals['_PASTEVENT']._serialized_end=1266
+  _globals['_IMPACT']._serialized_start=1269
+  _globals['_IMPACT']._serialized_end=1449
 # @@protoc_insertion_point(module_scope)

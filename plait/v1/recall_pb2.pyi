@@ -86,11 +86,11 @@ class _FreshnessEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Freshness.V
     FRESHNESS_UNSPECIFIED: _Freshness.ValueType  # 0
     """Never in an answer."""
     FRESHNESS_FRESH: _Freshness.ValueType  # 1
-    """The anchor is there and reads as when the item was recorded."""
+    """Its anchor, and the code that its text names, are there and read as when it was recorded."""
     FRESHNESS_DRIFTED: _Freshness.ValueType  # 2
-    """It is there and has changed since."""
+    """One of them has changed since, or one of several is gone."""
     FRESHNESS_ORPHANED: _Freshness.ValueType  # 3
-    """It is gone."""
+    """Its anchor is gone, or all that its text names."""
     FRESHNESS_UNVERIFIABLE: _Freshness.ValueType  # 4
     """No anchor, or no record of how it read."""
 
@@ -100,14 +100,46 @@ class Freshness(_Freshness, metaclass=_FreshnessEnumTypeWrapper):
 FRESHNESS_UNSPECIFIED: Freshness.ValueType  # 0
 """Never in an answer."""
 FRESHNESS_FRESH: Freshness.ValueType  # 1
-"""The anchor is there and reads as when the item was recorded."""
+"""Its anchor, and the code that its text names, are there and read as when it was recorded."""
 FRESHNESS_DRIFTED: Freshness.ValueType  # 2
-"""It is there and has changed since."""
+"""One of them has changed since, or one of several is gone."""
 FRESHNESS_ORPHANED: Freshness.ValueType  # 3
-"""It is gone."""
+"""Its anchor is gone, or all that its text names."""
 FRESHNESS_UNVERIFIABLE: Freshness.ValueType  # 4
 """No anchor, or no record of how it read."""
 Global___Freshness: _TypeAlias = Freshness  # noqa: Y015
+
+class _AnchorState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _AnchorStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AnchorState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ANCHOR_STATE_UNSPECIFIED: _AnchorState.ValueType  # 0
+    """Never in an answer."""
+    ANCHOR_STATE_SAME: _AnchorState.ValueType  # 1
+    """It reads the same, but for layout and comments."""
+    ANCHOR_STATE_CHANGED: _AnchorState.ValueType  # 2
+    """It has changed since."""
+    ANCHOR_STATE_MOVED: _AnchorState.ValueType  # 3
+    """It reads the same in another file."""
+    ANCHOR_STATE_GONE: _AnchorState.ValueType  # 4
+    """It is gone."""
+
+class AnchorState(_AnchorState, metaclass=_AnchorStateEnumTypeWrapper):
+    """How a place in code reads now, against when an item's text named it."""
+
+ANCHOR_STATE_UNSPECIFIED: AnchorState.ValueType  # 0
+"""Never in an answer."""
+ANCHOR_STATE_SAME: AnchorState.ValueType  # 1
+"""It reads the same, but for layout and comments."""
+ANCHOR_STATE_CHANGED: AnchorState.ValueType  # 2
+"""It has changed since."""
+ANCHOR_STATE_MOVED: AnchorState.ValueType  # 3
+"""It reads the same in another file."""
+ANCHOR_STATE_GONE: AnchorState.ValueType  # 4
+"""It is gone."""
+Global___AnchorState: _TypeAlias = AnchorState  # noqa: Y015
 
 class _Trust:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -281,6 +313,7 @@ class RecallItem(_message.Message):
     JOINED_ITEM_IDS_FIELD_NUMBER: _builtins.int
     FRESHNESS_FIELD_NUMBER: _builtins.int
     TRUST_FIELD_NUMBER: _builtins.int
+    ANCHORS_FIELD_NUMBER: _builtins.int
     ARMS_FIELD_NUMBER: _builtins.int
     STAGES_FIELD_NUMBER: _builtins.int
     score: _builtins.float
@@ -292,7 +325,7 @@ class RecallItem(_message.Message):
     tier: Global___RecallTier.ValueType
     """How much of it that is."""
     freshness: Global___Freshness.ValueType
-    """What the index says of its anchor."""
+    """What the index says of its anchor and of the code that its text names."""
     trust: Global___Trust.ValueType
     """Where its claim comes from."""
     @_builtins.property
@@ -306,6 +339,10 @@ class RecallItem(_message.Message):
     @_builtins.property
     def joined_item_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Ids of its neighbours in the file that were joined into this piece."""
+
+    @_builtins.property
+    def anchors(self) -> _containers.RepeatedCompositeFieldContainer[Global___NamedAnchor]:
+        """What its text names in code, as far as the index had it when the item was recorded; at most 8."""
 
     @_builtins.property
     def arms(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
@@ -327,16 +364,51 @@ class RecallItem(_message.Message):
         joined_item_ids: _abc.Iterable[_builtins.str] | None = ...,
         freshness: Global___Freshness.ValueType = ...,
         trust: Global___Trust.ValueType = ...,
+        anchors: _abc.Iterable[Global___NamedAnchor] | None = ...,
         arms: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
         stages: _abc.Iterable[Global___StageRank] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["item", b"item"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arms", b"arms", "freshness", b"freshness", "item", b"item", "joined_item_ids", b"joined_item_ids", "reasons", b"reasons", "score", b"score", "stages", b"stages", "text", b"text", "tier", b"tier", "tokens", b"tokens", "trust", b"trust"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["anchors", b"anchors", "arms", b"arms", "freshness", b"freshness", "item", b"item", "joined_item_ids", b"joined_item_ids", "reasons", b"reasons", "score", b"score", "stages", b"stages", "text", b"text", "tier", b"tier", "tokens", b"tokens", "trust", b"trust"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RecallItem: _TypeAlias = RecallItem  # noqa: Y015
+
+@_typing.final
+class NamedAnchor(_message.Message):
+    """A place in code that an item's text names."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    SYMBOL_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    MOVED_TO_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    """Its file when the item was recorded."""
+    symbol: _builtins.str
+    """Qualified name of the definition in it; empty: the file itself."""
+    state: Global___AnchorState.ValueType
+    """How it reads in the revision that answers."""
+    moved_to: _builtins.str
+    """The file it is in now, where that is another one."""
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        symbol: _builtins.str = ...,
+        state: Global___AnchorState.ValueType = ...,
+        moved_to: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["moved_to", b"moved_to", "path", b"path", "state", b"state", "symbol", b"symbol"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NamedAnchor: _TypeAlias = NamedAnchor  # noqa: Y015
 
 @_typing.final
 class RecallOmission(_message.Message):

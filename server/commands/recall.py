@@ -293,6 +293,8 @@ def _as_json(query: str, answer: RecallResult, same: bool | None) -> dict[str, A
 
 
 def _item(item: RecalledItem) -> dict[str, Any]:
+    from dataclasses import asdict
+
     one = item.item
     return {
         "id": str(one.id),
@@ -302,6 +304,7 @@ def _item(item: RecalledItem) -> dict[str, Any]:
         "text": item.text,
         "reasons": list(item.reasons),
         "freshness": str(item.freshness),
+        "anchors": [asdict(anchor) for anchor in item.anchors],
         "trust": str(item.trust),
         "also": [str(id_) for id_ in item.also],
         "collection": str(one.collection),

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from plait.domain.memory import AsOf, MemoryEntry, MemoryId, MemoryMetadata
-from plait.domain.recall import Freshness
+from plait.domain.recall import AnchorState, Freshness, NamedAnchor
 from plait.domain.values import (
     Artifact,
     ArtifactKind,
@@ -21,7 +21,7 @@ from plait.domain.values import (
     Outcome,
 )
 from plait.memory.entry import NOBODY, check
-from plait.ports import Named, Place, Reads, Standing
+from plait.ports import Place, Standing
 from plait.retrieval.freshness import freshness
 from vector.store import Store
 
@@ -48,7 +48,7 @@ async def standing(store: Store, id_: ItemId, where: Filter = ALL) -> Standing:
     return (await store.standing(await store.view(where), [id_]))[id_]
 
 
-async def named(store: Store, id_: ItemId) -> tuple[Named, ...]:
+async def named(store: Store, id_: ItemId) -> tuple[NamedAnchor, ...]:
     return (await standing(store, id_)).named
 
 
@@ -79,7 +79,7 @@ async def test_what_a_text_names_is_kept(
 ) -> None:
     await index(store, "r", CODE)
     found = await named(store, await remember(store, text))
-    assert found == tuple(Named(path, symbol, Reads.SAME) for path, symbol in expected)
+    assert found == tuple(NamedAnchor(path, symbol, AnchorState.SAME) for path, symbol in expected)
 
 
 async def test_what_is_named_holds_changes_moves_and_goes(store: Store, index: IndexFiles) -> None:
@@ -101,9 +101,12 @@ async def test_what_is_named_holds_changes_moves_and_goes(store: Store, index: I
         Freshness.ORPHANED,
     ]  # fmt: skip
     assert await named(store, ids[3]) == (
-        Named("src/server.toy", "src.server.accept", Reads.MOVED, "lib/loop.toy"),
+        NamedAnchor("src/server.toy", "src.server.accept", AnchorState.MOVED, "lib/loop.toy"),
     )
-    assert [one.reads for one in await named(store, ids[4])] == [Reads.CHANGED, Reads.GONE]
+    assert [one.state for one in await named(store, ids[4])] == [
+        AnchorState.CHANGED,
+        AnchorState.GONE,
+    ]
 
 
 async def test_layout_and_order_are_no_change(store: Store, index: IndexFiles) -> None:
@@ -172,8 +175,8 @@ async def test_a_run_names_code_too(store: Store, index: IndexFiles) -> None:
     )
     receipt = await store.append(Episode("1", "r", Outcome("success"), artifacts))
     now = [await named(store, id_) for id_ in receipt.item_ids]
-    sends = (Named(*SENDS, Reads.SAME),)
-    assert now == [sends, (Named("src/server.toy", "", Reads.SAME),), (), sends, ()]
+    sends = (NamedAnchor(*SENDS, AnchorState.SAME),)
+    assert now == [sends, (NamedAnchor("src/server.toy", "", AnchorState.SAME),), (), sends, ()]
     await index(store, "r", {**CODE, "src/client.toy": ["send_request: serve"]})
     found = [await fresh(store, id_) for id_ in receipt.item_ids]
     assert found == [

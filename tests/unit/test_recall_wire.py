@@ -19,12 +19,14 @@ from plait.domain.deadline import Deadline
 from plait.domain.errors import InvalidInput
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryMatch, MemoryMetadata
 from plait.domain.recall import (
+    AnchorState,
     Block,
     Dropped,
     Freshness,
     Impact,
     ImpactNode,
     ItemVerdict,
+    NamedAnchor,
     Omission,
     PastEvent,
     RecalledItem,
@@ -83,6 +85,10 @@ RECALLED = RecalledItem(
     freshness=Freshness.FRESH,
     also=(id_(2), id_(3)),
     arms={"lexical": 3.5},
+    anchors=(
+        NamedAnchor("app/http.py", "app.http.get", AnchorState.MOVED, "app/net.py"),
+        NamedAnchor("app/http.py", "", AnchorState.CHANGED),
+    ),
 )
 IMPACT = Impact(
     touched=(ImpactNode("acme@app:a.f", "a.f", "a.py", 3, 0),),

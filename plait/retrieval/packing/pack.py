@@ -280,6 +280,7 @@ def _recalled(piece: Piece, way: _Shown, inside: tuple[ItemId, ...]) -> Recalled
         piece.freshness,
         also,
         piece.arms,
+        piece.anchors,
     )
 
 
@@ -358,4 +359,5 @@ def _mapped(piece: Piece, line: repo_map.Line, cost: int) -> RecalledItem:
         piece.trust,
         piece.freshness,
         arms=piece.arms,
+        anchors=piece.anchors,
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from plait.domain.recall import Freshness, Tier, Trust
+from plait.domain.recall import Freshness, NamedAnchor, Tier, Trust
 from plait.domain.values import Collection, Item
 from plait.retrieval.packing import wording
 from plait.retrieval.packing.join import Joined, alone
@@ -31,6 +31,7 @@ class Piece:
     repo: str = ""
     joined: Joined | None = None
     arms: dict[str, float] = field(default_factory=dict)
+    anchors: tuple[NamedAnchor, ...] = ()
 
     @property
     def is_code(self) -> bool:

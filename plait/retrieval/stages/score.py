@@ -87,7 +87,8 @@ def _reasons(
     said = dict(ctx.reasons)
     for id_, known in standing.items():
         if why := freshness.reason(ctx.places[id_], known):
-            said[id_] = (*said.get(id_, ()), why)
+            # The first reason is the one that a context shows.
+            said[id_] = (why, *said.get(id_, ()))
     return said
 
 
