@@ -18,7 +18,7 @@ from plait.domain.scope import DEFAULT_TENANT
 from plait.settings import Settings
 from server.address import is_claimed
 
-ANSWER_S = 5.0
+ANSWER_S = 10.0
 
 
 @asynccontextmanager
@@ -27,9 +27,9 @@ async def connected(settings: Settings) -> AsyncIterator[AsyncPlaitClient]:
     address = discovery.read(settings.home)
     if address is not None and is_claimed(settings.home):
         async with AsyncPlaitClient(address.target, tenant=_tenant(settings)) as client:
-            await _check(client, address)
-            yield client
-        return
+            if await _answers(client, address, settings):
+                yield client
+                return
     async with (
         _own_server(settings) as target,
         AsyncPlaitClient(target, tenant=_tenant(settings)) as client,
@@ -43,10 +43,19 @@ def _tenant(settings: Settings) -> str:
     return "" if settings.scope.tenant == DEFAULT_TENANT else settings.scope.tenant
 
 
-async def _check(client: AsyncPlaitClient, address: discovery.ServerAddress) -> None:
+async def _answers(
+    client: AsyncPlaitClient, address: discovery.ServerAddress, settings: Settings
+) -> bool:
+    """Whether the server of `address` is there; False when it ended while we asked.
+
+    Raises: ServerNotAnswering.
+    """
     try:
         await client.healthy(timeout_s=ANSWER_S)
+        return True
     except PlaitRpcError as exc:
+        if discovery.read(settings.home) != address or not is_claimed(settings.home):
+            return False
         raise ServerNotAnswering(
             f"the server of this PLAIT_HOME, process {address.pid}, does not answer ({exc.message}); "
             f"look at its log, or end it with `kill {address.pid}`",

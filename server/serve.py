@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import plait
 from plait.client.discovery import ServerAddress
 from plait.settings import Settings
-from server.address import announce, claimed
+from server.address import announce, claimed, withdraw
 from server.app import open_app
 
 logger = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -
                 announce(settings.home, address)
                 on_ready(address)
                 await stop.wait()
+                withdraw(settings.home)
                 logger.info("draining", extra={"limit_s": settings.server.drain_s})
 
 

@@ -1,0 +1,99 @@
+"""Who is the server of a home, while it is looked for, claimed and given up at the same time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plait.client import AsyncPlaitClient, discovery
+from plait.client.discovery import ServerAddress
+from plait.domain.errors import ServerAlreadyRunning, ServerNotAnswering
+from plait.settings import Settings, load
+from server import local
+from server.address import announce, claimed, is_claimed, withdraw
+
+ADDRESS = ServerAddress(1, "", "127.0.0.1", 1, "0", "2026-01-01T00:00:00+00:00")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Commands of this home that start a server of their own get one at `unix:own`."""
+
+    @asynccontextmanager
+    async def own(_: Settings) -> AsyncIterator[str]:
+        yield "unix:own"
+
+    monkeypatch.setattr(local, "_own_server", own)
+    return load(environ={"PLAIT_HOME": str(home)})
+
+
+@pytest.fixture
+def dead_end(home: Path) -> Iterator[ServerAddress]:
+    """A server that holds its claim and has an address at which nobody listens."""
+    with claimed(home) as socket:
+        address = replace(ADDRESS, socket=f"{socket}.gone")
+        announce(home, address)
+        yield address
+
+
+def test_one_server_a_home(home: Path) -> None:
+    assert not is_claimed(home)
+    with claimed(home):
+        assert is_claimed(home)
+        with pytest.raises(ServerAlreadyRunning), claimed(home):
+            pytest.fail("two servers of one home")
+    assert not is_claimed(home)
+
+
+def test_who_looks_for_a_server_keeps_none_from_starting(home: Path) -> None:
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            is_claimed(home)
+
+    lookers = [threading.Thread(target=look) for _ in range(2)]
+    for looker in lookers:
+        looker.start()
+    try:
+        for _ in range(200):
+            with claimed(home):
+                pass
+    finally:
+        stop.set()
+        for looker in lookers:
+            looker.join()
+
+
+async def test_a_server_that_does_not_answer_is_named(
+    settings: Settings, dead_end: ServerAddress
+) -> None:
+    with pytest.raises(ServerNotAnswering):
+        async with local.connected(settings):
+            pytest.fail("nobody answered")
+
+
+async def test_a_server_that_ends_while_it_is_asked_is_gone_without(
+    settings: Settings, home: Path, dead_end: ServerAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = AsyncPlaitClient.healthy
+
+    async def healthy(self: AsyncPlaitClient, **given: Any) -> bool:
+        withdraw(home)
+        return await asked(self, **given)
+
+    monkeypatch.setattr(AsyncPlaitClient, "healthy", healthy)
+    async with local.connected(settings) as client:
+        assert client.target == "unix:own"
+    assert discovery.read(home) is None
