@@ -21,13 +21,15 @@ from etl.languages.grammar import Grammar
 from etl.languages.lexical import NEAR, FactsBuilder
 from etl.languages.names import is_test_path
 from etl.languages.nodes import line_of
-from etl.languages.rules import File, Found, Table, newlines_of
+from etl.languages.rules import MEMBERS, File, Found, Table, dotted, newlines_of
+from etl.languages.salvage import Head, Lines
 from etl.languages.tables import DIALECTS, MODULES
 
 _DEEPEST = 100  # scopes inside scopes: deeper ones count as the hundredth
 _HEAD = 2000  # bytes before a name in which a test's mark is looked for
 _MAX_NAME = 200  # characters; what is longer is no name
-_BROKEN = 0.5  # share of a file that may be syntax errors before its symbols are not believed
+_SMALL = 4  # lines from which an error is read without the parser
+_CALLABLE = frozenset({"function", "method", "constructor", "macro"})
 _BLANK = b" \t\r\n\f"
 _AFTER = _BLANK + b";"  # what a wrapper may have behind what it wraps
 
@@ -53,6 +55,13 @@ class Walk:
         self.wrapper = (-1, -1)
         self.types: dict[str, int] = {}  # qualname → definition
         self.inherited: dict[int, tuple[str, ...]] = {}
+        self.lines: Lines | None = None
+        self.swallowed: list[
+            tuple[int, int]
+        ] = []  # bytes behind a definition that an error took in
+        self.salvaged = 0  # up to this byte, definitions were found without the parser
+        self.last: dict[int, int] = {}  # definition → the last one inside it
+        self.ends: dict[int, int] = {}  # definition → where the last one inside it ends
         self.open: dict[
             int, tuple[str, int]
         ] = {}  # parent → its last definition, if it may be joined
@@ -62,9 +71,21 @@ class Walk:
             self.table.rules, self.on_definition
         )
         table |= dict.fromkeys(self.table.wrappers, self.on_wrapper)
-        return table | {kind: self.on_leading for kind in self.table.leading if kind not in table}
+        table |= {kind: self.on_leading for kind in self.table.leading if kind not in table}
+        if self.table.heads:
+            table |= dict.fromkeys(("ERROR", *self.table.opaque), self.on_error)
+        return table
 
     def leave(self, start: int) -> None:
+        """Close what ends before byte `start`; called for each node."""
+        while self.swallowed and self.swallowed[-1][0] <= start:
+            begin, end = self.swallowed.pop()
+            self._close(begin)
+            if begin >= self.salvaged:
+                self._salvage(begin, end)
+        self._close(start)
+
+    def _close(self, start: int) -> None:
         while len(self.scopes) > 1 and self.scopes[-1].end <= start:
             self.scopes.pop()
 
@@ -116,7 +137,7 @@ class Walk:
     # -- definitions -------------------------------------------------------------------------------
 
     def on_definition(self, node: Node) -> None:
-        if node.id in self.file.skip:
+        if node.id in self.file.skip or node.start_byte < self.salvaged:
             return
         rule = self.table.rules[node.type]
         found = rule(node, self.file)
@@ -168,6 +189,7 @@ class Walk:
             kind = "method"
         first = node.start_byte if found.since < 0 else found.since
         start, end = self._span(first, (found.until or node).end_byte)
+        end = self._believed(node, end)
         if self._joined(found, parent, path, start, end):
             return
         number = self.facts.define(
@@ -176,10 +198,12 @@ class Walk:
             path=path, bases=found.bases, is_test=self._is_test(found, kind, start, node),
             doc_end_byte=found.body.start_byte if found.body is not None else end,
         )  # fmt: skip
-        if kind not in ("function", "method", "constructor", "macro"):
+        if kind not in _CALLABLE:
             self.types.setdefault(self.facts.definitions[number].qualname, number)
         self.open[parent] = (f"{path} {found.joins}", number) if found.joins else ("", -1)
-        self._push(Scope(max(node.end_byte, end), number, "", False))
+        self.ends[parent] = max(end, self.ends.get(parent, 0))
+        self.last[parent] = number
+        self._push(Scope(end, number, "", False))
 
     def _joined(self, found: Found, parent: int, path: str, start: int, end: int) -> bool:
         """Clauses of one function are one definition: the last one grows."""
@@ -200,13 +224,107 @@ class Walk:
     def _is_test(self, found: Found, kind: str, start: int, node: Node) -> bool:
         if found.is_test or kind not in ("function", "method"):
             return found.is_test
+        return self._marked(found.name, start, (found.at or node).start_byte)
+
+    def _marked(self, name: str, start: int, end: int) -> bool:
+        """A test by its name, or by what stands before that, from `start` to `end`."""
         table = self.table
-        if table.test_name is not None and self.file.in_tests and table.test_name.match(found.name):
+        if table.test_name is not None and self.file.in_tests and table.test_name.match(name):
             return True
         if table.test_mark is None:
             return False
-        end = (found.at or node).start_byte
         return table.test_mark.search(self.file.source, max(start, end - _HEAD), end) is not None
+
+    # -- what the parser could not read ------------------------------------------------------------
+
+    def on_error(self, node: Node) -> None:
+        """Find definitions in a large error by their first lines; one inside a function is left alone.
+
+        The same in what a macro is given: only the macro knows how to read it.
+        """
+        scope = self.scopes[-1]
+        inside = self.facts.definitions[scope.number].kind if scope.number else "module"
+        lines = node.end_point[0] - node.start_point[0]
+        if lines < _SMALL or node.start_byte < self.salvaged or inside in _CALLABLE:
+            return
+        self._reopen()
+        scope = self.scopes[-1]
+        # What stands before the error in the same scope was not understood either.
+        outer = self.facts.definitions[scope.number]
+        begin = max(self.ends.get(scope.number, 0), self.salvaged)
+        if scope.number:
+            begin = max(begin, self.file.source.find(b"\n", outer.start_byte) + 1)
+        self._salvage(begin, node.end_byte)
+
+    def _reopen(self) -> None:
+        """Where the body of a type could not be read, the type seems to end before it: let it go on."""
+        number = self.last.get(self.scopes[-1].number, 0)
+        before = self.facts.definitions[number]
+        if not number or before.kind in _CALLABLE or before.start_line < 2:
+            return
+        head = self.file.newlines[before.start_line - 2] + 1
+        stop = self._lines().end_of(head)
+        if stop > before.end_byte:
+            self.facts.definitions[number] = msgspec.structs.replace(
+                before, end_byte=stop, end_line=self._line(stop)
+            )
+            self.ends[number] = max(before.end_byte, self.ends.get(number, 0))
+            self._push(Scope(stop, number, "", False))
+
+    def on_end(self, root: Node) -> None:
+        """Of some errors the tree ends long before the source does."""
+        self.leave(len(self.file.source) + 1)
+        end = root.children[-1].end_byte if root.child_count else 0
+        if root.has_error and self.file.source.count(b"\n", end) >= _SMALL and self.table.heads:
+            self._salvage(max(end, self.salvaged), len(self.file.source))
+
+    def _salvage(self, begin: int, end: int) -> None:
+        for found in self._lines().heads(begin, end, self.table.heads):
+            self._define_head(found)
+        self.salvaged = max(end, self.salvaged)
+
+    def _lines(self) -> Lines:
+        if self.lines is None:
+            self.lines = Lines(self.file.source)
+        return self.lines
+
+    def _believed(self, node: Node, end: int) -> int:
+        """The end of a definition with errors inside: where its indentation says.
+
+        What an error swallowed behind it is read again, without the parser, when the walk leaves it.
+        """
+        if not (node.has_error and self.table.heads and self.table.bounded):
+            return end
+        stop = self._lines().end_of(node.start_byte)
+        if stop <= node.start_byte:
+            return end
+        if stop < end:
+            self.swallowed.append((stop, end))
+        return stop
+
+    def _define_head(self, found: Head) -> None:
+        self._close(found.start)
+        scope = self.scopes[-1]
+        outer = self.facts.definitions[scope.number].kind if scope.number else ""
+        name, kind = dotted(found.name), found.kind
+        if kind in ("", MEMBERS):
+            known = self._type(name) if kind else None
+            prefix = _join(scope.prefix, name) if known is None else ""
+            number = scope.number if known is None else known
+            self._push(Scope(found.end, number, prefix, bool(kind)))
+            return
+        if kind == "function" and (scope.members or outer in self.table.owners):
+            kind = "method"
+        number = self.facts.define(
+            name.rpartition(".")[2], kind, scope.number,
+            (found.line + 1, self._line(found.end)), (found.start, found.end),
+            path=_join(scope.prefix, name), doc_end_byte=found.end,
+            is_test=kind in _CALLABLE and self._marked(name, found.start, found.at),
+        )  # fmt: skip
+        if kind not in _CALLABLE:
+            self.types.setdefault(self.facts.definitions[number].qualname, number)
+        self.ends[scope.number] = max(found.end, self.ends.get(scope.number, 0))
+        self._push(Scope(found.end, number, "", False))
 
     def finish(self, has_error: bool) -> FileFacts:
         definitions = self.facts.definitions
@@ -229,11 +347,12 @@ class Definitions:
         grammar = table.load()
         file = File(b"", "", False)
         walk = Walk(table, FactsBuilder(b"", "", language, ""), file)
-        self._grammar = Grammar(grammar, walk.handlers(), table.patterns)
+        patterns = {"ERROR": "(ERROR) @n", **table.patterns} if table.heads else table.patterns
+        self._grammar = Grammar(grammar, walk.handlers(), patterns)
         self._errors = Query(grammar, "(ERROR) @e")
 
     def extract(self, source: bytes, path: str, module: str) -> FileFacts:
-        """See `etl.languages.base.Extractor.extract`. A file that is mostly syntax errors has no symbols."""
+        """See `etl.languages.base.Extractor.extract`."""
         dialect = self._table.dialect(source, path) if self._table.dialect is not None else ""
         if dialect:
             found = _shared(dialect).extract(source, path, module)
@@ -258,8 +377,8 @@ class Definitions:
             "module", 0, (1, max(lines, 1)), (0, len(source)), path=own if package else "",
         )  # fmt: skip
         walk = Walk(table, facts, file)
-        if not (root.has_error and self._broken(root, source) > _BROKEN):
-            self._grammar.walk(root, walk.handlers(), walk.leave)
+        self._grammar.walk(root, walk.handlers(), walk.leave)
+        walk.on_end(root)
         return walk.finish(root.has_error)
 
     def _parse(self, source: bytes) -> Node:

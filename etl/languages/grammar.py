@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
+_ERROR = 0xFFFF  # the number of the kind of error nodes, which have no name to look up
+
 Handlers = Mapping[str, Callable[[Node], None]]
 
 # A query's states keep their depth in 16 bits: on a tree deeper than 65,535 matching turned quadratic
@@ -33,6 +35,8 @@ class Grammar:
         self._parser = Parser(language)
         numbers = {kind: language.id_for_node_kind(kind, True) for kind in kinds}
         self._kinds = {number: kind for kind, number in numbers.items() if number}
+        if "ERROR" in numbers:
+            self._kinds[_ERROR] = "ERROR"
         wanted = {kind: (patterns or {}).get(kind, f"({kind}) @n") for kind in self._kinds.values()}
         self._query = Query(language, "\n".join(wanted[kind] for kind in sorted(wanted)))
         self._unordered = bool(patterns)  # a pattern with children matches only behind them

@@ -7,7 +7,7 @@ it defines, so the common case is one line (`simple("class")`) and the odd one i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tree_sitter import Language, Node
@@ -18,6 +18,7 @@ _SEPARATORS = re.compile(r"\s*(?:::|\\|->|\?\.|\.)\s*")
 _ARGUMENTS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]|\([^()]*\)")
 _NAME = re.compile(r"[^\W\d][\w$'!?=-]*")
 _MAX_BASES = 32
+MEMBERS = "members"  # as the kind of a head: what adds members to a type, as `impl Foo`
 
 
 @dataclass(slots=True)
@@ -72,6 +73,9 @@ class Table:
     module's name where sources declare one. `patterns` narrows what is asked of the parser for a kind
     of node, as a query with the capture `@n`. `repair` rewrites a source that does not parse into one of the same length that may. `dialect` names
     the language by whose table a file (source, path) is read instead; "" for this one.
+    `heads`: what first lines of definitions look like, for `etl.languages.salvage`, which reads errors and
+    the nodes `opaque`, whose inside is not parsed. `bounded`: a definition with an error inside is believed
+    to end where its indentation says.
     """
 
     load: Callable[[], Language]
@@ -85,6 +89,9 @@ class Table:
     patterns: Mapping[str, str] = field(default_factory=dict)
     repair: Callable[[bytes], bytes] | None = None
     dialect: Callable[[bytes, str], str] | None = None
+    heads: Sequence[tuple[str, re.Pattern[bytes]]] = ()
+    opaque: frozenset[str] = frozenset()
+    bounded: bool = True
 
 
 def simple(
@@ -125,6 +132,14 @@ def namespace(*, name: str = "name", members: bool = False) -> Rule:
         return Found(dotted(text_of(node.child_by_field_name(name), 300)), "", members=members)
 
     return rule
+
+
+def head(kind: str, pattern: str) -> tuple[str, re.Pattern[bytes]]:
+    """An entry of `Table.heads`: `pattern` is for a line without its indentation.
+
+    The kind "" is a namespace's, `MEMBERS` that of what adds members to a type.
+    """
+    return kind, re.compile(pattern.encode())
 
 
 def dotted(text: str) -> str:

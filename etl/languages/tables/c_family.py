@@ -12,7 +12,7 @@ from tree_sitter import Language, Node
 
 from etl.languages.lexical import clean_title
 from etl.languages.nodes import named, text_of
-from etl.languages.rules import File, Found, Rule, Table, bases_of, dotted, segment
+from etl.languages.rules import File, Found, Rule, Table, bases_of, dotted, head, segment
 
 _HOPS = 24  # pointers, references and brackets round a declared name
 _WRAPPED = frozenset(
@@ -252,6 +252,22 @@ _CALLS = "(translation_unit (expression_statement (call_expression)) @n)"
 _CALLS_CPP = f"{_CALLS} (declaration_list (expression_statement (call_expression)) @n)"
 
 
+_NOT = r"(?!(?:if|else|for|while|switch|return|do|case|goto|delete|new|throw|typedef|using)\b)"
+_C_HEADS = (
+    head("struct", r"(?:typedef +)?(?:struct|union) +(?:[A-Z_]+ +)?(?P<name>\w+)[^;()]*$"),
+    head("enum", r"(?:typedef +)?enum +(?P<name>\w+)[^;()]*$"),
+    head(
+        "function",
+        rf"{_NOT}(?:[\w:<>,*&]+[ *&]+)+?(?:[\w<>]+::)*(?P<name>~?\w+) *\([^;={{}}]*(?:[,()]|\) *(?:const|noexcept|override)?) *\{{?$",
+    ),
+)
+_HEADS = (
+    head("", r"(?:inline +)?namespace +(?P<name>[\w:]+)"),
+    head("class", r"class +(?:[A-Z_]+ +)?(?P<name>\w+)[^;()]*$"),
+    *_C_HEADS,
+)
+
+
 def _c() -> Language:
     import tree_sitter_c
 
@@ -282,6 +298,7 @@ def table(language: str) -> Table:
         }
     return Table(
         load=_cpp if language == "cpp" else _c,
+        heads=_HEADS if language == "cpp" else _C_HEADS,
         rules=rules,
         wrappers=frozenset({"template_declaration"}) if language == "cpp" else frozenset(),
         test_name=_TEST_NAME,

@@ -7,7 +7,7 @@ import re
 from tree_sitter import Language, Node
 
 from etl.languages.nodes import text_of
-from etl.languages.rules import File, Found, Rule, Table, dotted, namespace, simple
+from etl.languages.rules import File, Found, Rule, Table, dotted, head, namespace, simple
 
 _TEST = re.compile(
     rb"\[[^\[\]]*?\b(?:Fact|Theory|Test|TestCase|TestCaseSource|TestMethod|DataTestMethod|Property)(?:Attribute)?\b"
@@ -75,6 +75,20 @@ def _destructor(node: Node, file: File) -> Found | None:
     return Found(f"~{text_of(name, 200)}", "method", at=name, body=node.child_by_field_name("body"))
 
 
+_WORDS = r"(?:(?:public|private|protected|internal|static|sealed|abstract|partial|virtual|override|async|readonly|unsafe|extern|new|ref) +)"
+_HEADS = (
+    head("", r"namespace +(?P<name>[\w.]+)"),
+    head("class", rf"{_WORDS}*(?:class|record) +(?P<name>\w+)"),
+    head("struct", rf"{_WORDS}*struct +(?P<name>\w+)"),
+    head("interface", rf"{_WORDS}*interface +(?P<name>\w+)"),
+    head("enum", rf"{_WORDS}*enum +(?P<name>\w+)"),
+    head(
+        "method",
+        rf"{_WORDS}+(?:[\w.]+(?:<[^;{{}}=()]*>)?[?\[\],]* +)?(?P<name>\w+)(?:<[\w, ]*>)? *\([^;={{}}]*(?:[,(){{]|=>.*)$",
+    ),
+)
+
+
 def _language() -> Language:
     import tree_sitter_c_sharp
 
@@ -85,6 +99,7 @@ def table(language: str) -> Table:
     del language
     return Table(
         load=_language,
+        heads=_HEADS,
         rules={
             "class_declaration": _type("class"),
             "record_declaration": _type("class"),

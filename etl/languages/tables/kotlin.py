@@ -7,7 +7,7 @@ import re
 from tree_sitter import Language, Node
 
 from etl.languages.nodes import named, text_of
-from etl.languages.rules import File, Found, Table, bases_of, dotted
+from etl.languages.rules import File, Found, Table, bases_of, dotted, head
 
 _TEST = re.compile(rb"@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b")
 _BASES = frozenset({"delegation_specifiers"})
@@ -96,6 +96,14 @@ def _plain(name: Node) -> str:
     return text_of(name, 200).strip("`").replace(".", "_")
 
 
+_WORDS = r"(?:[\w@]+(?:\([^()]*\))? +)*?"
+_HEADS = (
+    head("interface", rf"{_WORDS}interface +(?P<name>\w+)"),
+    head("class", rf"{_WORDS}(?:class|object) +(?P<name>\w+)"),
+    head("function", rf"{_WORDS}fun +(?:<[^<>]*> *)?(?:[\w.<>?*, ]+\.)?`?(?P<name>[\w ]+?)`? *\("),
+)
+
+
 def _language() -> Language:
     import tree_sitter_kotlin
 
@@ -106,6 +114,7 @@ def table(language: str) -> Table:
     del language
     return Table(
         load=_language,
+        heads=_HEADS,
         rules={
             "class_declaration": _class,
             "object_declaration": _object,

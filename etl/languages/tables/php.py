@@ -7,7 +7,7 @@ import re
 from tree_sitter import Language, Node
 
 from etl.languages.nodes import text_of
-from etl.languages.rules import File, Rule, Table, dotted, namespace, simple
+from etl.languages.rules import File, Rule, Table, dotted, head, namespace, simple
 
 _TEST = re.compile(rb"@test\b|#\[[^\[\]]*\bTest\b")
 _LOOKED_AT = 200  # children of the file
@@ -25,6 +25,16 @@ def _type(kind: str) -> Rule:
     return simple(kind, bases=["base_clause", "class_interface_clause"])
 
 
+_WORDS = r"(?:(?:public|private|protected|static|abstract|final|readonly) +)*"
+_HEADS = (
+    head("class", rf"{_WORDS}class +(?P<name>\w+)"),
+    head("interface", r"interface +(?P<name>\w+)"),
+    head("trait", r"trait +(?P<name>\w+)"),
+    head("enum", r"enum +(?P<name>\w+)"),
+    head("function", rf"{_WORDS}function +&?(?P<name>\w+) *\("),
+)
+
+
 def _language() -> Language:
     import tree_sitter_php
 
@@ -35,6 +45,7 @@ def table(language: str) -> Table:
     del language
     return Table(
         load=_language,
+        heads=_HEADS,
         rules={
             "class_declaration": _type("class"),
             "interface_declaration": _type("interface"),

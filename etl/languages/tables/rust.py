@@ -7,7 +7,17 @@ import re
 from tree_sitter import Language, Node
 
 from etl.languages.nodes import text_of
-from etl.languages.rules import File, Found, Table, base_name, dotted, namespace, simple
+from etl.languages.rules import (
+    MEMBERS,
+    File,
+    Found,
+    Table,
+    base_name,
+    dotted,
+    head,
+    namespace,
+    simple,
+)
 
 _TEST = re.compile(rb"#\[\s*(?:\w+\s*::\s*)*(?:test|rstest|quickcheck|test_case|bench)\b")
 
@@ -26,6 +36,22 @@ def _impl(node: Node, file: File) -> Found | None:
     return Found(name.rpartition(".")[2], "", bases=(base,) if base else (), members=True)
 
 
+_WORDS = r"(?:pub(?:\([^()]*\))? +)?"
+_HEADS = (
+    head("struct", rf"{_WORDS}(?:struct|union) +(?P<name>\w+)"),
+    head("enum", rf"{_WORDS}enum +(?P<name>\w+)"),
+    head("trait", rf"{_WORDS}(?:unsafe +)?trait +(?P<name>\w+)"),
+    head(
+        MEMBERS, r"(?:unsafe +)?impl(?:<[^{}]*?>)? +(?:[\w:<>, &']+ for +)?(?:\w+::)*(?P<name>\w+)"
+    ),
+    head("", rf"{_WORDS}mod +(?P<name>\w+) *\{{"),
+    head(
+        "function",
+        rf"{_WORDS}(?:(?:const|async|unsafe|default|extern +\"\w+\") +)*fn +(?P<name>\w+)",
+    ),
+)
+
+
 def _language() -> Language:
     import tree_sitter_rust
 
@@ -36,6 +62,8 @@ def table(language: str) -> Table:
     del language
     return Table(
         load=_language,
+        heads=_HEADS,
+        opaque=frozenset({"macro_invocation"}),
         rules={
             "function_item": simple("function"),
             "function_signature_item": simple("function"),

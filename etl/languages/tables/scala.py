@@ -15,6 +15,7 @@ from etl.languages.rules import (
     Table,
     base_name,
     dotted,
+    head,
     namespace,
     segment,
     simple,
@@ -100,6 +101,15 @@ def _titled(title: Node, body: Node | None, *, group: bool) -> Found:
     return Found(name, "function", body=body, is_test=True)
 
 
+_WORDS = r"(?:[\w@]+(?:\[\w*\]|\([^()]*\))? +)*?"
+_HEADS = (
+    head("trait", rf"{_WORDS}trait +(?P<name>\w+)"),
+    head("class", rf"{_WORDS}(?:class|object) +(?P<name>\w+)"),
+    head("enum", rf"{_WORDS}enum +(?P<name>\w+)"),
+    head("function", rf"{_WORDS}def +(?P<name>[\w]+)"),
+)
+
+
 def _language() -> Language:
     import tree_sitter_scala
 
@@ -110,6 +120,7 @@ def table(language: str) -> Table:
     del language
     return Table(
         load=_language,
+        heads=_HEADS,
         rules={
             "class_definition": _type("class"),
             "object_definition": _type("class"),

@@ -7,7 +7,7 @@ import re
 from tree_sitter import Language, Node
 
 from etl.languages.nodes import named, text_of
-from etl.languages.rules import File, Found, Table, base_name, dotted, simple
+from etl.languages.rules import MEMBERS, File, Found, Table, base_name, dotted, head, simple
 
 _TEST = re.compile(rb"@Test\b")
 _KINDS = {"class": "class", "struct": "struct", "enum": "enum", "actor": "class"}
@@ -83,6 +83,18 @@ def _macro(node: Node, file: File) -> Found | None:
     return Found(text_of(name, 200), "macro", at=name) if name is not None else None
 
 
+_WORDS = r"(?:[\w@]+(?:\([^()]*\))? +)*?"
+_HEADS = (
+    head(MEMBERS, rf"{_WORDS}extension +(?P<name>[\w.]+)"),
+    head("interface", rf"{_WORDS}protocol +(?P<name>\w+)"),
+    head("struct", rf"{_WORDS}struct +(?P<name>\w+)"),
+    head("enum", rf"{_WORDS}enum +(?P<name>\w+)"),
+    head("function", rf"{_WORDS}func +(?P<name>\w+)"),
+    head("constructor", rf"{_WORDS}(?P<name>init)[?!]? *[(<]"),
+    head("class", rf"{_WORDS}(?:class|actor) +(?P<name>\w+)"),
+)
+
+
 def _language() -> Language:
     import tree_sitter_swift
 
@@ -93,6 +105,7 @@ def table(language: str) -> Table:
     del language
     return Table(
         load=_language,
+        heads=_HEADS,
         rules={
             "class_declaration": _class,
             "protocol_declaration": _protocol,
