@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import cast
 from uuid import UUID
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.domain.deadline import Deadline
-from plait.domain.recall import Freshness, RecallOptions, Trust
+from plait.domain.recall import AnchorState, Freshness, NamedAnchor, RecallOptions, Trust
 from plait.domain.values import Candidate, Collection, ItemId, Revision
 from plait.ports import Place, RecallStore, SearchStore, Standing, View
 from plait.retrieval import freshness, fusion, memory_score, trust
@@ -158,6 +159,56 @@ def test_freshness_of_a_memory(standing: Standing | None, expected: Freshness) -
     assert freshness.freshness(place(collection=Collection.FILES), standing) is Freshness.FRESH
 
 
+def named(*states: AnchorState) -> tuple[NamedAnchor, ...]:
+    return tuple(NamedAnchor("src/a.py", f"src.a.f{i}", one) for i, one in enumerate(states))
+
+
+SAME, CHANGED, MOVED, GONE = AnchorState
+FRESHLY = Standing(True, known=True, there=True)
+NAMED = [
+    (Standing(False), (SAME,), Freshness.FRESH, 1.0),
+    (Standing(False), (SAME, MOVED), Freshness.FRESH, 1.0),
+    (Standing(False), (SAME, CHANGED), Freshness.DRIFTED, 0.95),
+    (Standing(False), (SAME, GONE), Freshness.DRIFTED, 0.95),
+    (Standing(False), (GONE, GONE), Freshness.ORPHANED, 0.85),
+    (Standing(True, there=True), (CHANGED,), Freshness.DRIFTED, 0.95),  # the given one is unknown
+    (FRESHLY, (SAME,), Freshness.FRESH, 1.0),
+    (FRESHLY, (CHANGED,), Freshness.DRIFTED, 0.95),
+    (FRESHLY, (GONE,), Freshness.DRIFTED, 0.95),
+    (replace(FRESHLY, changed=True), (SAME,), Freshness.DRIFTED, 0.9),
+    (Standing(True, known=True), (SAME,), Freshness.ORPHANED, 0.75),
+]
+
+
+@pytest.mark.parametrize(("given", "states", "expected", "factor"), NAMED)
+def test_freshness_of_what_a_text_names(
+    given: Standing, states: tuple[AnchorState, ...], expected: Freshness, factor: float
+) -> None:
+    standing = replace(given, named=named(*states))
+    assert freshness.freshness(place(), standing) is expected
+    found = freshness.factors({n(1): place()}, {n(1): standing})
+    assert found == ({} if factor == 1.0 else {n(1): factor})
+
+
+def test_a_reason_says_what_changed() -> None:
+    def reason(*anchors: NamedAnchor) -> str:
+        return freshness.reason(place(), Standing(False, named=anchors))
+
+    assert reason(*named(SAME)) == ""
+    assert reason(*named(CHANGED, GONE)) == "f0 in src/a.py changed since; f1 in src/a.py is gone"
+    moved = NamedAnchor("src/a.py", "src.a.A.get", MOVED, "lib/b.py")
+    assert reason(moved) == "A.get in src/a.py is in lib/b.py now"
+    changed = replace(moved, state=CHANGED)
+    assert reason(changed) == "A.get in src/a.py is in lib/b.py now and changed"
+    assert reason(NamedAnchor("src/a/__init__.py", "src.a.run", GONE)) == (
+        "run in src/a/__init__.py is gone"
+    )
+    assert reason(NamedAnchor("docs/x.md", "", CHANGED)) == "docs/x.md changed since"
+    assert reason(*named(*[GONE] * 5)).endswith("f2 in src/a.py is gone; 2 more")
+    both = Standing(True, known=True, named=named(CHANGED))
+    assert freshness.reason(place(), both) == "its code is gone; f0 in src/a.py changed since"
+
+
 def test_trust_of_an_item() -> None:
     said = place()
     assert trust.trust(place(collection=Collection.FILES), None) is Trust.REPOSITORY
@@ -167,7 +218,11 @@ def test_trust_of_an_item() -> None:
 
 
 def test_no_prior_moves_an_item_by_much() -> None:
-    for factor in (*freshness.FACTORS.values(), *trust.FACTORS.values()):
+    for factor in (
+        *freshness.FACTORS.values(),
+        *freshness.TEXT_FACTORS.values(),
+        *trust.FACTORS.values(),
+    ):
         assert 0.7 <= factor <= 1.1
 
 

@@ -86,6 +86,11 @@ def test_jaccard() -> None:
         ("plain words only, nothing else", (), ()),
         ("http://x.org/a/b.html is a page", (), ()),
         ("THE END. Hello World", (), ()),
+        ("see src/app.py:40, b.py:3-9 and c/d.ts#L3-L9.", ("src/app.py", "b.py", "c/d.ts"), ()),
+        ("`tests/t.py::TestB::test_c` fails", ("tests/t.py",), ("TestB.test_c",)),
+        ("call self.refresh() there", ("self.refresh",), ("refresh",)),
+        ("`self.x` is no name, size_0 is", ("self.x",), ("size_0",)),
+        ("**`run`** (see `stop`), 0.75 of 1.0", (), ("run", "stop")),
     ],
 )  # fmt: skip
 def test_mentions(text: str, paths: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -94,7 +99,17 @@ def test_mentions(text: str, paths: tuple[str, ...], names: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["a." * 25_000, "_" * 50_000, "aB" * 25_000, "a.b/" * 12_000, "`" * 50_000, "+ " * 25_000],
+    [
+        "a." * 25_000,
+        "_" * 50_000,
+        "aB" * 25_000,
+        "a.b/" * 12_000,
+        "`" * 50_000,
+        "+ " * 25_000,
+        "a_ " * 20_000,
+        "a.py:1 " * 9_000,
+        "`" + "a" * 50_000,
+    ],
 )
 def test_hostile_texts_name_little(text: str) -> None:
     found = mentions(text)

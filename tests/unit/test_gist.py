@@ -1,0 +1,86 @@
+"""What of code counts for a change: tokens, not layout, comments or quotes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plait.reading.gist import SIZE, gist
+
+PYTHON = """\
+def fetch(url, retries=3):
+    # three times is enough
+    for _ in range(retries):
+        if answer := get(url, timeout='10'):
+            return answer
+    return None
+"""
+SAME = {
+    "another layout": """\
+def fetch(
+  url,
+  retries=3,
+):
+  for _ in range(retries):
+
+    if answer := get(
+        url, timeout="10"
+    ):
+      return answer  # found
+  return None
+""",
+    "tabs": PYTHON.replace("    ", "\t"),
+    "no comment": PYTHON.replace("    # three times is enough\n", ""),
+    "another comment": PYTHON.replace("three times", "twice"),
+    "a blank line": PYTHON.replace("    return None", "\n    return None"),
+}
+OTHER = {
+    "a number": PYTHON.replace("=3", "=4"),
+    "a name": PYTHON.replace("answer", "reply"),
+    "a string": PYTHON.replace("'10'", "'1 0'"),
+    "a dedent": PYTHON.replace("    return None", "        return None"),
+    "a decorator": f"@cached\n{PYTHON}",
+    "a docstring": PYTHON.replace("    # three", '    """three'),
+    "a hash in a string": PYTHON.replace("'10'", "'10#'"),
+}
+JS = "function get(a, b) {\n  // why\n  return `x ${a}` + b; /* sum */\n}\n"
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_layout_and_comments_are_no_change(name: str) -> None:
+    assert gist(SAME[name], "python") == gist(PYTHON, "python")
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_what_runs_otherwise_is_a_change(name: str) -> None:
+    assert gist(OTHER[name], "python") != gist(PYTHON, "python")
+
+
+def test_other_languages() -> None:
+    same = "function get(a, b)\n{\n    return `x ${a}` + b;\n}"
+    assert gist(JS, "javascript") == gist(same, "javascript")
+    assert gist(JS, "javascript") != gist(JS.replace("`x $", "`x  $"), "javascript")
+    assert gist("#include <a.h>\nint x;", "c") != gist("int x;", "c")
+    assert gist("a # b", "unknown") != gist("a # c", "unknown")
+    assert gist("a  b", "unknown") == gist("a\nb", "unknown")
+
+
+@given(st.lists(st.sampled_from(["a", "b1", "(", ")", ",", "+", "{", "}", "'s'"])), st.data())
+def test_blanks_between_tokens_are_no_change(tokens: list[str], data: st.DataObject) -> None:
+    blanks = st.text(alphabet=" \t\n", min_size=1, max_size=3)
+    apart = "".join(token + data.draw(blanks) for token in tokens)
+    assert gist(apart, "go") == gist(" ".join(tokens), "go")
+
+
+@pytest.mark.parametrize("language", ["python", "go", "unknown"])
+@pytest.mark.parametrize(
+    "code",
+    ["'\\" * 20_000, '"""' * 13_000, "/*" * 20_000, "`" * 40_000, "'" * 40_000, "(" * 40_000,
+     "\n" + " \n" * 20_000, '"""a\n' * 10_000],
+    ids=lambda code: repr(code[:5]),
+)  # fmt: skip
+def test_what_is_never_closed_is_read_once(code: str, language: str) -> None:
+    """Where it was not, one of these took ten seconds."""
+    assert len(gist(code, language)) == SIZE
+    assert gist(code[:400], language) != gist("other", language)
