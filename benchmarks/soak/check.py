@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Collection, Sequence
@@ -10,6 +11,7 @@ from datetime import datetime
 
 from benchmarks.soak.examine import Claim, Violation, examine
 from benchmarks.soak.ledger import Kind, Ledger
+from benchmarks.soak.load import PASSING
 from benchmarks.soak.service import Service
 from benchmarks.soak.snapshot import Snapshot, take
 from benchmarks.soak.steward import FORGOTTEN
@@ -20,6 +22,7 @@ CALL_S = 30.0
 PAGE = 1000
 ASKED_AGAIN = 3  # earlier answers that a check asks for once more, besides the last one
 COMPARE_S = 5.0  # within which the graph has to equal the truth, once nothing waits
+REST_S = 60.0  # within which nothing waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +166,18 @@ class Checker:
 
     async def _graph(self, client: AsyncPlaitClient, repo: str) -> list[Violation]:
         """The service's own comparison. What was queued meanwhile may still be under way."""
-        end = time.monotonic() + COMPARE_S
+        begun = time.monotonic()
         while True:
+            took_s = time.monotonic() - begun
             try:
                 (compared,) = await client.verify([repo], timeout_s=CALL_S)
             except PlaitRpcError as exc:
-                if exc.reason != "UNAVAILABLE" or time.monotonic() > end:
+                if exc.reason not in {*PASSING, "GRAPH_UPDATING"} or took_s > REST_S:
                     return [Violation(Claim.GRAPH, f"{repo} can't be compared: {exc}")]
+                await asyncio.sleep(0.1)
                 continue
             if compared.consistent and not compared.waiting:
                 return []
-            if time.monotonic() > end:
+            if took_s > (REST_S if compared.waiting else COMPARE_S):
                 what = f"{repo}: {compared.waiting} waiting, {compared.differences}"
                 return [Violation(Claim.GRAPH, what)]

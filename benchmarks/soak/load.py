@@ -17,7 +17,7 @@ from plait.client.memory_values import StoredMemory
 T = TypeVar("T")
 Answer = dict[str, Any]
 
-CALL_S = 4.0
+CALL_S = 8.0
 PAUSE_S = 0.02  # between two things of one writer: what is sent has to be projected, and compared
 REUSED = "REQUEST_ID_REUSED"
 # What a fault may make of a call; anything else is a finding.

@@ -28,7 +28,7 @@ CYCLES_A_REPO = 20
 REPOS = 2
 SETTLE_S = 90.0
 LETHAL_S = 3.0  # within which a failpoint that ends the server is come upon, if it is
-BACK_S = 30.0  # within which every writer has to be answered again
+BACK_S = 90.0  # within which every writer has to be answered again
 
 
 LOG_LINES = 60
