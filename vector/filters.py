@@ -52,8 +52,9 @@ def condition(view: View, where: Filter) -> Condition:
         table = Collection(collections[0]).value
     else:
         table = "item"
-        parts.append("i.collection = ANY(%(collections)s)")
-        params["collections"] = [Collection(c).value for c in collections]
+        if set(collections) != set(Collection):
+            parts.append("i.collection = ANY(%(collections)s)")
+            params["collections"] = [Collection(c).value for c in collections]
     extra = dict(_restrictions(where))
     parts += extra
     for bound in extra.values():
@@ -81,18 +82,23 @@ def _times(view: View, *, code_too: bool) -> tuple[list[str], dict[str, Any]]:
     valid, params = "now()", {}
     if view.valid is not None:
         valid, params = "%(valid)s", {"valid": view.valid}
-    parts = [
-        f"(i.valid_from IS NULL OR i.valid_from <= {valid})",
-        f"(i.valid_to IS NULL OR i.valid_to > {valid})",
-    ]
+    holds = (
+        f"(i.valid_from IS NULL OR i.valid_from <= {valid})"
+        f" AND (i.valid_to IS NULL OR i.valid_to > {valid})"
+    )
     if view.recorded is None:
-        return [*parts, "i.superseded_at IS NULL"], params
-    known = "i.recorded_at <= %(recorded)s"
-    parts += [
-        f"(i.rev_from > 0 OR {known})" if code_too else known,
-        "(i.superseded_at IS NULL OR i.superseded_at > %(recorded)s)",
-    ]
-    return parts, {**params, "recorded": view.recorded}
+        return [_of_agents(holds, code_too), "i.superseded_at IS NULL"], params
+    known = (
+        "i.recorded_at <= %(recorded)s"
+        " AND (i.superseded_at IS NULL OR i.superseded_at > %(recorded)s)"
+    )
+    return [_of_agents(f"{holds} AND {known}", code_too)], {**params, "recorded": view.recorded}
+
+
+def _of_agents(times: str, code_too: bool) -> str:
+    """`times`, asked only of rows without revisions. The planner knows next to nothing of them and would
+    take code, which has none, for rare: it then read all of it, 140 ms of 100,000 chunks, instead of HNSW."""
+    return f"(i.rev_from > 0 OR ({times}))" if code_too else times
 
 
 def _visible_params(view: View) -> dict[str, Any]:
