@@ -30,6 +30,8 @@ B_SAID = 0.3
 # A term in more than a third or so of the documents says little and costs most. With 1.5 (a fifth)
 # function MRR was 2 points lower for BM25 alone, below 1.0 nothing changed; see docs/retrieval.md.
 MIN_IDF = 1.0
+# Documents of which only the best score is looked at when the best of all are sought.
+BLOCK = 64
 # Memory of the cache: 33 bytes a document, so 66 MB for two million.
 CACHED_DOCS = 2_000_000
 
@@ -170,7 +172,12 @@ def score(
         tf = p.tfs.astype(np.float32)
         share = weights.get(term, 1.0) if weights else 1.0
         weight = np.float32(idf(space.living, len(p.docs)) * (K1 + 1) * share)
-        out[p.docs] += weight * tf / (tf + space.norm[p.docs])
+        below = space.norm.take(p.docs)
+        below += tf
+        tf *= weight
+        tf /= below
+        tf += out.take(p.docs)
+        out[p.docs] = tf
     return out
 
 
@@ -191,16 +198,33 @@ def only(space: Space, scores: Floats, ids: bytes) -> Floats:
 def best(space: Space, scores: Floats, k: int) -> tuple[npt.NDArray[np.int64], bool]:
     """`(documents, complete)`: at least the `k` best and all that tie with the last of them, best
     first, ties by id. `complete`: nothing with a score above 0 is left out."""
-    threshold = np.float32(0)
-    if len(scores) > k > 0:
-        # Of all scores, most of them 0: eight times as fast as of those above 0, which are copied first.
-        threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+    threshold = _kth(scores, k)
     found = np.flatnonzero(scores if threshold <= 0 else scores >= threshold)
-    complete = bool(threshold <= 0 or np.count_nonzero(scores) <= k)
+    # Of booleans, 16 times as fast as of floats.
+    complete = bool(threshold <= 0 or np.count_nonzero(scores > 0) <= k)
     ids = space.ids[found].tobytes()
     halves = np.frombuffer(ids, ">u8").reshape(-1, 2)
     order = np.lexsort((halves[:, 1], halves[:, 0], -scores[found]))
     return found[order], complete
+
+
+def _kth(scores: Floats, k: int) -> np.float32:
+    """The `k`-th largest of `scores`, 0 where there are no more than `k`.
+
+    It is at least the `k`-th largest of the blocks' maxima, which leaves few to be ordered. Most scores
+    are 0, and so many ties make `np.partition` sort what it should only divide: 1 to 5 ms of 100,000
+    documents, here 0.03."""
+    if not len(scores) > k > 0:
+        return np.float32(0)
+    bound, blocks = np.float32(0), len(scores) // BLOCK
+    if blocks > k:
+        # Document i of every block side by side, which the processor compares many at a time.
+        maxima = scores[: blocks * BLOCK].reshape(BLOCK, blocks).max(axis=0)
+        bound = np.partition(maxima, blocks - k)[blocks - k]
+    left = scores[scores >= bound] if bound > 0 else scores[scores > 0]
+    if len(left) < k:
+        return np.float32(0)
+    return np.float32(np.partition(left, len(left) - k)[len(left) - k])
 
 
 class SpaceCache:
