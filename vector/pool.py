@@ -26,8 +26,8 @@ from tenacity import (
 
 from plait.domain.errors import PlaitError, StoreUnavailable
 from plait.settings import Settings
+from vector import halfvec, uuids
 from vector.errors import is_transient, translated
-from vector.halfvec import register
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,8 @@ class Database:
 
     async def _configure(self, conn: Connection) -> None:
         """Settle a new connection once, so that no query pays for its settings."""
-        register(conn)
+        halfvec.register(conn)
+        uuids.register(conn)
         path = sql.SQL(", ").join(sql.Identifier(s) for s in ("plait", *self._schemas))
         await conn.execute(
             sql.SQL(

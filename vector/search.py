@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -18,8 +18,10 @@ from vector.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
 from vector.filters import Condition, condition
 from vector.pool import Scoped
 from vector.segments import Bools, split_body
-from vector.uuids import uuids
+from vector.uuids import uuid_array, uuids
 from vector.views import PinnedView, read_view
+
+T = TypeVar("T")
 
 # Candidates fetched for each one wanted when a filter will thin them out; chosen by hand.
 OVER_FETCH = 4
@@ -64,6 +66,9 @@ BYTES_A_POSTING = 5  # an int32 document and a uint8 frequency
 MARKS = "".join(c for c in map(chr, range(33, 127)) if not c.isalnum())
 _UNMARKED = str.maketrans(MARKS, " " * len(MARKS))
 _MARKS_CLASS = "!-/:-@\\[-`{-~"
+
+_COLLECTIONS = {c.value: c for c in Collection}
+_NOT_CODE = tuple(c for c in Collection if c is not Collection.FILES)
 
 ITEM_COLUMNS = (
     "i.id, i.collection, r.name, i.kind, i.path, i.symbol, i.language, i.start_line, i.end_line,"
@@ -179,28 +184,34 @@ class Lexical:
 
     async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
         repos = {r.repo_id: r.repo for r in view.revisions}
-        rows = await self._by_id(view, ids, PLACE_COLUMNS, agents=AGENT_PLACE_COLUMNS)
-        return {id_: to_place(repos[row[1]], row) for id_, row in rows.items()}
+        return await self._by_id(
+            view,
+            ids,
+            lambda row: to_place(repos[row[1]], row),
+            PLACE_COLUMNS,
+            agents=AGENT_PLACE_COLUMNS,
+        )
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
-        rows = await self._by_id(view, ids, ITEM_COLUMNS, " JOIN repository r ON r.id = i.repo_id")
-        return {id_: to_item(row) for id_, row in rows.items()}
+        join = " JOIN repository r ON r.id = i.repo_id"
+        return await self._by_id(view, ids, to_item, ITEM_COLUMNS, join)
 
     async def _by_id(
         self,
         view: View,
         ids: Sequence[ItemId],
+        make: Callable[[tuple[Any, ...]], T],
         columns: str,
         join: str = "",
         *,
         agents: str = "",
-    ) -> dict[ItemId, tuple[Any, ...]]:
-        """`columns`, the id first, of the `ids` that `view` sees, in the order of `ids`; of agents' items
-        the columns `agents`, if given."""
-        found: dict[ItemId, tuple[Any, ...]] = {}
+    ) -> dict[ItemId, T]:
+        """What `make` makes of `columns`, the id first, of the `ids` that `view` sees, in the order of
+        `ids`; of agents' items the columns `agents`, if given."""
+        found: dict[ItemId, T] = {}
+        missing = ids
         # Most candidates are code: the other partitions are asked only for what is not.
-        for collections in ((Collection.FILES,), tuple(c for c in Collection if c != "files")):
-            missing = [id_ for id_ in ids if id_ not in found]
+        for collections in ((Collection.FILES,), _NOT_CODE):
             if not missing:
                 break
             cond = condition(view, Filter(collections=collections))
@@ -209,11 +220,11 @@ class Lexical:
                 f"SELECT {wanted} FROM {cond.table} i{join}"
                 f" WHERE i.id = ANY(%(ids)s) AND {cond.where}"
             )
-            for row in await self._app.rows(
-                query, {**cond.params, "ids": missing}, tenant=view.tenant
-            ):
-                found[ItemId(row[0])] = row
-        return {id_: found[id_] for id_ in ids if id_ in found}
+            params = {**cond.params, "ids": uuid_array(missing)}
+            for row in await self._app.rows(query, params, tenant=view.tenant):
+                found[row[0]] = make(row)
+            missing = [id_ for id_ in missing if id_ not in found]
+        return {id_: made for id_ in ids if (made := found.get(id_)) is not None}
 
     async def _postings(
         self,
@@ -318,7 +329,7 @@ class Lexical:
         self, view: View, cond: Condition, portion: Sequence[Candidate]
     ) -> list[Candidate]:
         query = f"SELECT i.id FROM {cond.table} i WHERE i.id = ANY(%(ids)s) AND {cond.where}"
-        params = {**cond.params, "ids": [c.id for c in portion]}
+        params = {**cond.params, "ids": uuid_array([c.id for c in portion])}
         rows = await self._app.rows(query, params, tenant=view.tenant)
         matching = {row[0] for row in rows}
         return [c for c in portion if c.id in matching]
@@ -333,8 +344,8 @@ def _counted(space: Space, bodies: Sequence[tuple[int, bytes | None]], later: Bo
 def to_place(repo: str, row: tuple[Any, ...]) -> Place:
     """From a row of `PLACE_COLUMNS` or `AGENT_PLACE_COLUMNS`."""
     if len(row) == 9:
-        return Place(repo, Collection(row[2]), *row[3:])
-    place = Place(repo, Collection(row[2]), *row[3:15])
+        return Place(repo, _COLLECTIONS[row[2]], *row[3:])
+    place = Place(repo, _COLLECTIONS[row[2]], *row[3:15])
     return replace(place, tags=tuple(row[15]), episode_id=row[16], tokens=row[17], asks=row[18])
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from operator import attrgetter
+from typing import Any
 
 from plait.domain.deadline import Deadline
 from plait.domain.recall import Block, Dropped, Impact, RecallOptions
@@ -125,6 +127,22 @@ class SearchContext:
     def traced(self) -> bool:
         """Whether the caller wants to know what each stage did."""
         return self.query.explain or bool(self.query.why_not)
+
+
+_FIELDS = [f.name for f in fields(SearchContext)]
+_values: Callable[[SearchContext], tuple[Any, ...]] = attrgetter(*_FIELDS)
+_set = {name: getattr(SearchContext, name).__set__ for name in _FIELDS}
+_setters = tuple(_set.values())
+
+
+def changed(ctx: SearchContext, **changes: Any) -> SearchContext:
+    """As `dataclasses.replace`, which takes 10 µs for so many fields, in 3; a search does it 20 times."""
+    made = object.__new__(SearchContext)
+    for put, value in zip(_setters, _values(ctx), strict=True):
+        put(made, value)
+    for name, value in changes.items():
+        _set[name](made, value)
+    return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from time import perf_counter
 
 from plait.domain.errors import DeadlineExceeded, InvalidInput
 from plait.domain.values import Timing
-from plait.retrieval.context import Degraded, Deps, SearchContext, Snapshot, Stage
+from plait.retrieval.context import Degraded, Deps, SearchContext, Snapshot, Stage, changed
 from plait.retrieval.query import Mode
 
 # Kept back for ranking, fetching and packing when the arms use up the deadline.
@@ -51,7 +51,7 @@ async def run(ctx: SearchContext, deps: Deps, stages: Sequence[Stage]) -> Search
             if not stage.when(ctx, deps):
                 continue
             if ctx.deadline.left_s < shed.get(stage.name, 0.0) * ctx.deadline.limit_s:
-                ctx = replace(ctx, degraded=(*ctx.degraded, Degraded(stage.name, "deadline")))
+                ctx = changed(ctx, degraded=(*ctx.degraded, Degraded(stage.name, "deadline")))
             else:
                 kept.append(stage)
         if len(kept) == 1 and not kept[0].arm:
@@ -83,7 +83,7 @@ async def _timed(stage: Stage, ctx: SearchContext, deps: Deps) -> SearchContext:
     start = perf_counter()
     ctx = await stage.run(ctx, deps)
     took = Timing(stage.name, (perf_counter() - start) * 1e3)
-    return replace(ctx, timings=(*ctx.timings, took))
+    return changed(ctx, timings=(*ctx.timings, took))
 
 
 async def _side_by_side(arms: Sequence[Stage], ctx: SearchContext, deps: Deps) -> SearchContext:
@@ -145,4 +145,4 @@ def _traced(ctx: SearchContext, stage: str) -> SearchContext:
     scores = {id_: ctx.fused.get(id_, 0.0) for id_ in ctx.order}
     if ctx.trail and list(ctx.trail[-1].scores.items()) == list(scores.items()):
         return ctx
-    return replace(ctx, trail=(*ctx.trail, Snapshot(stage, scores))) if scores or ctx.trail else ctx
+    return changed(ctx, trail=(*ctx.trail, Snapshot(stage, scores))) if scores or ctx.trail else ctx

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 from plait import tokens
 from plait.domain.values import Hit, Item, ItemId
 from plait.retrieval import context_block, fusion
 from plait.retrieval.all_of import all_of
-from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.context import Deps, SearchContext, changed
 from plait.retrieval.impact import impact
 
 
@@ -22,7 +21,7 @@ async def format(ctx: SearchContext, deps: Deps) -> SearchContext:
     order = [id_ for id_ in kept if id_ in items]
     arms = told(ctx, order)
     hits = [Hit(items[id_], ctx.fused[id_], arms[id_]) for id_ in order]
-    return replace(ctx, items=items, order=order, hits=tuple(hits))
+    return changed(ctx, items=items, order=order, hits=tuple(hits))
 
 
 async def _packed(ctx: SearchContext, deps: Deps) -> SearchContext:

@@ -8,7 +8,7 @@ from typing import Any
 
 from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.retrieval.all_of import all_of
-from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.context import Deps, SearchContext, changed
 
 Ranking = Sequence[Candidate]
 
@@ -36,7 +36,7 @@ async def fts(ctx: SearchContext, deps: Deps) -> SearchContext:
     if asked.exact and theirs and weights.get("exact"):
         arms["exact"] = _exact(ctx, deps, replace(where, collections=theirs))
     found = await all_of(*arms.values())
-    return replace(ctx, rankings={**ctx.rankings, **dict(zip(arms, found, strict=True))})
+    return changed(ctx, rankings={**ctx.rankings, **dict(zip(arms, found, strict=True))})
 
 
 async def _lexical(ctx: SearchContext, deps: Deps) -> Ranking:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from plait.domain.errors import (
     EmbeddingUnavailable,
 )
 from plait.ports import EmbeddingProvider
-from plait.retrieval.context import Degraded, Deps, SearchContext
+from plait.retrieval.context import Degraded, Deps, SearchContext, changed
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ async def semantic(ctx: SearchContext, deps: Deps) -> SearchContext:
         logger.warning("search without vectors", extra={"reason": exc.reason, "error": exc.message})
         return _without(ctx, exc.reason)
     found = await deps.store.nearest(view, vector, ctx.query.where, deps.settings.candidates)
-    return replace(ctx, rankings={**ctx.rankings, "semantic": found})
+    return changed(ctx, rankings={**ctx.rankings, "semantic": found})
 
 
 async def _vector(ctx: SearchContext, provider: EmbeddingProvider) -> npt.NDArray[np.float32]:
@@ -55,4 +54,4 @@ async def _vector(ctx: SearchContext, provider: EmbeddingProvider) -> npt.NDArra
 
 
 def _without(ctx: SearchContext, cause: str) -> SearchContext:
-    return replace(ctx, degraded=(*ctx.degraded, Degraded("semantic", cause)))
+    return changed(ctx, degraded=(*ctx.degraded, Degraded("semantic", cause)))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from plait.domain.values import Collection
 from plait.retrieval import strategy as strategies
-from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.context import Deps, SearchContext, changed
 
 
 async def strategy(ctx: SearchContext, deps: Deps) -> SearchContext:
@@ -14,7 +12,7 @@ async def strategy(ctx: SearchContext, deps: Deps) -> SearchContext:
     found = ctx.rankings.get("anchors", ())
     located = found[0].score if found else 0.0
     coverage = _coverage(ctx)
-    return replace(ctx, strategy=strategies.choose(ctx.asked, ctx.anchors, located, coverage))
+    return changed(ctx, strategy=strategies.choose(ctx.asked, ctx.anchors, located, coverage))
 
 
 def _coverage(ctx: SearchContext) -> float:
