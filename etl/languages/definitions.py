@@ -242,10 +242,13 @@ class Walk:
 
         The same in what a macro is given: only the macro knows how to read it.
         """
-        scope = self.scopes[-1]
-        inside = self.facts.definitions[scope.number].kind if scope.number else "module"
-        lines = node.end_point[0] - node.start_point[0]
-        if lines < _SMALL or node.start_byte < self.salvaged or inside in _CALLABLE:
+        if node.end_byte < self.salvaged:
+            return
+        while (scope := self.scopes[-1]).number and self._callable(scope):
+            if node.end_byte <= scope.end:
+                return
+            self.scopes.pop()  # it begins in there, and goes on behind
+        if self.file.newlines_in(max(node.start_byte, self.salvaged), node.end_byte) < _SMALL:
             return
         self._reopen()
         scope = self.scopes[-1]
@@ -255,6 +258,9 @@ class Walk:
         if scope.number:
             begin = max(begin, self.file.source.find(b"\n", outer.start_byte) + 1)
         self._salvage(begin, node.end_byte)
+
+    def _callable(self, scope: Scope) -> bool:
+        return self.facts.definitions[scope.number].kind in _CALLABLE
 
     def _reopen(self) -> None:
         """Where the body of a type could not be read, the type seems to end before it: let it go on."""

@@ -7,6 +7,7 @@ it defines, so the common case is one line (`simple("class")`) and the odd one i
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -31,6 +32,9 @@ class File:
     newlines: list[int] = field(default_factory=list)  # their bytes
     package: str = ""  # its package, where the table reads one
     skip: set[int] = field(default_factory=set)  # ids of nodes that another rule has dealt with
+
+    def newlines_in(self, begin: int, end: int) -> int:
+        return bisect_left(self.newlines, end) - bisect_left(self.newlines, begin)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 _TAB = 4
 _LINES = 50_000  # of a file that are looked at
-_LONG = 1000  # bytes: a longer line is no definition's first
+_LONG = 300  # bytes: a longer line is no definition's first
 _OPENS = (b"{", b"(", b"[", b"=", b":", b",", b"->", b"=>", b"do", b"then")
 # A line that belongs to the block above it although it is not indented further; a label is one.
 _GOES_ON = re.compile(

@@ -258,7 +258,7 @@ _C_HEADS = (
     head("enum", r"(?:typedef +)?enum +(?P<name>\w+)[^;()]*$"),
     head(
         "function",
-        rf"{_NOT}(?:[\w:<>,*&]+[ *&]+)+?(?:[\w<>]+::)*(?P<name>~?\w+) *\([^;={{}}]*(?:[,()]|\) *(?:const|noexcept|override)?) *\{{?$",
+        rf"{_NOT}(?:[\w:<>,]+[ *&]+)+?(?:[\w<>]+::)*(?P<name>~?\w+) *\([^;={{}}]*(?:[,()]|\) *(?:const|noexcept|override)?) *(?:\{{.*)?$",
     ),
 )
 _HEADS = (
