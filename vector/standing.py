@@ -69,6 +69,7 @@ OUTSIDE = ["tool", "function", "system", "environment", "web", "browser", "exit"
 
 class Standings:
     _app: Scoped
+    _named_cache: standing_text.Cache
 
     async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
         """See `SearchStore.standing`. One query; two more when there are items of runs that changed the file
@@ -96,7 +97,7 @@ class Standings:
         changes = [row.change(row.path) for row in rows if row.is_open]
         changes += [row.change(k.path) for row in rows for k in said[row.id] if not k.hash]
         shares = await standing_hunks.shares(self._app, view.tenant, changes)
-        now = await standing_text.read(self._app, view.tenant, anchors)
+        now = await standing_text.read(self._app, view.tenant, anchors, self._named_cache)
         return {row.id: _standing(row, said[row.id], now, shares) for row in rows}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from vector.pool import Scoped
 MAX_ANCHORS = 1_000  # of one question, each look-up some 30 µs; items behind them stay as they are
 # Definitions of which the code is read: what changed, or is gone from its place.
 MAX_READ = 200
+MAX_CACHED = 20_000  # anchors of all repositories, some 500 bytes each
 MAX_SAME_NAME = 40  # definitions of one name that are looked at for one that is gone
 # Characters of code that is not found elsewhere by chance: an empty method is in every class.
 MIN_TELLING = 80
@@ -26,11 +27,12 @@ SELECT a.n, h.hash
               %(leaves)s::text[]) AS a (n, repo_id, number, path, symbol, leaf)
 {HASHES}
 """
-# Definitions of the same name; those of its own place first.
+# The definition at its place; of one that is gone, those of the same name.
 _CODE = f"""
 SELECT a.n, c.path, c.symbol, c.language, c.content
   FROM unnest(%(ns)s::int[], %(repos)s::int[], %(numbers)s::int[], %(paths)s::text[], %(symbols)s::text[],
-              %(leaves)s::text[]) AS a (n, repo_id, number, path, symbol, leaf)
+              %(leaves)s::text[], %(gone)s::bool[])
+       AS a (n, repo_id, number, path, symbol, leaf, gone)
  CROSS JOIN LATERAL (
        SELECT i.path, split_part(i.symbol, '#', 1) AS symbol, min(i.language) AS language,
               left(string_agg(i.content, E'\\n' ORDER BY i.start_line, i.content_hash), {MAX_CODE})
@@ -38,9 +40,10 @@ SELECT a.n, c.path, c.symbol, c.language, c.content
          FROM plait.files i
         WHERE i.repo_id = a.repo_id AND i.name <> '' AND i.name >= a.leaf AND i.name < a.leaf || '$'
           AND (i.name = a.leaf OR i.name >= a.leaf || '#') AND i.kind <> 'module'
+          AND (a.gone OR i.path = a.path AND split_part(i.symbol, '#', 1) = a.symbol)
           AND i.rev_from <= a.number AND (i.rev_to IS NULL OR i.rev_to > a.number)
         GROUP BY i.path, split_part(i.symbol, '#', 1)
-        ORDER BY i.path = a.path AND split_part(i.symbol, '#', 1) = a.symbol DESC, 1, 2
+        ORDER BY 1, 2
         LIMIT {MAX_SAME_NAME}) c
 """
 
@@ -64,20 +67,48 @@ def kept(repo_id: int, number: int, column: Any) -> list[Kept]:
     return [Kept(repo_id, number, *map(str, row)) for row in column[:MAX_AN_ITEM] if len(row) == 4]
 
 
-async def read(app: Scoped, tenant: str, asked: Iterable[Kept]) -> dict[Kept, NamedAnchor]:
+class Cache:
+    """How anchors read, which a revision decides once and for all; least recently used ones go first."""
+
+    def __init__(self, most: int = MAX_CACHED) -> None:
+        self._most = most
+        self._known: OrderedDict[Kept, NamedAnchor] = OrderedDict()
+
+    def get(self, anchor: Kept) -> NamedAnchor | None:
+        if anchor in self._known:
+            self._known.move_to_end(anchor)
+        return self._known.get(anchor)
+
+    def put(self, found: Mapping[Kept, NamedAnchor]) -> None:
+        self._known.update(found)
+        while len(self._known) > self._most:
+            self._known.popitem(last=False)
+
+
+async def read(
+    app: Scoped, tenant: str, asked: Iterable[Kept], cache: Cache
+) -> dict[Kept, NamedAnchor]:
     """How each reads now; one without a hash is SAME where it is there. A query, another where some
-    changed or went."""
-    wanted = list(dict.fromkeys(asked))[:MAX_ANCHORS]
-    if not wanted:
-        return {}
+    changed or went; none for those that were asked for before."""
+    known = {anchor: cache.get(anchor) for anchor in asked}
+    wanted = [anchor for anchor, now in known.items() if now is None][:MAX_ANCHORS]
+    found = await _read(app, tenant, wanted) if wanted else {}
+    cache.put(found)
+    return {anchor: now for anchor, now in known.items() if now is not None} | found
+
+
+async def _read(app: Scoped, tenant: str, wanted: Sequence[Kept]) -> dict[Kept, NamedAnchor]:
     rows = await app.rows(_NOW, _params(wanted), tenant=tenant)
     now = {wanted[n]: bytes(hash_)[:SIZE].hex() for n, hash_ in rows}
-    unsure = [k for k in wanted if k.symbol and k.hash and now.get(k) != k.hash][:MAX_READ]
+    unsure = [k for k in wanted if k.symbol and k.hash and now.get(k) != k.hash]
+    left = set(unsure[MAX_READ:])  # stay unsaid, this time
+    unsure = unsure[:MAX_READ]
     code: dict[Kept, list[_Code]] = defaultdict(list)
     if unsure:
-        for n, *found in await app.rows(_CODE, _params(unsure), tenant=tenant):
+        params = {**_params(unsure), "gone": [k not in now for k in unsure]}
+        for n, *found in await app.rows(_CODE, params, tenant=tenant):
             code[unsure[n]].append(_Code(*found))
-    return {k: _named(k, now.get(k), code.get(k, ())) for k in wanted}
+    return {k: _named(k, now.get(k), code.get(k, ())) for k in wanted if k not in left}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +130,7 @@ def _named(anchor: Kept, now: str | None, code: Sequence[_Code]) -> NamedAnchor:
     if now == anchor.hash or (now and not anchor.hash):
         return is_now(AnchorState.SAME)
     if now is not None:
-        own = [c for c in code if (c.path, c.symbol) == (anchor.path, anchor.symbol)]
-        same = any(c.gist == anchor.gist for c in own)
+        same = any(c.gist == anchor.gist for c in code)
         return is_now(AnchorState.SAME if same else AnchorState.CHANGED)
     near = [c for c in code if _tail(c.symbol) == _tail(anchor.symbol)]
     telling = [c for c in code if len(c.content) >= MIN_TELLING]

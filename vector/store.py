@@ -25,6 +25,7 @@ from vector.repositories import Repositories
 from vector.retention import Retention
 from vector.search import Lexical
 from vector.standing import Standings
+from vector.standing_text import Cache as NamedCache
 from vector.threads import Threads
 from vector.vocabulary import VocabularyCache, Words
 
@@ -66,6 +67,7 @@ class Store(
         self._drafts = {}
         self._spaces = SpaceCache()
         self._path_cache = PathCache()
+        self._named_cache = NamedCache()
         self._vocabularies = VocabularyCache()
         self._graphs = GraphCache(app.settings.recall.max_graph_edges)
         self._claims = {}
