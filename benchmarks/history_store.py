@@ -22,11 +22,12 @@ def pieces(history: History) -> list[Piece]:
 
 
 def _piece(entry: Entry) -> Piece:
-    text = embedded_text(entry.path, entry.symbol, entry.text)
+    content = f"{entry.context}\n{entry.text}" if entry.context else entry.text
+    text = embedded_text(entry.path, entry.symbol, content)
     hashed = hashlib.blake2b(text.encode(), digest_size=16).digest()
     function = f"{entry.path}::{entry.symbol}" if entry.symbol else ""
     return Piece(
-        entry.path, entry.symbol, function, entry.kind, "", 0, 0, entry.text, hashed, False
+        entry.path, entry.symbol, function, entry.kind, "", 0, 0, content, hashed, False
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Real conversations with questions: two people's chats of the Chit-Chat Challenge, read from its PyPI package.
+"""Real conversations with questions: four people's chats of the Chit-Chat Challenge, read from its PyPI package.
 
 `chitchat-dataset` (BYU Perception, Control & Cognition lab, MIT licence) holds 7,168 chats between
 students, some of whom met dozens of partners in the course of a contest: sessions of one person over
@@ -147,9 +147,83 @@ Which church does Marcus's doctor go to?|
 What is Derek's favourite restaurant?|
 """
 
+_SAILOR = """
+How long will the evening of Sailor's prom take?|2.16
+What did Ruth find in the garbage?|2.59
+What does the rug look like?|2.61
+What was Ruth searching the trash for?|2.63
+Which show does Sailor want to watch?|2.49
+What did Ruth think of the second season?|2.51
+Who went to the prom with Ruth?|2.20
+How much land would be needed for the food that is thrown away?|2.70
+How did Ruth's brother fare in basic training?|2.77,2.78
+When did it snow last where Sailor lives?|2.6
+What is Ruth's trick against doubts?|2.31,2.34
+What was Sailor eating before the prom?|2.45
+Where could Sailor watch series once she is at college?|2.56
+Where does Sailor work?|7.28
+What does Sailor do at the museum?|7.31,7.28
+What does the company Corning produce?|7.34
+What is glass mostly made of?|7.40
+What comes about when lightning strikes sand?|7.43
+Which glass is from meteorites?|7.44
+Where do trinitites come from?|7.45
+What are diatoms?|7.47
+Which day would Sailor like to live through again?|7.3
+What was Sailor's family about to do when her father lost his temper?|7.7
+How did Sailor and her sister react to the shouting?|7.14
+What are Sailor's plans for the summer?|7.25
+Which pageant does Sydni go to?|7.26
+How much time does Sydni spend in the pool?|7.57
+What job does Sydni have after school?|7.56
+What does Sydni smell of?|7.55,7.56
+When did Sailor want to study geology?|7.53,7.54
+For what unusual occasion did Sailor talk about glass?|7.38
+How far is Sydni from finishing high school?|7.29
+What is the name of Sailor's sister?|
+How many swimming medals does Sydni have?|
+"""
+
+_MORGAN = """
+How did Kay get in trouble with the organizers?|1.10,1.14,1.26
+What form did the organizers' warning have?|1.20,1.24
+How quickly did the warning come?|1.23
+Which smell did somebody like because of summer?|1.44
+What had Morgan talked about with others before?|1.29,1.30
+Which movie did Morgan see in the cinema?|1.81
+How do the monsters in the film find people?|1.83
+How does Kay feel about horror movies?|1.85
+What advice does Morgan give for watching the film?|1.96
+Does Kay use facebook?|1.99
+Who had to testify before the senate?|1.104
+Why is Alexa worse than Facebook in Morgan's opinion?|1.100
+Where did Kay see the statistics about shoppers?|1.108
+When are women most likely to switch to another shop?|1.109
+What could the stores tell about girls from their purchases?|1.116
+What is the difference between stalking and customer service?|1.130
+Which cycle of nations did Kay want to show a picture of?|1.145
+In which phase of the cycle is America?|1.152
+Which king's people went through the same?|1.158
+How long ago was the last good war, according to Kay?|1.160
+Where are villains in movies from?|1.177
+What formatting does Morgan miss in the chat?|1.185
+What do credit card companies use AI for?|1.209
+When did Morgan start with the contest?|1.219
+What does Morgan suspect about the leaderboard?|1.217
+What do people call the basement of the Talmage?|1.224
+Where is the TA office of 142?|1.225
+Which scene can't Morgan bear?|1.79
+What question about switching off Alexa did Kay propose?|1.46
+What would a self-aware Alexa do first, according to Morgan?|1.73,1.74
+Which bank is Kay with?|
+What did Morgan pay for the cinema?|
+"""
+
 PEOPLE = (
     Person("994e94a5-6ae0-4365-8322-93d359cf1c3c", "Kyle", {1: "Brianna", 3: "KJ", 13: "Sam"}, _KYLE, False),
+    Person("5e5f6bde-85ca-492e-8c7c-dfd1dbf39580", "Sailor", {2: "Ruth", 7: "Sydni"}, _SAILOR, False),
     Person("afe2b8b4-deb6-4f94-849b-8cc59a6140bd", "Derek", {0: "Liam", 13: "Marcus"}, _DEREK, True),
+    Person("842e34da-02f5-4904-ace0-fe96083a3a1c", "Morgan", {1: "Kay"}, _MORGAN, True),
 )  # fmt: skip
 # Of partners whom nobody asks about.
 _OTHERS = (

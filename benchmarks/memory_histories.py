@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 
 from plait.domain.values import Collection
 
-KINDS = ("fact", "update", "time", "procedural", "code", "chat", "unanswerable")
+KINDS = ("fact", "update", "time", "procedural", "code", "chat", "run", "unanswerable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Entry:
     gone: bool = False
     session: str = ""
     speaker: str = ""
+    context: str = ""  # what of its run is embedded and indexed with it
 
 
 @dataclass(frozen=True, slots=True)

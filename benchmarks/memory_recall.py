@@ -2,7 +2,8 @@
 
 Families of histories, each of them in two halves, the second held out: `made` (benchmarks/memory_histories.py,
 eight of some 730 items and a thousand questions of six kinds), `chats` (memory_chats.py, real
-conversations of two people with many others). Questions go through the same tuple of stages that serves
+conversations of four people with many others), `runs` (memory_runs.py, transcripts of coding agents round
+real code). Questions go through the same tuple of stages that serves
 `Recall`, over a store in memory. Each row is one set of arms or stages; R@k counts questions with a gold
 item among the first k, all@10 is the share of all gold items among the first 10, session@5 counts questions
 one of whose gold items' sessions is among the first five, a session being as good as its best item, "newest" those updates whose newest statement ranks
@@ -29,6 +30,7 @@ from benchmarks.history_store import HistoryStore, pieces
 from benchmarks.localisation_corpus import embed
 from benchmarks.memory_chats import chats
 from benchmarks.memory_histories import KINDS, History, Question, histories
+from benchmarks.memory_runs import runs
 from plait import embedding
 from plait.domain.deadline import Deadline
 from plait.domain.recall import RecallOptions
@@ -45,7 +47,7 @@ ARMS = ("lexical", "semantic", "phrase", "identifiers", "exact", "anchors", "rel
 OPTIONAL = tuple(s.name for s in STAGES if not s.needed and not s.arm)
 Results = npt.NDArray[np.float64]
 COLUMNS = ("R@1", "R@5", "R@10", "MRR", "newest", "all@10", "session@5", "silent")
-FAMILIES = ("made", "chats")
+FAMILIES = ("made", "chats", "runs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,9 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _family(name: str, args: argparse.Namespace) -> list[History]:
-    return chats(args.cache / "wheels") if name == "chats" else histories(args.histories)
+    if name == "chats":
+        return chats(args.cache / "wheels")
+    return runs() if name == "runs" else histories(args.histories)
 
 
 def _group(history: History) -> str:

@@ -22,6 +22,7 @@ from plait.domain.values import (
     ItemId,
     embedded_text,
 )
+from plait.memory.context import context
 from plait.memory.mentions import Mentions, mentions
 from plait.memory.said import Said, said, symbols
 from plait.ports import Segment
@@ -60,7 +61,7 @@ ITEM_COLUMNS = (
     ("episode_id", "uuid"), ("tags", "text[]"), ("meta", "jsonb"), ("content", "text"),
     ("tokens", "int4"), ("ts", "timestamptz"), ("recorded_at", "timestamptz"),
     ("valid_from", "timestamptz"), ("entry_id", "uuid"), ("created_at", "timestamptz"),
-    ("anchor_hash", "bytea"), ("anchors", "jsonb"),
+    ("context", "text"), ("anchor_hash", "bytea"), ("anchors", "jsonb"),
 )  # fmt: skip
 HUNK_COLUMNS = (
     ("repo_id", "int4"), ("episode_id", "uuid"), ("item_id", "uuid"), ("ordinal", "int4"),
@@ -104,6 +105,7 @@ class Prepared:
     episode: Episode
     id: UUID
     said: Said
+    context: str
     item_parts: list[Row]
     hunk_parts: list[Row]
     result_parts: list[Row]
@@ -157,7 +159,8 @@ class Prepared:
             anchor = (part[4], part[5])
             hash_ = anchors.get(anchor) if anchor in mine else None
             yield (
-                id_, repo_id, collection, *rest, began, at, began, *entry, hash_, named.get(id_)
+                id_, repo_id, collection, *rest, began, at, began, *entry, self.context, hash_,
+                named.get(id_),
             )  # fmt: skip
 
     def hunk_rows(self, repo_id: int) -> list[Row]:
@@ -210,11 +213,12 @@ def segments_of(episodes: Iterable[Numbered]) -> dict[tuple[str, Collection], Se
     read stays little."""
     texts: dict[tuple[str, Collection], tuple[list[ItemId], list[list[str]]]] = {}
     for one in episodes:
+        about = clean(context(one.episode.outcome.summary))
         for id_, artifact in zip(one.items, one.episode.artifacts, strict=True):
             place = (one.episode.repo, COLLECTION[artifact.kind])
             ids, documents = texts.setdefault(place, ([], []))
             ids.append(id_)
-            documents.append(tokens(_text(artifact)))
+            documents.append(tokens(_text(artifact, about)))
     return {place: segments.build(ids, documents) for place, (ids, documents) in texts.items()}
 
 
@@ -224,6 +228,7 @@ def prepare(numbered: Numbered) -> Prepared:
     heard = said(episode, numbered.id, items)
     tags = array_literal(clean(tag) for tag in episode.tags)
     agent, session = clean(episode.agent_id), clean(episode.session_key)
+    about = clean(context(episode.outcome.summary))
     rows = []
     for id_, artifact in zip(items, episode.artifacts, strict=True):
         collection = COLLECTION[artifact.kind]
@@ -235,22 +240,24 @@ def prepare(numbered: Numbered) -> Prepared:
         rows.append(
             (
                 id_, collection.value, artifact.kind.value,
-                digest(embedded_text(path, symbol, content)), path, symbol,
+                digest(embedded_text(path, symbol, content, about)), path, symbol,
                 symbol.rpartition(".")[2], agent, session, _source(artifact), "episodic",
                 numbered.id, tags, json_text(artifact.meta), content,
                 count(content) if collection is Collection.MEMORIES else 0,
             )
         )  # fmt: skip
     return Prepared(
-        episode, numbered.id, heard, rows, _hunks(heard, items), _results(heard, items),
+        episode, numbered.id, heard, about, rows, _hunks(heard, items), _results(heard, items),
         [_evidence(*pair) for pair in zip(numbered.evidence, episode.evidence, strict=True)],
         dict(_mentions(numbered)), tags, _outcome(episode),
     )  # fmt: skip
 
 
-def _text(artifact: Artifact) -> str:
+def _text(artifact: Artifact, about: str) -> str:
     """What of an artifact is searched, and embedded."""
-    return embedded_text(clean(artifact.path), clean(_symbol(artifact)), clean(artifact.content))
+    return embedded_text(
+        clean(artifact.path), clean(_symbol(artifact)), clean(artifact.content), about
+    )
 
 
 def _mentions(numbered: Numbered) -> Iterator[tuple[ItemId, Mentions]]:

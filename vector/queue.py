@@ -35,7 +35,7 @@ WITH waiting AS MATERIALIZED (
                 OR i.rev_to > (SELECT published FROM repository WHERE name = %(repo)s))
          ORDER BY i.content_hash, rank, i.id) distinct_texts
      ORDER BY rank, id LIMIT %(limit)s)
-SELECT i.content_hash, i.path, i.symbol, i.content
+SELECT i.content_hash, i.path, i.symbol, i.content, i.context
   FROM waiting w JOIN item i USING (id) ORDER BY w.rank, w.id
 """
 
@@ -91,8 +91,8 @@ class Queue:
     async def pending(self, repo: str, limit: int, *, code: bool = True) -> Sequence[PendingText]:
         rows = await self._db.rows(PENDING, {"repo": repo, "limit": limit, "code": code})
         return [
-            PendingText(content_hash, embedded_text(path, symbol, content))
-            for content_hash, path, symbol, content in rows
+            PendingText(content_hash, embedded_text(path, symbol, content, context))
+            for content_hash, path, symbol, content, context in rows
         ]
 
     async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None:

@@ -21,7 +21,7 @@ from vector.pool import Connection
 # The newest versions of entries that are closed; of an equal text in the same scope only one may live.
 CLOSED = """
 SELECT DISTINCT ON (i.entry_id) i.id, i.entry_id, i.superseded_at, i.path, i.symbol, i.content,
-       i.episode_id, i.agent_id, i.session_key, i.content_hash, i.superseded_by
+       i.context, i.episode_id, i.agent_id, i.session_key, i.content_hash, i.superseded_by
   FROM memories i WHERE i.repo_id = %(repo)s AND i.entry_id = ANY(%(entries)s)
  ORDER BY i.entry_id, i.version DESC
 """
@@ -80,11 +80,11 @@ async def closed(conn: Connection, repo_id: int, entries: Sequence[UUID]) -> lis
             row=row,
             entry=entry,
             ended=ended,
-            text=embedded_text(path, symbol, content),
+            text=embedded_text(path, symbol, content, context),
             by=by,
             key=None if episode is not None else (agent, session, bytes(hash_)),
         )
-        for row, entry, ended, path, symbol, content, episode, agent, session, hash_, by in (
+        for row, entry, ended, path, symbol, content, context, episode, agent, session, hash_, by in (
             await cursor.fetchall()
         )
     ]

@@ -62,8 +62,11 @@ class Chunk:
     is_test: bool = False
 
 
-def embedded_text(path: str, symbol: str, content: str) -> str:
-    """What of a chunk is embedded, and hashed into `content_hash`: `path qualified.name`, newline, source."""
+def embedded_text(path: str, symbol: str, content: str, context: str = "") -> str:
+    """What of a chunk is embedded, and hashed into `content_hash`: `path qualified.name`, newline, source.
+    `context`: what its run came to, a line before the content of an item of an episode."""
+    if context:
+        content = f"{context}\n{content}"
     return f"{path} {symbol}\n{content}" if symbol else f"{path}\n{content}"
 
 

@@ -26,6 +26,7 @@ from plait.domain.values import (
     Outcome,
 )
 from plait.memory.entry import NOBODY, check
+from plait.retrieval.text import query_terms
 from vector.store import Store
 
 TENANT = "default"
@@ -120,3 +121,22 @@ async def test_a_text_that_only_asks_is_told_by_its_place(store: Store) -> None:
     places = await store.places(view, ids)
     assert [places[id_].asks for id_ in ids] == list(texts.values())
     assert all(places[id_].tokens > 0 for id_ in ids)
+
+
+async def test_steps_of_a_run_are_found_by_what_it_came_to(store: Store) -> None:
+    step = Artifact(ArtifactKind.TURN, "$ python --version\nPython 3.9.18", meta={"role": "tool"})
+    came = Outcome("success", "the importer closes its files")
+    await store.append(Episode("e1", "r", came, [step], body_hash=b"1"))
+    await store.append(Episode("e2", "r", Outcome("success"), [step], body_hash=b"2"))
+    waiting = {one.text: one.content_hash for one in await store.pending("r", 10)}
+    assert set(waiting) == {
+        "\nthe importer closes its files\n$ python --version\nPython 3.9.18",
+        "\n$ python --version\nPython 3.9.18",
+    }
+    assert len(set(waiting.values())) == 2
+    view = await store.view(HERE)
+    (found,) = await store.lexical(view, query_terms("version for importers"), HERE, 1)
+    (item,) = (await store.fetch(view, [found.id])).values()
+    assert item.content == step.content
+    (best, other) = await store.lexical(view, query_terms("importer version"), HERE, 5)
+    assert best.score > other.score

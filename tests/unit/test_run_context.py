@@ -1,0 +1,44 @@
+"""What of a run stands before its items: one line of its summary, cut between words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Outcome, embedded_text
+from plait.memory.context import MAX_CONTEXT, context
+from plait.retrieval.text import tokens
+from vector import episode_rows
+
+
+@given(st.text())
+def test_a_context_is_one_line_within_its_bound(summary: str) -> None:
+    found = context(summary)
+    assert len(found) <= MAX_CONTEXT
+    assert found == " ".join(found.split())
+    assert " ".join(summary.split()).startswith(found)
+
+
+def test_a_long_summary_is_cut_between_words_and_one_word_anywhere() -> None:
+    assert context("word " * 100) == " ".join(["word"] * 40)
+    assert context("x" * 1_000) == "x" * MAX_CONTEXT
+    assert context(" \n\t ") == ""
+
+
+def test_without_a_summary_an_item_is_what_it_was() -> None:
+    assert embedded_text("a.py", "f", "x") == embedded_text("a.py", "f", "x", "")
+    assert embedded_text("a.py", "f", "x", "fixed it") == "a.py f\nfixed it\nx"
+
+
+@pytest.mark.parametrize("summary", ["", "the \0 importer \ud800 closes its files"])
+def test_the_words_and_the_hash_of_an_item_are_of_one_text(summary: str) -> None:
+    turn = Artifact(ArtifactKind.TURN, "$ python --version\nPython 3.11", meta={"role": "tool"})
+    (one,) = episode_rows.number([Episode("e", "r", Outcome("success", summary), [turn])])
+    prepared = episode_rows.prepare(one)
+    assert prepared.context == episode_rows.clean(context(summary))
+    row = prepared.item_parts[0]
+    text = embedded_text("", "", turn.content, prepared.context)
+    assert row[3] == episode_rows.digest(text)
+    segment = episode_rows.segments_of([one])["r", Collection.MEMORIES]
+    assert int(segment.lengths[0]) == len(tokens(text))
