@@ -4,10 +4,12 @@
 
 The queries, chunks and vectors of benchmarks/localisation.py. Rows: the hits of plain BM25 and of Search,
 each whole with its place, in their order until the budget is full, as an agent would paste them; and what
-Recall packs. A changed function counts as `whole` when its source is in the context, as `named` when at
-least its signature or name is. Percent of changed functions, mean over queries. All counts are o200k's,
-headings, bullets and fences included. The last columns: tokens at which a row has as many functions whole
-as BM25 with 4,000, read off its own curve. Recalls that stay silent count as holding nothing.
+Recall packs. A changed function counts as `whole` when its source is in the context (of a long one, which is
+cut into chunks, any chunk of it), as `entire` when all of its chunks are, as `named` when at least its
+signature or name is. Percent of changed functions, mean over queries; `files`: percent of the changed files
+of which anything is shown or named. All counts are o200k's, headings, bullets and fences included. The last
+columns: tokens at which a row has as many functions whole, and entire, as BM25 with 4,000, read off its own
+curve. Recalls that stay silent count as holding nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ import argparse
 import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +35,7 @@ from plait.domain.recall import RecallOptions, Tier
 from plait.domain.values import ItemId
 from plait.ports import EmbeddingProvider
 from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.context_block import most_items
 from plait.retrieval.packing import wording
 from plait.retrieval.query import SearchQuery, analyse
 from plait.retrieval.runner import run
@@ -40,28 +44,41 @@ from plait.settings import EmbeddingSettings, RecallSettings, SearchSettings
 
 BASE_BUDGET = 4_000
 ROWS = ("BM25, whole hits", "Search, whole hits", "Recall")
-Shares = npt.NDArray[np.float64]  # (queries, budgets, [whole, named]); NaN without functions
+COLUMNS = ("whole", "entire", "named", "files")
+Shares = npt.NDArray[np.float64]  # (queries, budgets, COLUMNS); NaN without functions
 
 
-async def ranked(query: Query, variant: Variant, deps: Deps, *, recall: bool) -> SearchContext:
-    """Everything before `format`."""
-    asked = SearchQuery(query.text, k=0 if recall else 100)
+async def ranked(
+    query: Query, variant: Variant, deps: Deps, options: RecallOptions | None
+) -> SearchContext:
+    """Everything before `format`. `options`: of a recall, None for a search."""
+    asked = SearchQuery(query.text, k=0 if options else 100)
     ctx = SearchContext(
         query=asked,
         asked=analyse(asked),
-        k=deps.recall.items if recall else 100,
+        k=most_items(options, deps.recall) if options else 100,
         fusion="minmax",
         deadline=Deadline.after(60.0),
-        options=RecallOptions() if recall else None,
+        options=options,
     )
     return await run(ctx, deps, [s for s in variant.stages() if s.name != "format"])
 
 
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A package's chunks. `parts`: by function its chunks."""
+
+    store: MemoryStore
+    deps: Deps
+    parts: Mapping[str, frozenset[ItemId]]
+
+
 async def pasted(
-    ctx: SearchContext, deps: Deps, store: MemoryStore, query: Query, budgets: Sequence[int]
-) -> list[tuple[float, float]]:
+    query: Query, variant: Variant, tree: Tree, budgets: Sequence[int]
+) -> list[tuple[float, ...]]:
     """The hits in their order, whole, until the next is too long."""
-    items = await deps.store.fetch(ctx.at, list(ctx.order))
+    ctx = await ranked(query, variant, tree.deps, None)
+    items = await tree.store.fetch(ctx.at, list(ctx.order))
     found = []
     for budget in budgets:
         left, held = budget, set[ItemId]()
@@ -72,35 +89,36 @@ async def pasted(
                 break
             left -= cost
             held.add(id_)
-        found.append(_shares(query, store, held, held))
+        found.append(_shares(query, tree, held, held))
     return found
 
 
 async def packed(
-    ctx: SearchContext, deps: Deps, store: MemoryStore, query: Query, budgets: Sequence[int]
-) -> list[tuple[float, float]]:
+    query: Query, variant: Variant, tree: Tree, budgets: Sequence[int]
+) -> list[tuple[float, ...]]:
     found = []
     for budget in budgets:
         options = RecallOptions(budget_tokens=budget)
-        block = (await format(replace(ctx, options=options), deps)).block
+        ctx = await ranked(query, variant, tree.deps, options)
+        block = (await format(ctx, tree.deps)).block
         assert block is not None
         assert block.tokens <= budget
         whole = {id_ for i in block.items if i.tier is Tier.FULL for id_ in (i.item.id, *i.also)}
         named = {id_ for i in block.items for id_ in (i.item.id, *i.also)}
-        found.append(_shares(query, store, whole, named))
+        found.append(_shares(query, tree, whole, named))
     return found
 
 
-def _shares(
-    query: Query, store: MemoryStore, whole: set[ItemId], named: set[ItemId]
-) -> tuple[float, float]:
-    if not query.functions:
-        return np.nan, np.nan
-    has = [{store.piece(id_).function for id_ in ids} for ids in (whole, named)]
-    return (
-        len(query.functions & has[0]) / len(query.functions),
-        len(query.functions & has[1]) / len(query.functions),
-    )
+def _shares(query: Query, tree: Tree, whole: set[ItemId], named: set[ItemId]) -> tuple[float, ...]:
+    """`COLUMNS` of what one context holds."""
+    files = {tree.store.piece(id_).path for id_ in named}
+    of_files = len(query.files & files) / len(query.files)
+    wanted = query.functions
+    if not wanted:
+        return np.nan, np.nan, np.nan, of_files
+    any_, name = ({tree.store.piece(id_).function for id_ in ids} for ids in (whole, named))
+    entire = {f for f in wanted if tree.parts.get(f) and tree.parts[f] <= whole}
+    return (*(len(wanted & held) / len(wanted) for held in (any_, entire, name)), of_files)
 
 
 async def measure(args: argparse.Namespace) -> tuple[dict[str, Shares], list[Query]]:
@@ -110,21 +128,22 @@ async def measure(args: argparse.Namespace) -> tuple[dict[str, Shares], list[Que
     async def opened() -> EmbeddingProvider:
         return provider
 
-    deps: dict[str, tuple[MemoryStore, Deps]] = {}
+    trees: dict[str, Tree] = {}
     for package, version in versions.items():
         chunks = pieces(fetch(package, version, args.cache / "sdists"))
         vectors = await embed(chunks, provider, args.cache / "vectors")
         store = MemoryStore(package, chunks, vectors, provider.model)
-        deps[package] = (store, Deps(store, opened, SearchSettings(), RecallSettings()))
-    rows: dict[str, list[list[tuple[float, float]]]] = {row: [] for row in ROWS}
+        parts: dict[str, set[ItemId]] = {}
+        for n, chunk in enumerate(chunks):
+            parts.setdefault(chunk.function, set()).add(ItemId(UUID(int=n)))
+        deps = Deps(store, opened, SearchSettings(), RecallSettings())
+        trees[package] = Tree(store, deps, {f: frozenset(ids) for f, ids in parts.items()})
+    rows: dict[str, list[list[tuple[float, ...]]]] = {row: [] for row in ROWS}
     alone, full = Variant("BM25", LEXICAL, off=PLAIN), Variant("Recall")
     for query in queries:
-        store, its = deps[query.package]
         for row, variant in zip(ROWS, (alone, full, full), strict=True):
-            recall = row == "Recall"
-            ctx = await ranked(query, variant, its, recall=recall)
-            pack = packed if recall else pasted
-            rows[row].append(await pack(ctx, its, store, query, args.budgets))
+            pack = packed if row == "Recall" else pasted
+            rows[row].append(await pack(query, variant, trees[query.package], args.budgets))
     await provider.close()
     return {row: np.array(found) for row, found in rows.items()}, queries
 
@@ -141,13 +160,14 @@ def tokens_for(coverage: float, budgets: Sequence[int], curve: npt.NDArray[np.fl
 def report(found: Mapping[str, Shares], queries: Sequence[Query], budgets: Sequence[int]) -> None:
     tuned = np.array([q.package in TUNED for q in queries])
     for group, mask in (("all", tuned | True), ("tuned", tuned), ("held out", ~tuned)):
-        print(f"\n{group}: whole / named")
-        print(f"{'':22}" + "".join(f"{b:>14}" for b in budgets) + f"{'equal at':>12}")
+        print(f"\n{group}: {' / '.join(COLUMNS)}")
+        print(f"{'':20}" + "".join(f"{b:>26}" for b in budgets) + f"{'equal at':>16}")
         curves = {row: 100 * np.nanmean(shares[mask], axis=0) for row, shares in found.items()}
-        bar = curves[ROWS[0]][list(budgets).index(BASE_BUDGET), 0]
+        bars = curves[ROWS[0]][list(budgets).index(BASE_BUDGET)]
         for row, curve in curves.items():
-            cells = "".join(f"{whole:8.1f} {named:5.1f}" for whole, named in curve)
-            print(f"{row:22}{cells}{tokens_for(bar, budgets, curve[:, 0]):12.0f}")
+            cells = "".join("  " + "".join(f"{c:6.1f}" for c in cell) for cell in curve)
+            equal = (tokens_for(bars[n], budgets, curve[:, n]) for n in (0, 1))
+            print(f"{row:20}{cells}" + "".join(f"{e:8.0f}" for e in equal))
 
 
 def main() -> None:

@@ -28,7 +28,8 @@ MAX_BUDGET = 1_000_000
 MIN_BUDGET = 20  # the heading and one short line
 MIN_WINDOW, MAX_WINDOW = 200, 100_000_000
 MAX_ALSO = 4  # neighbours that are joined to one item
-MAP_ITEMS = 200  # of a repo map, whose items are one line each
+MAP_ITEMS = 200  # of a repo map, whose items are one line each, and of the largest budget
+TOKENS_AN_ITEM = 100  # of a budget from which on it may hold more than `recall.items`
 
 
 def check(options: RecallOptions) -> None:
@@ -54,13 +55,20 @@ def check(options: RecallOptions) -> None:
 def limits(options: RecallOptions, settings: RecallSettings, k: int) -> Limits:
     """Raises: InvalidInput, as `check`."""
     check(options)
-    budget = options.budget_tokens or settings.budget_tokens
-    if not options.budget_tokens and options.window_tokens:
-        budget = max(
-            MIN_BUDGET, min(MAX_BUDGET, int(options.window_tokens * settings.window_share))
-        )
+    budget = _budget(options, settings)
     shares = {CODE: settings.code_share, MEMORY: settings.memory_share}
     return Limits(budget, tokens.counter(options.tokenizer), k, shares)
+
+
+def most_items(options: RecallOptions, settings: RecallSettings) -> int:
+    """Of a request that names no number: a large budget has room for more than `items`."""
+    return max(settings.items, min(MAP_ITEMS, _budget(options, settings) // TOKENS_AN_ITEM))
+
+
+def _budget(options: RecallOptions, settings: RecallSettings) -> int:
+    if options.budget_tokens or not options.window_tokens:
+        return options.budget_tokens or settings.budget_tokens
+    return max(MIN_BUDGET, min(MAX_BUDGET, int(options.window_tokens * settings.window_share)))
 
 
 def pool(ctx: SearchContext, bar: float) -> tuple[list[ItemId], dict[ItemId, Dropped]]:

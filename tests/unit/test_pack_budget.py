@@ -140,6 +140,40 @@ def test_code_leaves_room_for_memories_and_takes_what_they_leave() -> None:
     assert alone.tokens > 0.8 * 2000, "nobody else wants it"
 
 
+def test_no_share_is_kept_for_what_nobody_wants() -> None:
+    long = Piece(item(1, CODE_TEXT, Collection.FILES), 0.9)
+    short = [Piece(item(n, f"x{n} = 1", Collection.FILES), 0.5) for n in range(2, 9)]
+    size = pack([long], limits(2000), RecallFormat.MARKDOWN).tokens
+    for notes in ([], [Piece(item(20, "Mind it.", Collection.MEMORIES, path=""), 0.3)]):
+        block = pack([long, *short, *notes], limits(int(1.3 * size)), RecallFormat.MARKDOWN)
+        assert block.items[0].item.id == long.item.id
+        assert block.items[0].tier is Tier.FULL, (
+            "longer than the share of code, which none disputes"
+        )
+
+
+def test_what_is_only_named_stands_under_its_file_in_the_order_of_the_best() -> None:
+    text = "\n".join(f"    step_{i} = go(url)" for i in range(280))  # of no signature
+    made = [
+        Piece(item(1, text, Collection.FILES, path="a.py", symbol="a.one"), 0.9, ("why",)),
+        Piece(item(2, "x = 1", Collection.FILES, path="b.py", symbol="b.two"), 0.8, ("why",)),
+        Piece(item(3, text, Collection.FILES, path="a.py", symbol="a.C.three"), 0.7),
+        Piece(item(4, text, Collection.FILES, path="c.py", symbol="c.four"), 0.6),
+    ]
+    block = pack(made, limits(150), RecallFormat.MARKDOWN)
+    assert block.context.splitlines()[2:] == [
+        "- [score: 0.90] `a.py` (unverifiable, agent-claimed)",
+        "  1-280 one — why",
+        "  1-280 C.three",
+        "- [score: 0.80] `b.py:1` `two` — why (unverifiable, agent-claimed)",
+        "```python",
+        "x = 1",
+        "```",
+        "- [score: 0.60] `c.py:1-280` `four` (unverifiable, agent-claimed)",
+    ]
+    assert [one.item.id.int for one in block.items] == [1, 3, 2, 4]
+
+
 def test_no_more_items_than_asked_for() -> None:
     made = [Piece(item(n, f"note {n}", Collection.MEMORIES, path=""), 0.5) for n in range(1, 31)]
     block = pack(made, limits(4000, items=5), RecallFormat.MARKDOWN)
@@ -149,6 +183,16 @@ def test_no_more_items_than_asked_for() -> None:
 
 SIZES = st.lists(
     st.builds(Size, st.sampled_from(list(Tier)), st.integers(1, 300), st.floats(0.01, 1.2)),
+    max_size=4,
+)
+UNDER = st.lists(
+    st.builds(
+        Size,
+        st.sampled_from(list(Tier)),
+        st.integers(1, 99),
+        st.floats(0.01, 1.2),
+        st.sampled_from(["", "a", "b"]),
+    ),
     max_size=4,
 )
 ENTRIES = st.lists(
@@ -168,6 +212,22 @@ def test_a_choice_keeps_its_bounds_and_leaves_nothing_that_fits(
         assert (i in choice.refused) == (size < 0)
         if size < 0 and len(taken) < most:
             assert all(other.tokens > budget - choice.spent for other in entry.sizes)
+
+
+@given(
+    st.lists(
+        st.builds(Entry, st.floats(1e-6, 1), st.sampled_from([CODE, MEMORY]), UNDER), max_size=20
+    ),
+    st.integers(0, 900),
+    st.integers(0, 10),
+)
+def test_a_choice_pays_for_each_head_once(entries: list[Entry], budget: int, most: int) -> None:
+    heads = {"a": 30, "b": 7}
+    choice = choose(entries, budget, {CODE: 0.6, MEMORY: 0.5}, most, heads)
+    taken = [e.sizes[s] for e, s in zip(entries, choice.sizes, strict=True) if s >= 0]
+    needed = sum(heads[head] for head in {size.head for size in taken if size.head})
+    assert sum(size.tokens for size in taken) + needed == choice.spent <= budget
+    assert len(taken) <= most
 
 
 @pytest.mark.parametrize("better", [0.9, 0.5])

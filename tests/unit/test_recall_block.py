@@ -243,3 +243,16 @@ def test_a_repo_map_holds_more_items() -> None:
     block = block_of(context(*items, options=RecallOptions(format=RecallFormat.REPO_MAP)), *items)
     assert len(block.items) == 59
     assert block.context.startswith("## Repository Map\n\nsrc/f1.py:\n  1: def f1()\n")
+
+
+def test_a_large_budget_has_room_for_more_items() -> None:
+    settings = RecallSettings()
+    for options, most in (
+        (RecallOptions(), 40),
+        (RecallOptions(budget_tokens=500), 40),
+        (RecallOptions(budget_tokens=8_000), 80),
+        (RecallOptions(window_tokens=100_000), 100),
+        (RecallOptions(budget_tokens=1_000_000), 200),
+    ):
+        assert context_block.most_items(options, settings) == most
+    assert context_block.most_items(RecallOptions(), RecallSettings(items=60)) == 60

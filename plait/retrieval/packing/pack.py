@@ -123,16 +123,14 @@ def _in_order(
 
 
 def _headed(piece: Piece, way: _Shown, count: Callable[[str], int], *, alone: bool) -> _Shown:
-    """With its file's bullet above it; the only place of its file as that bullet, where it is no longer."""
+    """With its file's bullet above it; the only place of its file as a bullet itself."""
     if not way.file:
         return way
-    text = markdown.head(piece)
-    headed = replace(way, text=text + way.text, tokens=count(text) + way.tokens)
     if alone:
         text = markdown.bullet(piece, way.body)
-        alone_ = replace(way, text=text, tokens=count(text))
-        return min(headed, alone_, key=lambda shown: shown.tokens)
-    return headed
+        return replace(way, text=text, tokens=count(text))
+    text = markdown.head(piece)
+    return replace(way, text=text + way.text, tokens=count(text) + way.tokens)
 
 
 def _ways(piece: Piece, limits: Limits, bare: bool) -> list[_Shown]:
@@ -204,12 +202,16 @@ def _worth(piece: Piece) -> float:
 def _heads(
     pieces: Sequence[Piece], shown: Sequence[Sequence[_Shown]], limits: Limits
 ) -> dict[str, int]:
-    """The tokens of each file's bullet: they hang on no score but by chance, so the most of all."""
-    texts: dict[str, set[str]] = {}
+    """The most tokens that a file's bullet takes, or that its only place takes more as a bullet itself."""
+    count = limits.counter.count
+    heads: dict[str, int] = {}
     for piece, ways in zip(pieces, shown, strict=True):
-        for file in {way.file for way in ways if way.file}:
-            texts.setdefault(file, set()).add(markdown.head(piece))
-    return {file: max(map(limits.counter.count, said)) for file, said in texts.items()}
+        for way in ways:
+            if way.file:
+                alone = count(markdown.bullet(piece, way.body)) - way.tokens
+                most = max(alone, count(markdown.head(piece)), heads.get(way.file, 0))
+                heads[way.file] = most
+    return heads
 
 
 def _size(piece: Piece, way: _Shown, worths: Mapping[ItemId, float]) -> Size:
