@@ -17,7 +17,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,6 +25,7 @@ from typing import Self
 import numpy as np
 
 from etl.files import content_hash, opened
+from etl.languages import TABLES
 from etl.segment import PartialIndex
 from etl.wire import Reply, Setup, WireJob, decode, read_frame, write_frame
 from plait.domain.errors import ParseWorkerFailed
@@ -42,7 +43,7 @@ MEMORY_BYTES = 2 * 2**30
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One file to parse. `module`: its qualified module name, "" when it has no symbols."""
+    """One file to parse. `module`: its qualified module name, "" when none are looked for."""
 
     path: str
     language: str
@@ -287,8 +288,7 @@ class ParsePool:
                         break
                     # What came before the culprit was lost with the worker: again, without it.
                     todo.extend(part for part in (jobs[: death.at], jobs[death.at + 1 :]) if part)
-                    skipped = [(jobs[death.at].path, death.cause)]
-                    self._results.put(ParsedBatch([], [], None, skipped))
+                    self._results.put(self._lost(jobs[death.at], death.cause, todo))
                 else:
                     self._results.put(self._batch(worker, reply))
         except BaseException as exc:
@@ -297,6 +297,13 @@ class ParsePool:
             if worker:
                 self._end(worker)
             self._results.put(_DONE)
+
+    def _lost(self, job: Job, cause: str, todo: deque[list[Job]]) -> ParsedBatch:
+        """What is said of the file that ended a worker. Its text is indexed where only that can be lost."""
+        if job.module and job.language in TABLES:
+            todo.append([replace(job, module="")])
+            return ParsedBatch([], [], None, unparsed=[(job.path, cause)])
+        return ParsedBatch([], [], None, [(job.path, cause)])
 
     def _start(self) -> _Worker:
         worker = _Worker(self._setup)

@@ -22,6 +22,7 @@ from etl.chunk import RawChunk, chunk_code, chunk_text, decode
 from etl.facts import FileFacts, no_facts
 from etl.files import NotAFile, content_hash, read_limited
 from etl.languages import extractor, is_code
+from etl.languages.names import module_name
 from etl.wire import (
     Reply,
     Setup,
@@ -93,7 +94,8 @@ class Batch:
         kept = facts
         if facts is None:
             # Facts without a symbol say that this version has looked: the next run need not try again.
-            kept = no_facts(job.path, job.language, job.module) if is_code(job.language) else None
+            module = job.module or module_name(job.path, job.language)
+            kept = no_facts(job.path, job.language, module) if is_code(job.language) else None
             chunks = chunk_text(job.path, job.language, text, is_test=job.is_test)
         else:
             chunks = chunk_code(source, text, facts, is_test=job.is_test)
@@ -114,7 +116,7 @@ class Batch:
         )
 
     def _extract(self, source: bytes, job: WireJob) -> FileFacts | None:
-        if not is_code(job.language):
+        if not job.module or not is_code(job.language):
             return None
         try:
             return extractor(job.language).extract(source, job.path, job.module)

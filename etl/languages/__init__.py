@@ -8,7 +8,10 @@ from posixpath import basename
 from typing import cast
 
 from etl.languages.base import Extractor
-from etl.languages.tables import MODULES as TABLES
+from etl.languages.tables import MODULES
+
+# Languages of which only the definitions are read, each by a table.
+TABLES = frozenset(MODULES)
 
 # language id → the module of this package that extracts it.
 _EXTRACTORS = {

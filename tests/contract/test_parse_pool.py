@@ -161,6 +161,15 @@ def test_a_file_that_takes_too_much_memory_loses_only_itself(tmp_path: Path) -> 
     assert paths(done) == sorted(["a.py", *MANY])
 
 
+def test_a_file_that_only_its_grammar_takes_too_long_for_is_text(tmp_path: Path) -> None:
+    files = {"a.cs": b"class A { void M() { } }\n", "slow.cs": b"a<b<c<" * 50_000}
+    done = run(tmp_path, write(tmp_path, files), timeout_s=0.7)
+    assert skips(done) == {}
+    assert [lost for batch in done for lost in batch.unparsed] == [("slow.cs", "parse timeout")]
+    assert paths(done) == ["a.cs", "slow.cs"]
+    assert {c.symbol for batch in done for c in batch.chunks if c.path == "slow.cs"} == {""}
+
+
 def test_a_killed_worker_is_told_and_replaced(tmp_path: Path) -> None:
     jobs = write(tmp_path, {"endless.js": ENDLESS, "b.py": b"def b(): pass\n"})
     with ParsePool(tmp_path, workers=1, timeout_s=60) as pool:
