@@ -61,20 +61,26 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What of a batch's mentions a revision has: paths, and by the last part of a name its places."""
+    """What of a batch's mentions a revision has: paths, by the last part of a name its places, and by
+    path and line the definition that is there."""
 
     paths: AbstractSet[str] = frozenset()
     places: Mapping[str, Sequence[Place]] = field(default_factory=dict)
+    at: Mapping[tuple[str, int], str] = field(default_factory=dict)
     _fitting: dict[str, list[Place]] = field(default_factory=dict)
 
     def named(self, said: Mentions, given: Anchor = ("", "")) -> list[Anchor]:
-        """What `said` names, once each, at most `MAX_AN_ITEM`: `(path, symbol)` of definitions, then the
-        files that hold none of them. What `given` says already is left out."""
+        """What `said` names, once each, at most `MAX_AN_ITEM`: `(path, symbol)` of definitions, by
+        their names and else by their lines, then the files that hold none of them. What `given` says already is left out."""
         found: dict[Anchor, None] = {}
         for name in said.names:
             if place := self._only(name, said.paths):
                 symbol, path = place
                 found[path, symbol.partition("#")[0]] = None
+        held = {path for path, _ in found}
+        for path, line in said.lines:
+            if path not in held and (there := self.at.get((path, line))):
+                found[path, there.partition("#")[0]] = None
         held = {path for path, _ in found} | {given[0]}
         files = [(path, "") for path in said.paths if path in self.paths and path not in held]
         mine = [anchor for anchor in found if not _same(anchor, given)]

@@ -42,6 +42,18 @@ SELECT DISTINCT f.name, f.symbol, f.path FROM files f JOIN repository r ON r.id 
    AND f.rev_from <= r.published AND (f.rev_to IS NULL OR f.rev_to > r.published)
  LIMIT %(most)s
 """
+# The narrowest definition that holds a line.
+LINES = """
+SELECT w.path, w.line, f.symbol
+  FROM repository r CROSS JOIN unnest(%(line_paths)s::text[], %(lines)s::int[]) AS w (path, line)
+ CROSS JOIN LATERAL (
+       SELECT i.symbol FROM files i
+        WHERE i.repo_id = r.id AND i.path = w.path AND i.start_line <= w.line AND i.end_line >= w.line
+          AND i.symbol <> '' AND i.kind <> 'module'
+          AND i.rev_from <= r.published AND (i.rev_to IS NULL OR i.rev_to > r.published)
+        ORDER BY i.end_line - i.start_line LIMIT 1) f
+ WHERE r.id = %(repo)s
+"""
 NEAR = """
 SELECT n.entry_id, n.agent_id, n.sketch, left(i.content, %(read)s)
   FROM similar_memories(%(repo)s, %(sketch)b::int8[], %(each)s, %(most)s) n JOIN memories i ON i.id = n.id
@@ -87,7 +99,7 @@ async def code(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Cod
 
 
 async def look_up(conn: Connection, repo_id: int, said: Mapping[Any, Mentions]) -> Code:
-    """What of `said` the published revision has. Two queries, none where nothing is named."""
+    """What of `said` the published revision has. Up to three queries, none where nothing is named."""
     paths = list({path for one in said.values() for path in one.paths})[:MAX_NAMES]
     names = {name.rpartition(".")[2] for one in said.values() for name in one.names}
     params: dict[str, Any] = {"repo": repo_id, "paths": paths, "names": sorted(names)[:MAX_NAMES]}
@@ -105,7 +117,17 @@ async def look_up(conn: Connection, repo_id: int, said: Mapping[Any, Mentions]) 
         for name, symbol, path in rows if len(rows) < MAX_SYMBOLS else ():
             symbols[name].setdefault(symbol, path)
             places[name].append((symbol, path))
-    return Code(there, symbols, said, Index(there, places))
+    lines = {at for one in said.values() for at in one.lines if at[0] in there}
+    at: dict[tuple[str, int], str] = {}
+    if lines:
+        wanted = sorted(lines)[:MAX_NAMES]
+        params |= {
+            "line_paths": [path for path, _ in wanted],
+            "lines": [line for _, line in wanted],
+        }
+        cursor = await conn.execute(LINES, params, prepare=False)
+        at = {(path, line): symbol for path, line, symbol in await cursor.fetchall()}
+    return Code(there, symbols, said, Index(there, places, at))
 
 
 async def anchors(

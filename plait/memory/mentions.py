@@ -17,7 +17,9 @@ _PATH = re.compile(
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|#)[A-Za-z_]\w*)*")
 # A path with its line, as tools print it: `src/app.py:12`, `src/app.py#L3-L9`; or with a name in that file.
 _AT = re.compile(
-    r"\A([^:#]*\.[A-Za-z][A-Za-z0-9]{0,9})(?::\d[\d:,-]*|#L\d+(?:-L?\d+)?|::(\w+(?:::\w+)*))\Z"
+    r"\A([^:#]*\.[A-Za-z][A-Za-z0-9]{0,9})"
+    r"(?::(\d{1,7})[\d:,-]*|#L(\d{1,7})(?:-L?\d+)?|::(\w+(?:::\w+)*))\Z",
+    re.ASCII,
 )
 _OWN = re.compile(r"\A(?:self|this|cls)\.")
 # What every path and every name that is spelled as code has: one of these, the capital inside a word. One
@@ -28,10 +30,12 @@ _PIECE = re.compile(r"[^,;()\[\]{}<>\"'|`=]+")
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
-    """Paths relative to some folder, and names as `name` or `Class.method`, in order of appearance."""
+    """Paths relative to some folder, and names as `name` or `Class.method`, in order of appearance.
+    `lines`: of those paths, the ones with a line behind them."""
 
     paths: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    lines: tuple[tuple[str, int], ...] = ()
 
 
 def mentions(text: str) -> Mentions:
@@ -40,15 +44,18 @@ def mentions(text: str) -> Mentions:
     (`a.py:12`, `a.py#L3`) or a name (`a.py::test_x`) behind it. Linear in `text`."""
     paths: dict[str, None] = {}
     names: dict[str, None] = {}
+    lines: dict[tuple[str, int], None] = {}
     for word in dict.fromkeys(_telling(" ".join(text[:MAX_READ].split()))):
         for piece in _PIECE.finditer(word):
             bare = piece[0].rstrip(".:!?").removeprefix("./")
+            behind = word[piece.end() : piece.end() + 1]
+            marked = behind in ("(", "`") and behind != ""
             if (":" in bare or "#" in bare) and (at := _AT.match(bare)):
                 if _PATH.fullmatch(at[1]):
                     paths[at[1]] = None
-                bare = at[2] or ""
-            behind = word[piece.end() : piece.end() + 1]
-            marked = behind in ("(", "`") and behind != ""
+                    if at[2] or at[3]:
+                        lines[at[1], int(at[2] or at[3])] = None
+                bare, marked = at[4] or "", True
             if _PATH.fullmatch(bare):
                 paths[bare] = None
             if _NAME.fullmatch(bare) and (marked or _is_code(bare)):
@@ -57,7 +64,7 @@ def mentions(text: str) -> Mentions:
                     names[name] = None
         if len(paths) >= MAX_NAMES and len(names) >= MAX_NAMES:
             break
-    return Mentions(tuple(paths)[:MAX_NAMES], tuple(names)[:MAX_NAMES])
+    return Mentions(tuple(paths)[:MAX_NAMES], tuple(names)[:MAX_NAMES], tuple(lines)[:MAX_NAMES])
 
 
 def _telling(text: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ SIZE = 12  # bytes of a gist: a clash of two texts of one symbol is not to be fe
 _STRING = r'"(?:[^"\\\n]|\\.)*+"?' + r"|'(?:[^'\\\n]|\\.)*+'?"
 _LONG = r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?' + r"|'''(?:[^'\\]|\\.|'(?!''))*+(?:''')?"
 _BLOCK = r"/\*(?:[^*]|\*(?!/))*+(?:\*/)?"
-_REST = r"|(?P<line>\n[ \t]*)|\w+|[^\w\s]"
+_REST = r"|(?P<line>\n[ \t]*)|\w+|\.\.\.|[^\w\s]"
 _HASH = re.compile(rf"(?P<comment>#[^\n]*)|{_LONG}|{_STRING}{_REST}", re.DOTALL)
 _SLASH = re.compile(
     rf"(?P<comment>//[^\n]*|{_BLOCK})|{_STRING}|`(?:[^`\\]|\\.)*+`?{_REST}", re.DOTALL
@@ -51,7 +51,8 @@ def gist(code: str, language: str) -> bytes:
         if kind == "line":
             pending = text
             continue
-        if offside and depth == 0 and pending:
+        # A body of nothing is written behind its head as well as below it.
+        if offside and depth == 0 and pending and text != "...":
             out.append(_level(indents, len(pending.expandtabs(4)) - 1))
         pending = ""
         if text in _OPEN:

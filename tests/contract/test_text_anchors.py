@@ -67,6 +67,8 @@ SENDS = ("src/client.toy", "src.client.send_request")
         ("client.send_request in src/client.toy is slow", [SENDS]),
         ("src/server.toy has the loop", [("src/server.toy", "")]),
         ("see src/server.toy:12 and send_request", [SENDS, ("src/server.toy", "")]),
+        ("see src/server.toy:1-2", [("src/server.toy", "src.server.serve")]),
+        ("`accept` fails at src/server.toy:1", [("src/server.toy", "src.server.accept")]),
         ("serve it and accept what comes", []),  # words, not spelled as code
         ("`twice` is in two files", []),
         ("`twice` in src/server.toy", [("src/server.toy", "src.server.twice")]),

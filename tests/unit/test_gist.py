@@ -57,6 +57,11 @@ def test_what_runs_otherwise_is_a_change(name: str) -> None:
     assert gist(OTHER[name], "python") != gist(PYTHON, "python")
 
 
+def test_an_empty_body_stands_where_it_likes() -> None:
+    below, behind = "def f():\n    ...\n\nx = 1\n", "def f(): ...\nx = 1\n"
+    assert gist(below, "python") == gist(behind, "python")
+
+
 def test_other_languages() -> None:
     same = "function get(a, b)\n{\n    return `x ${a}` + b;\n}"
     assert gist(JS, "javascript") == gist(same, "javascript")

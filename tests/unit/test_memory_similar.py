@@ -88,13 +88,22 @@ def test_jaccard() -> None:
         ("THE END. Hello World", (), ()),
         ("see src/app.py:40, b.py:3-9 and c/d.ts#L3-L9.", ("src/app.py", "b.py", "c/d.ts"), ()),
         ("`tests/t.py::TestB::test_c` fails", ("tests/t.py",), ("TestB.test_c",)),
+        ("in a/b.py::update it is", ("a/b.py",), ("update",)),
         ("call self.refresh() there", ("self.refresh",), ("refresh",)),
         ("`self.x` is no name, size_0 is", ("self.x",), ("size_0",)),
         ("**`run`** (see `stop`), 0.75 of 1.0", (), ("run", "stop")),
     ],
 )  # fmt: skip
 def test_mentions(text: str, paths: tuple[str, ...], names: tuple[str, ...]) -> None:
-    assert mentions(text) == Mentions(paths, names)
+    found = mentions(text)
+    assert (found.paths, found.names) == (paths, names)
+
+
+def test_mentions_with_a_line() -> None:
+    text = "src/app.py:40 then b.py:3-9, c/d.ts#L3-L9, e.py:12:5: and f.py, 3:4"
+    lines = (("src/app.py", 40), ("b.py", 3), ("c/d.ts", 3), ("e.py", 12))
+    found = mentions(text)
+    assert found == Mentions(("src/app.py", "b.py", "c/d.ts", "e.py", "f.py"), ("f.py",), lines)
 
 
 @pytest.mark.parametrize(
