@@ -57,8 +57,9 @@ def head(piece: Piece) -> str:
     return f"- [score: {piece.score:.2f}] {named}{_standing(piece)}\n"
 
 
-def under(piece: Piece, body: Body) -> str:
-    """The place of `piece` under the bullet of its file: lines, name, reason; below it its outline."""
+def under(piece: Piece, body: Body) -> tuple[str, str]:
+    """The place of `piece` under the bullet of its file: lines, name, reason; below it its outline. As
+    `parts`."""
     item = piece.item
     symbol = wording.one_line(name(item), wording.MAX_NAME)
     if not symbol or "`" in symbol:
@@ -66,7 +67,7 @@ def under(piece: Piece, body: Body) -> str:
     at = lines(body.joined.own)
     said = f"  {at} {symbol}" if at else f"  {symbol}"
     outline = f"    {body.line}\n" if body.line else ""
-    return f"{said}{_reason(piece, ' — ')}\n{outline}"
+    return f"{said}{_reason(piece, ' — ')}\n", outline
 
 
 def _code_line(piece: Piece, joined: Joined) -> str:

@@ -49,12 +49,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """One way to show a piece, dressed and counted. `file`: under whose bullet it stands, "" for none."""
+    """One way to show a piece, dressed and counted. `file`: under whose bullet it stands, "" for none;
+    `alone`: further tokens if it were a bullet itself."""
 
     body: Body
     text: str
     tokens: int
     file: str = ""
+    alone: int = 0
 
 
 def pack(
@@ -137,20 +139,23 @@ def _ways(piece: Piece, limits: Limits, bare: bool) -> list[_Shown]:
     """Each tier's text and tokens; one that is no shorter than the tier above it is none."""
     found: list[_Shown] = []
     counted: dict[str, int] = {"": 0}  # most tiers begin with the same line
-    file = markdown.head(piece) if piece.is_code and not bare else ""
+    file = place(piece, ()) if piece.is_code and not bare else ""
+
+    def counts(part: str) -> int:
+        if part not in counted:
+            counted[part] = limits.counter.count(part)
+        return counted[part]
+
     for body in bodies(piece, MAX_CHARS_A_TOKEN * limits.usable):
-        named = bool(file) and body.tier is not Tier.FULL
-        if bare:
-            parts = ("", structured.text(piece, body))
-        else:
-            parts = ("", markdown.under(piece, body)) if named else markdown.parts(piece, body)
-        for part in parts:
-            if part not in counted:
-                counted[part] = limits.counter.count(part)
-        tokens = counted[parts[0]] + counted[parts[1]]
+        parts = ("", structured.text(piece, body)) if bare else markdown.parts(piece, body)
+        alone = 0
+        if file and body.tier is not Tier.FULL:
+            bullet, parts = parts[0], markdown.under(piece, body)
+            alone = counts(bullet) - counts(parts[0])
+        tokens = counts(parts[0]) + counts(parts[1])
         if not found or tokens < found[-1].tokens:
-            under = place(piece, ()) if named else ""
-            found.append(_Shown(body, "".join(parts), tokens, under))
+            of = file if body.tier is not Tier.FULL else ""
+            found.append(_Shown(body, "".join(parts), tokens, of, alone))
     return found
 
 
@@ -202,15 +207,15 @@ def _worth(piece: Piece) -> float:
 def _heads(
     pieces: Sequence[Piece], shown: Sequence[Sequence[_Shown]], limits: Limits
 ) -> dict[str, int]:
-    """The most tokens that a file's bullet takes, or that its only place takes more as a bullet itself."""
-    count = limits.counter.count
+    """The most tokens that a file's bullet takes, whose score has two digits whoever is the first under it,
+    or that its only place takes more as a bullet itself."""
     heads: dict[str, int] = {}
     for piece, ways in zip(pieces, shown, strict=True):
         for way in ways:
             if way.file:
-                alone = count(markdown.bullet(piece, way.body)) - way.tokens
-                most = max(alone, count(markdown.head(piece)), heads.get(way.file, 0))
-                heads[way.file] = most
+                if way.file not in heads:
+                    heads[way.file] = limits.counter.count(markdown.head(piece))
+                heads[way.file] = max(heads[way.file], way.alone)
     return heads
 
 
