@@ -144,7 +144,9 @@ class Jobs:
         job = self.get(job_id, tenant)
         yield job
         while not job.state.final:
-            await self._changed.setdefault(job_id, asyncio.Event()).wait()
+            # What changed while the watcher was busy with the last one woke nobody.
+            if self.get(job_id) is job:
+                await self._changed.setdefault(job_id, asyncio.Event()).wait()
             if not self.get(job_id).state.final:
                 await asyncio.sleep(COALESCE_S)
             job = self.get(job_id)
