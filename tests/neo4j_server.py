@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import random
 import re
 import secrets
 import shutil
@@ -32,6 +33,8 @@ LTS = "5.26.30"  # tested always
 LATEST = "2026.08.1"  # tested where Java 21 or later is found
 POM = Path(__file__).with_name("neo4j_pom.xml")
 _START_S = 180.0
+_STARTS = 3
+_FETCHES = 3  # a network may fail for a moment
 _OPENS = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/java.io=ALL-UNNAMED",
@@ -43,6 +46,10 @@ _JVM = ("-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerf
 
 class Unavailable(Exception):
     """Why there is no Neo4j of this version here."""
+
+
+class Ended(Unavailable):
+    """It did not come up, as when somebody took its port before it could."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +157,20 @@ def _container(version: str) -> Iterator[Neo4jServer]:
 def _child(version: str) -> Iterator[Neo4jServer]:
     java = _java(version)
     jars = _class_path(version, java)
+    with contextlib.ExitStack() as stack:
+        for attempt in range(_STARTS):
+            try:
+                running = stack.enter_context(_started(version, java, jars))
+                break
+            except Ended:
+                if attempt == _STARTS - 1:
+                    raise
+        yield running
+
+
+@contextlib.contextmanager
+def _started(version: str, java: Path, jars: Path) -> Iterator[Neo4jServer]:
+    """One start, on a port that was free a moment ago. Raises: Ended, as when it is no longer."""
     home = Path(tempfile.mkdtemp(prefix="plait-neo4j-"))
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, home, ignore_errors=True)
@@ -188,7 +209,8 @@ def _child(version: str) -> Iterator[Neo4jServer]:
         def died() -> str | None:
             if process.poll() is None:
                 return None
-            return (home / "server.log").read_text(errors="replace")[-2000:]
+            logs = [home / "server.log", *sorted((home / "logs").glob("*.log"))]
+            return "\n".join(log.read_text(errors="replace")[-2000:] for log in logs)
 
         _wait(running, died)
         yield running
@@ -270,17 +292,25 @@ def _fetch(version: str, folder: Path, java: Path) -> None:
         pom = Path(work, "pom.xml")
         shutil.copyfile(POM, pom)
         command = [maven, "-q", "-B", "-f", str(pom), goal, *options]
-        fetched = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=600
-        )
+        for attempt in range(_FETCHES):
+            time.sleep(5.0 * attempt)
+            fetched = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=600
+            )
+            if fetched.returncode == 0:
+                break
     if fetched.returncode:
         raise Unavailable(f"Maven could not fetch it: {fetched.stdout[-500:]}")
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Below those that systems give to whoever asks for any: the server needs seconds until it binds it,
+    in which other tests open thousands of connections."""
+    while True:
+        port = random.randrange(15_000, 30_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _wait(running: Neo4jServer, died: Callable[[], str | None]) -> None:
@@ -288,7 +318,7 @@ def _wait(running: Neo4jServer, died: Callable[[], str | None]) -> None:
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
         if (log := died()) is not None:
-            raise Unavailable(f"the server ended: {log}")
+            raise Ended(f"the server ended: {log}")
         try:
             login = (running.user, running.password)
             with neo4j.GraphDatabase.driver(running.uri, auth=login) as driver:
