@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from etl.chunk import chunk_code, decode
 from etl.facts import FileFacts
+from etl.facts import encode as encode_facts
 from etl.languages import extractor
 from etl.languages.names import module_name
 from etl.languages.tables import MODULES
@@ -37,16 +38,67 @@ def test_symbols(source: Source) -> None:
 
 @pytest.mark.parametrize("source", SOURCES, ids=name_of)
 def test_every_line_is_in_a_chunk(source: Source) -> None:
-    data = source.text.encode()
-    chunks = chunk_code(data, decode(data), facts(source), is_test=False)
-    held = dict.fromkeys(range(1, source.text.count("\n") + 2), "")
-    for chunk in chunks:
-        for number in range(chunk.start_line, chunk.end_line + 1):
-            held[number] += chunk.content + "\n"
-    for number, line in enumerate(source.text.split("\n"), 1):
-        assert line.strip() in held[number]
-    assert all(a.start_line <= b.start_line for a, b in pairwise(chunks))
+    check_chunks(source.text.encode(), facts(source))
 
 
 def test_every_table_has_sources() -> None:
     assert {source.language for source in SOURCES} == set(MODULES)
+
+
+# -- any bytes ----------------------------------------------------------------------------------------
+
+HOSTILE = {
+    "nothing": b"",
+    "binary": bytes(range(256)) * 40,
+    "open braces": b"{" * 5000,
+    "closed braces": b"}" * 5000,
+    "open calls": b"f(" * 5000,
+    "one line": b"int f(int a) { return 1; } " * 400,
+    "nested types": b"class A { " * 3000,
+    "nested functions": b"function f() { fn g() { def h(\n" * 1000,
+    "an open string": b'"' + b"fun f() { \n" * 1000,
+    "an open comment": b"/* " + b"class A {\n" * 1000,
+    "only comments": b"// a\n# a\n-- a\n" * 1000,
+    "old Mac line ends": b"void f() {\r}\rfunc g() {\r}\r",
+    "a NUL": b"void f() {\n}\0\nint g() {\n}\n",
+    "not UTF-8": b"/// \xff\nclass \xe9A { }\n",
+    "deep indentation": b"".join(b" " * i + b"fun f%d() {\n" % i for i in range(300)),
+    "a byte order mark": b"\xef\xbb\xbfclass A { void m() { } }\r\n",
+}
+
+
+def check_chunks(data: bytes, found: FileFacts) -> None:
+    """Every line is in a chunk, and facts are in order and inside their file."""
+    text = decode(data)
+    chunks = chunk_code(data, text, found, is_test=False)
+    held = dict.fromkeys(range(1, text.count("\n") + 2), "")
+    for chunk in chunks:
+        for number in range(chunk.start_line, chunk.end_line + 1):
+            held[number] += chunk.content + "\n"
+    for number, line in enumerate(text.split("\n"), 1):
+        assert line.strip()[:500] in held[number]
+    assert len({d.qualname for d in found.definitions}) == len(found.definitions)
+    for number, d in enumerate(found.definitions[1:], 1):
+        assert 0 <= d.start_byte <= d.end_byte <= len(data)
+        assert 1 <= d.start_line <= d.end_line <= data.count(b"\n") + data.count(b"\r") + 1
+        assert d.parent < number
+
+
+@pytest.mark.parametrize("title", HOSTILE)
+@pytest.mark.parametrize("language", sorted(MODULES))
+def test_any_bytes_give_facts_and_lose_no_line(language: str, title: str) -> None:
+    data = HOSTILE[title]
+    found = extractor(language).extract(data, "a/b.x", "a.b")
+    assert encode_facts(found) == encode_facts(extractor(language).extract(data, "a/b.x", "a.b"))
+    if b"\r" not in data or b"\n" in data:  # chunks are cut at line feeds alone
+        check_chunks(data, found)
+
+
+PIECES = sorted({line for source in SOURCES for line in source.text.split("\n")})
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25), st.sampled_from(sorted(MODULES)))
+def test_any_lines_in_any_order_lose_nothing(lines: list[str], language: str) -> None:
+    """Broken code: lines of real sources, mixed. What the parser makes of them may be anything."""
+    data = "\n".join(lines).encode()
+    check_chunks(data, extractor(language).extract(data, "a/b.x", "a.b"))
