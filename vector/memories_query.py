@@ -85,7 +85,12 @@ class MemoryQuery(Lexical):
         weights = {"lexical": 1.0 - weight, "semantic": weight, "exact": EXACT_WEIGHT}
         fused = minmax(rankings, weights)
         scores = await self._in_sessions(
-            order(fused, rankings), fused, cond, where.tenant, options.top_k
+            order(fused, rankings),
+            fused,
+            threads.by_words(rankings, weights),
+            cond,
+            where.tenant,
+            options.top_k,
         )
         best = [i for i in scores if scores[i] >= options.min_score]
         return await self._matches(
@@ -96,6 +101,7 @@ class MemoryQuery(Lexical):
         self,
         ranked: Sequence[ItemId],
         fused: Mapping[ItemId, float],
+        words: Mapping[ItemId, float],
         cond: Where,
         tenant: str,
         top_k: int,
@@ -110,13 +116,13 @@ class MemoryQuery(Lexical):
         )
         places = {ItemId(row[0]): to_place("", row) for row in rows}
         there = [id_ for id_ in head if id_ in places]
-        seeds = threads.seeds(there, places)
+        seeds = threads.seeds(there, places, words)
         scores = {id_: fused[id_] for id_ in ranked}
         if not seeds:
             return scores
         beside = await around(self._app, seeds, threads.REACH, cond.sql, cond.params, tenant)
         said = [id_ for id_ in there if threads.in_thread(places[id_])]
-        lifted = threads.lifted(beside, fused, said)
+        lifted = threads.lifted(beside, fused, said, words)
         factors = threads.factors(places)
         for id_ in there:
             scores[id_] = lifted.get(id_, fused[id_]) * factors.get(id_, 1.0)

@@ -23,8 +23,9 @@ from plait.settings import RecallSettings
 
 DAY_S = 86_400.0
 # Weight of the semantic arm for what agents and people say, of what both main arms weigh, in a question in
-# plain language: who tells of a thing and who asks for it share fewer words than code and its callers.
-SAID_SEMANTIC = 0.7
+# plain language, however long it is and however much of the code has a vector. Real chats like 0.5 to 0.6, the
+# made-up histories 0.7, in which names are in many messages and words worth less.
+SAID_SEMANTIC = 0.6
 # A question for what is so now: recency weighs so much more in it.
 NEWEST = 3.0
 _NEWEST = re.compile(

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from plait.domain.values import Collection, ItemId
 from plait.ports import Around, Place
+from plait.retrieval import fusion
 
 # Turns on either side that count, and the share of a neighbour's score: `SHARE / distance`.
 REACH = 4
 SHARE = 0.2
-# So many of the best bring what is next to them.
+# Share of what the words say of the turn right before: an answer need not repeat the words of its question.
+ANSWER = 0.3
+# So many of the best, and of the best by words, bring what is next to them.
 SEEDS = 32
 # So many of those that no arm found may come in.
 MOST_NEW = 24
@@ -26,9 +30,23 @@ ASKED = 0.7
 SHORT, TOKENS = 0.5, 5.0
 
 
-def seeds(order: Sequence[ItemId], places: Mapping[ItemId, Place]) -> list[ItemId]:
-    """The best that were said in a session or a run."""
-    return [id_ for id_ in order if in_thread(places[id_])][:SEEDS]
+def seeds(
+    order: Sequence[ItemId], places: Mapping[ItemId, Place], words: Mapping[ItemId, float]
+) -> list[ItemId]:
+    """The best that were said in a session or a run, of all and of those that the `words` found."""
+    said = [id_ for id_ in order if in_thread(places[id_])]
+    by_words = sorted((i for i in said if i in words), key=lambda i: -words[i])
+    return list(dict.fromkeys((*said[:SEEDS], *by_words[:SEEDS])))
+
+
+def by_words(rankings: fusion.Rankings, weights: Mapping[str, float]) -> dict[ItemId, float]:
+    """What the words alone say of each item, as a part of its fused score."""
+    both = weights.get("lexical", 0.0) + weights.get("semantic", 0.0)
+    ranking = rankings.get("lexical")
+    if not ranking or not both:
+        return {}
+    share = weights["lexical"] / both if rankings.get("semantic") else 1.0
+    return {id_: share * value for id_, value in fusion.scale(ranking, fusion.FLOORS["lexical"])}
 
 
 def in_thread(place: Place) -> bool:
@@ -37,18 +55,23 @@ def in_thread(place: Place) -> bool:
 
 
 def lifted(
-    around: Around, fused: Mapping[ItemId, float], best: Sequence[ItemId]
+    around: Around,
+    fused: Mapping[ItemId, float],
+    best: Sequence[ItemId],
+    words: Mapping[ItemId, float] = MappingProxyType({}),
 ) -> dict[ItemId, float]:
-    """New scores of all that stands next to something with a score: `s + Σ SHARE / |step| · s'`, scaled so
-    that the best keeps the score that `best` has. What was not found before has 0 of its own."""
+    """New scores of all that stands next to something with a score: `s + Σ SHARE / |step| · s'`, and ANSWER of
+    what the `words` say of the turn before, scaled so that the best keeps the score that `best` has. What
+    was not found before has 0 of its own."""
     known: dict[ItemId, dict[ItemId, int]] = {}
     for seed, beside in around.items():
         for id_, step in beside.items():
             known.setdefault(id_, {})[seed] = step
-            known.setdefault(seed, {})[id_] = step
+            known.setdefault(seed, {})[id_] = -step
     scores = {
         id_: fused.get(id_, 0.0)
         + sum(SHARE / abs(step) * fused.get(other, 0.0) for other, step in beside.items())
+        + sum(ANSWER * words.get(other, 0.0) for other, step in beside.items() if step == 1)
         for id_, beside in known.items()
     }
     top = max((fused.get(id_, 0.0) for id_ in best), default=0.0)

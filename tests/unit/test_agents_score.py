@@ -129,13 +129,13 @@ def test_a_question_for_what_is_so_now_is_told(text: str, newest: bool) -> None:
     assert memory_score.asks_for_newest(text) is newest
 
 
-def test_meaning_weighs_more_for_what_was_said() -> None:
+def test_meaning_weighs_no_less_for_what_was_said_in_a_long_question_or_a_young_index() -> None:
     rankings = {
         "lexical": [Candidate(n(1), 2.0), Candidate(n(2), 1.0)],
         "semantic": [Candidate(n(2), 0.8), Candidate(n(1), 0.2)],
     }
-    weights = {"lexical": 0.4, "semantic": 0.6}
-    found = memory_score.similarity(rankings, weights, fusion.minmax, [n(1), n(2)])
+    low = {"lexical": 0.55, "semantic": 0.45}
+    found = memory_score.similarity(rankings, low, fusion.minmax, [n(1), n(2)])
     assert found[n(1)] < 1.0 < found[n(2)]
     high = {"lexical": 0.2, "semantic": 0.8}
     assert memory_score.similarity(rankings, high, fusion.minmax, [n(1)]) == {}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.domain.values import Collection, ItemId
+from plait.domain.values import Candidate, Collection, ItemId
 from plait.ports import Place
 from plait.retrieval import threads
 
@@ -53,6 +53,31 @@ def test_what_is_next_to_a_seed_gains_from_it_though_it_was_no_seed_itself() -> 
     either = threads.lifted({n(1): {n(2): 1}}, {n(1): 0.4, n(2): 0.2, n(3): 1.0}, [n(3)])
     assert either[n(1)] == pytest.approx(0.4 + threads.SHARE * 0.2)
     assert either[n(2)] == pytest.approx(0.2 + threads.SHARE * 0.4)
+
+
+def test_a_turn_gains_from_the_words_of_the_one_before_it_and_not_the_other_way_round() -> None:
+    fused = {n(1): 0.4, n(2): 0.4, n(9): 1.0}
+    words = {n(1): 0.4, n(2): 0.0}
+    for around in ({n(1): {n(2): 1}}, {n(2): {n(1): -1}}):
+        scores = threads.lifted(around, fused, [n(9)], words)
+        assert scores[n(2)] - scores[n(1)] == pytest.approx(threads.ANSWER * 0.4)
+
+
+def test_what_words_say_is_their_share_of_the_fused_score() -> None:
+    found = {"lexical": [Candidate(n(1), 8.0), Candidate(n(2), 2.0)], "semantic": []}
+    assert threads.by_words(found, {"lexical": 0.4, "semantic": 0.6}) == {n(1): 1.0, n(2): 0.25}
+    both = {**found, "semantic": [Candidate(n(3), 0.5)]}
+    assert threads.by_words(both, {"lexical": 0.4, "semantic": 0.6}) == pytest.approx(
+        {n(1): 0.4, n(2): 0.1}
+    )
+    assert threads.by_words({"semantic": []}, {"lexical": 0.4, "semantic": 0.6}) == {}
+
+
+def test_the_best_by_words_bring_their_neighbours_though_many_others_are_better() -> None:
+    order = [n(i) for i in range(100)]
+    places = dict.fromkeys(order, place())
+    assert n(99) in threads.seeds(order, places, {n(99): 0.1})
+    assert n(99) not in threads.seeds(order, places, {})
 
 
 steps = st.integers(-threads.REACH, threads.REACH).filter(bool)

@@ -34,12 +34,13 @@ async def hierarchical(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 async def _threaded(ctx: SearchContext, deps: Deps) -> SearchContext:
     """`ctx` with what was said next to the best; as it is where they are of no session."""
-    best = threads.seeds(ctx.order, ctx.places)
+    words = threads.by_words(ctx.rankings, ctx.strategy.weights)
+    best = threads.seeds(ctx.order, ctx.places, words)
     if not best:
         return ctx
     around = await deps.store.around(ctx.at, best, ctx.query.where, threads.REACH)
     said = [id_ for id_ in ctx.order if threads.in_thread(ctx.places[id_])]
-    scores = threads.lifted(around, ctx.fused, said)
+    scores = threads.lifted(around, ctx.fused, said, words)
     new = sorted((i for i in scores if i not in ctx.places), key=lambda i: (-scores[i], i.int))
     places = await deps.store.places(ctx.at, new[: threads.MOST_NEW]) if new else {}
     fused = {**ctx.fused, **scores}
