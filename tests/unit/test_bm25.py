@@ -135,3 +135,22 @@ def test_frequencies_are_capped() -> None:
     docs, tfs = segments.split_body(segment.docs[0] + segment.tfs[0])
     assert (docs.tolist(), tfs.tolist()) == ([0], [255])
     assert TermPostings(docs.astype(np.int64), tfs).tfs[0] == 255
+
+
+@pytest.mark.parametrize("documents", [149, 9_000, 30_001])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.02, 0.4, 1.0])
+@pytest.mark.parametrize("k", [1, 150])
+def test_best_of_many_is_as_of_all_sorted(documents: int, share: float, k: int) -> None:
+    chance = np.random.default_rng(documents + k)
+    scores = np.zeros(documents, np.float32)
+    found = chance.choice(documents, int(share * documents), replace=False)
+    scores[found] = chance.integers(1, 200, len(found)) / 8  # with ties
+    space = Space({}, scores, np.frombuffer(chance.bytes(16 * documents), "V16"), None, documents)
+    order, complete = bm25.best(space, scores, k)
+    ranked = sorted(
+        np.flatnonzero(scores).tolist(), key=lambda i: (-scores[i], space.ids[i].tobytes())
+    )
+    if len(ranked) > k:
+        ranked = [i for i in ranked if scores[i] >= scores[ranked[k - 1]]]
+    assert order.tolist() == ranked
+    assert complete == (np.count_nonzero(scores) <= k)

@@ -70,3 +70,16 @@ def test_one_collection_is_read_by_its_own_name() -> None:
     assert both.table == "item"
     assert both.params["collections"] == ["plans", "diffs"]
     assert not both.restrictive
+
+
+def test_code_is_not_asked_for_times() -> None:
+    """Nor for the one partition of each collection when all are meant: both made the planner believe that
+    hardly a chunk is left, and read all of them."""
+    everything = condition(VIEW, Filter(collections=tuple(Collection)))
+    assert "(i.rev_from > 0 OR (" in everything.where
+    assert "i.collection" not in everything.where
+    some = condition(VIEW, Filter(collections=(Collection.FILES, Collection.DIFFS)))
+    assert some.params["collections"] == ["files", "diffs"]
+    theirs = condition(VIEW, Filter(collections=(Collection.DIFFS,)))
+    assert "i.rev_from > 0 OR" not in theirs.where
+    assert "i.valid_to" in theirs.where
