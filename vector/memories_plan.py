@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
+from plait.domain.copies import copier
 from plait.domain.errors import MemoryClosed, MemoryNotFound, PlaitError
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
 from plait.memory.entry import NOBODY
@@ -40,6 +41,8 @@ class Prepared:
     def key(self) -> Key:
         return (self.entry.agent_id, self.entry.metadata.session_key, self.hash)
 
+
+_entry = copier(MemoryEntry)  # as `replace`, of hundreds a batch
 
 Key = tuple[str, str, bytes]  # agent, session, hash: what makes two texts one entry
 
@@ -106,7 +109,7 @@ class Slot:
                 return stored
             return replace(stored, superseded_at=at, superseded_by=self.by)
         if self.row is None:
-            return replace(self.entry, id=self.id, embedding=None, created_at=at, updated_at=at)
+            return _entry(self.entry, id=self.id, embedding=None, created_at=at, updated_at=at)
         if self.changed:
             return replace(self.entry, version=self.row.entry.version + 1, updated_at=at)
         return self.row.entry
