@@ -12,6 +12,7 @@ from typing import Any
 
 from psycopg import sql
 
+from vector.arrays import bytea_array, text_array, uuid_array
 from vector.pool import Columns, Connection
 
 
@@ -26,8 +27,7 @@ async def insert_rows(
     """Insert `rows` in their order; `columns` are `(name, type)`. Arrays and JSON go in as text, see
     `array_literal`. Does nothing when there are no rows.
 
-    A column whose values are all equal is sent once: psycopg takes 0.5 µs a value of an array, and most
-    columns of a batch are such.
+    A column whose values are all equal is sent once: most columns of a batch are such.
     """
     if not rows:
         return
@@ -35,9 +35,12 @@ async def insert_rows(
     once = tuple(
         i > 0 and column.count(column[0]) == len(column) for i, column in enumerate(values)
     )
+    kinds = [kind for _, kind in columns]
     given = [
-        column[0] if is_once else list(column)
-        for column, is_once in sorted(zip(values, once, strict=True), key=lambda pair: not pair[1])
+        column[0] if is_once else _array(kind, column)
+        for kind, column, is_once in sorted(
+            zip(kinds, values, once, strict=True), key=lambda sent: not sent[2]
+        )
     ]
     await conn.execute(_statement(table, tuple(columns), once, on_conflict), given, binary=True)
 
@@ -62,6 +65,15 @@ def _statement(
         comma.join(sql.Identifier(name) for name, _ in many),
         sql.SQL(on_conflict),
     )
+
+
+def _array(kind: str, column: Sequence[Any]) -> object:
+    sent = _sent(kind)
+    if sent == "text":
+        return text_array(column)
+    if sent == "bytea":
+        return bytea_array(column)
+    return uuid_array(column) if sent == "uuid" and None not in column else list(column)
 
 
 def _sent(kind: str) -> str:

@@ -16,6 +16,7 @@ from plait.domain.errors import (
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryReceipt, TurnReceipt
 from plait.memory.entry import is_made
+from vector.arrays import bytea_array, text_array
 from vector.memories_plan import Prepared
 from vector.memories_read import COLUMNS, WIDTH, to_entry
 from vector.pool import Connection, Cursor
@@ -76,7 +77,9 @@ async def answered(conn: Connection, tenant: str, asked: Sequence[Request]) -> K
     to is alive: it says "this is so", not "this once"."""
     out = Known()
     hashes = {request.id: request.body_hash for request in asked}
-    cursor = await conn.execute(GIVEN, {"tenant": tenant, "ids": list(hashes)}, prepare=False)
+    cursor = await conn.execute(
+        GIVEN, {"tenant": tenant, "ids": text_array(list(hashes))}, prepare=False
+    )
     given = await cursor.fetchall()
     if not given:
         return out
@@ -136,12 +139,12 @@ async def record(
     params = {
         "tenant": tenant,
         "repo": repo_id,
-        "ids": [request.id for request in asked],
-        "hashes": [request.body_hash for request in asked],
-        "entries": [_array(r.entry.id for r in row) for row in told],
-        "duplicates": [_array(str(r.duplicate).lower() for r in row) for row in told],
-        "versions": [_array(r.entry.version for r in row) for row in told],
-        "notes": [request.note for request in asked],
+        "ids": text_array([request.id for request in asked]),
+        "hashes": bytea_array([request.body_hash for request in asked]),
+        "entries": text_array([_array([r.entry.id for r in row]) for row in told]),
+        "duplicates": text_array([_array([r.duplicate for r in row]) for row in told]),
+        "versions": text_array([_array([r.entry.version for r in row]) for row in told]),
+        "notes": text_array([request.note for request in asked]),
         "made": [request.id for request in asked if is_made(request.id)],
     }
     return await conn.execute(RECORD, params)
@@ -153,6 +156,6 @@ def check_recorded(cursor: Cursor, asked: Sequence[Request]) -> None:
         raise StoreContended("a request with the same id ended just now; run the same again")
 
 
-def _array(values: Iterable[object]) -> str:
+def _array(values: Sequence[object]) -> str:
     """PostgreSQL's text form of an array of ids, numbers or truth values."""
-    return "{" + ",".join(map(str, values)) + "}"
+    return f"{{{values[0]}}}" if len(values) == 1 else "{" + ",".join(map(str, values)) + "}"

@@ -26,7 +26,7 @@ from tenacity import (
 
 from plait.domain.errors import PlaitError, StoreUnavailable
 from plait.settings import Settings
-from vector import halfvec, uuids
+from vector import arrays, halfvec
 from vector.errors import is_transient, translated
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class Database:
     async def _configure(self, conn: Connection) -> None:
         """Settle a new connection once, so that no query pays for its settings."""
         halfvec.register(conn)
-        uuids.register(conn)
+        arrays.register(conn)
         path = sql.SQL(", ").join(sql.Identifier(s) for s in ("plait", *self._schemas))
         await conn.execute(
             sql.SQL(

@@ -14,11 +14,12 @@ from plait.domain.values import Candidate, Collection, Filter, Item, ItemId
 from plait.ports import Place, View
 from plait.retrieval.text import query_terms, tokens
 from vector import bm25
+from vector.arrays import uuid_array
 from vector.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
 from vector.filters import Condition, condition
 from vector.pool import Scoped
 from vector.segments import Bools, split_body
-from vector.uuids import uuid_array, uuids
+from vector.uuids import uuids
 from vector.views import PinnedView, read_view
 
 T = TypeVar("T")
