@@ -87,6 +87,7 @@ async def _write(
         living = await rows.ask_alive(conn, repo_id, parts)
         alike = await links.ask_alike(conn, repo_id, parts)
         terms = rows.terms(parts)
+        index = rows.indexed(parts, terms)
         made = plan(asked[0].repo, parts, await rows.alive(living), targets)
         refused = await _refused(conn, tenant, asked, made)
         done.refused |= refused
@@ -94,7 +95,9 @@ async def _write(
         if not asked:
             return
         similar = links.near(made, await links.buckets(alike))
-        touched = await rows.write(conn, repo_id, tenant, made, at, model, terms, anchors, said)
+        touched = await rows.write(
+            conn, repo_id, tenant, made, at, model, terms, anchors, said, index
+        )
         await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar, at))
         await rows.queue_event(conn, repo_id, touched)
         receipts = _receipts(parts, made, similar, at)

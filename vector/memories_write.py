@@ -18,9 +18,11 @@ from plait.domain.ids import new_item_ids
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
 from plait.domain.values import Collection, ItemId, embedded_text
 from plait.memory.similar import sketches, words
+from plait.ports import Segment
 from plait.retrieval.text import tokens
 from vector import segments
 from vector.anchored import Anchor
+from vector.arrays import bytea_array, text_array
 from vector.bulk import array_literal, insert_rows
 from vector.memories_plan import MAX_READ, Key, Plan, Prepared, Row, Slot
 from vector.memories_read import COLUMNS, FROM, WIDTH, to_entry
@@ -160,9 +162,9 @@ async def ask_alive(conn: Connection, repo_id: int, parts: Sequence[Prepared]) -
     keys = list({part.key for part in parts})
     params = {
         "repo": repo_id,
-        "agents": [key[0] for key in keys],
-        "sessions": [key[1] for key in keys],
-        "hashes": [key[2] for key in keys],
+        "agents": text_array([key[0] for key in keys]),
+        "sessions": text_array([key[1] for key in keys]),
+        "hashes": bytea_array([key[2] for key in keys]),
     }
     return await conn.execute(ALIVE, params, prepare=False)
 
@@ -197,6 +199,11 @@ def terms(parts: Sequence[Prepared]) -> Terms:
     }
 
 
+def indexed(parts: Sequence[Prepared], terms: Terms) -> Segment:
+    """The text index of `parts` if each becomes an entry, as most do."""
+    return segments.build([ItemId(p.id) for p in parts], [terms[p.id] for p in parts])
+
+
 async def write(
     conn: Connection,
     repo_id: int,
@@ -207,14 +214,16 @@ async def write(
     terms: Terms,
     anchors: Mapping[Anchor, bytes] = NO_ANCHORS,
     said: Said = NO_SAID,
+    index: Segment | None = None,
 ) -> list[MemoryId]:
     """Carry `made` out but for links to code and near-duplicates; the entries it touched. `anchors`: how
-    the code that they are anchored in reads now, `said`: that their texts name."""
+    the code that they are anchored in reads now, `said`: that their texts name, `index`: what `indexed`
+    made of them, used if it holds."""
     changed = [slot for slot in made.slots if slot.changed]
     fresh = [slot for slot in made.slots if slot.is_new]
     gone = [s for s in made.slots if s.closed and s.row is not None and s.row.alive]
     await close(conn, repo_id, at, [*gone, *changed])
-    await _insert(conn, repo_id, tenant, [*fresh, *changed], at, model, terms, anchors, said)
+    await _insert(conn, repo_id, tenant, [*fresh, *changed], at, model, terms, anchors, said, index)
     await _close_edges(conn, repo_id, at, gone, [slot for slot in changed if slot.moved])
     touched = {slot.id: None for slot in (*fresh, *changed, *gone)}
     for new, _ in made.supersedes:
@@ -241,20 +250,23 @@ async def _insert(
     terms: Terms,
     anchors: Mapping[Anchor, bytes],
     said: Said,
+    index: Segment | None,
 ) -> None:
-    """New versions with their text index, and vectors where there are some."""
+    """New versions with their text index, and vectors where there are some. The index goes first: the
+    server writes it while rows are made here."""
     if not slots:
         return
     later = iter(new_item_ids(sum(not slot.is_new for slot in slots)))
     ids = [ItemId(slot.id) if slot.is_new else next(later) for slot in slots]
+    if index is None or index.ids != ids:
+        # A changed version has the text of the part that changed it.
+        index = segments.build(ids, [terms[s.prepared.id] for s in slots if s.prepared])
+    await segments.insert_whole(conn, repo_id, Collection.MEMORIES.value, index)
     rows = [
         _item_row(id_, repo_id, tenant, s, at, anchors, said)
         for id_, s in zip(ids, slots, strict=True)
     ]
     await insert_rows(conn, "memories", ITEM_COLUMNS, rows)
-    # A changed version has the text of the part that changed it.
-    segment = segments.build(ids, [terms[s.prepared.id] for s in slots if s.prepared])
-    await segments.insert_whole(conn, repo_id, Collection.MEMORIES.value, segment)
     await _insert_vectors(conn, list(zip(ids, slots, strict=True)), model)
 
 

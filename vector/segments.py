@@ -7,9 +7,10 @@ frequencies. `ids` are 16 bytes a document, `lengths` int32.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, count, groupby, pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -120,15 +121,16 @@ async def _insert_header(
 def build(ids: Sequence[ItemId], documents: Sequence[Sequence[str]]) -> Segment:
     """A segment over a few documents given as their terms, repeats kept. For a load of thousands
     there is `etl/segment.py`."""
-    known: dict[str, int] = {}
-    flat = [known.setdefault(term, len(known)) for terms in documents for term in terms]
+    known: defaultdict[str, int] = defaultdict(count().__next__)  # the next number for a new term
     lengths = np.array([len(terms) for terms in documents], dtype=np.int32)
+    numbers = map(known.__getitem__, chain.from_iterable(documents))
+    flat = np.fromiter(numbers, np.int64, int(lengths.sum()))
     names = sorted(known)
     rank = np.empty(len(names), dtype=np.int64)
     rank[[known[name] for name in names]] = np.arange(len(names))
     # One number a (term, document), which grows by term, then document.
     n = max(1, len(documents))
-    pairs = rank[np.array(flat, dtype=np.int64)] * n + np.repeat(np.arange(len(lengths)), lengths)
+    pairs = rank[flat] * n + np.repeat(np.arange(len(lengths)), lengths)
     found, times = np.unique(pairs, return_counts=True)
     docs = (found % n).astype("<i4").tobytes()
     tfs = np.minimum(times, 255).astype(np.uint8).tobytes()

@@ -26,14 +26,15 @@ _WORD = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
     "|[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
-_ASCII_WORDS = {c: " " for c in range(128) if not chr(c).isalnum()}
+_ASCII_WORDS = bytes(c if chr(c).isalnum() else 32 for c in range(128)) + bytes(128)
 
 
 def words(text: str) -> list[str]:
     """The words of `text` in order, casefolded: what is left of it when form does not count."""
     folded = text.casefold()
     if folded.isascii():
-        return folded.translate(_ASCII_WORDS).split()  # twice as fast as a pattern
+        # As bytes: a string's translate takes three times as long, and a pattern six times.
+        return folded.encode().translate(_ASCII_WORDS).decode().split()
     return _WORD.findall(folded)
 
 
@@ -52,22 +53,31 @@ def sketches(salt: str, texts: Sequence[Sequence[str]]) -> list[list[int]]:
     seed = same_words(salt, ()) % 2**63
     # Repeats change no minimum, so they may stay.
     known = {word: zlib.crc32(word.encode("utf-8", "replace")) for word in set(chain(*texts))}
-    flat = np.array([known[word] for word in chain(*texts)], np.uint64)
     sizes = np.array([len(text) for text in texts])
+    flat = np.fromiter(map(known.__getitem__, chain(*texts)), np.uint64, int(sizes.sum()))
     filled = sizes > 0
     bands = np.zeros((len(texts), BANDS), np.int64)
     if len(flat):
         starts = np.concatenate(([0], np.cumsum(sizes[filled])[:-1]))
         bands[filled] = _bands(flat, starts, seed)
+    salted = _salted(salt)
     return [
-        [same_words(salt, text), *row.tolist()] if text else []
-        for text, row in zip(texts, bands, strict=True)
+        [_same_words(salted, text), *row] if text else []
+        for text, row in zip(texts, bands.tolist(), strict=True)
     ]
 
 
 def same_words(salt: str, text: Sequence[str]) -> int:
     """A signed 64-bit number that texts of the same words share."""
-    hashed = hashlib.blake2b(f"{salt}\0".encode("utf-8", "replace"), digest_size=8)
+    return _same_words(_salted(salt), text)
+
+
+def _salted(salt: str) -> hashlib.blake2b:
+    return hashlib.blake2b(f"{salt}\0".encode("utf-8", "replace"), digest_size=8)
+
+
+def _same_words(salted: hashlib.blake2b, text: Sequence[str]) -> int:
+    hashed = salted.copy()
     hashed.update(" ".join(text).encode("utf-8", "replace"))
     return int.from_bytes(hashed.digest(), "little", signed=True)
 

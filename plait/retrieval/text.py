@@ -11,12 +11,23 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from functools import cache
+from itertools import chain
 
 MAX_TERM = 64  # characters; longer words are cut, so that a cut query finds a cut document
 # Words and their terms, remembered from one text to the next: short texts, as memories are, repeat each
 # other's words more than their own. 6 MB; a plain dict takes a third of `lru_cache`'s time.
 MAX_KNOWN = 2**15
-_known: dict[bytes | str, tuple[str, ...]] = {}
+
+
+class _Known(dict[bytes | str, tuple[str, ...]]):
+    def __missing__(self, word: bytes | str) -> tuple[str, ...]:
+        terms = split(word)
+        if len(word) <= MAX_TERM:
+            self[word] = terms
+        return terms
+
+
+_known = _Known()
 _KEPT = b"_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # 70 ns a word where `re.findall` takes 180: every byte that is in no word becomes a space.
 _ASCII_WORDS = bytes(c if c in _KEPT else 32 for c in range(256))
@@ -167,18 +178,10 @@ STOP_WORDS = frozenset(
 
 
 def tokens(text: str) -> list[str]:
-    """Every term of `text` in order, repeats kept. 0.3 µs a word when most words repeat."""
-    out: list[str] = []
+    """Every term of `text` in order, repeats kept. 0.1 µs a word when most words repeat."""
     if len(_known) > MAX_KNOWN:
         _known.clear()
-    for word in words(text):
-        terms = _known.get(word)
-        if terms is None:
-            terms = split(word)
-            if len(word) <= MAX_TERM:
-                _known[word] = terms
-        out += terms
-    return out
+    return list(chain.from_iterable(map(_known.__getitem__, words(text))))
 
 
 def query_terms(text: str) -> list[str]:
