@@ -14,7 +14,7 @@ from plait.domain.recall import Tier
 
 # What a tier shows of an item's worth: a line tells where to look, a signature a little more. Of what agents
 # wrote the first paragraph is often all one needs.
-SHOWN = {Tier.FULL: 1.0, Tier.OUTLINE: 0.12, Tier.LINE: 0.1}
+SHOWN = {Tier.FULL: 1.0, Tier.OUTLINE: 0.15, Tier.LINE: 0.13}
 SAID = {Tier.FULL: 1.0, Tier.OUTLINE: 0.2, Tier.LINE: 0.05}
 # An item is worth its score to this power: the best of a ranking is far likelier the answer than its
 # tenth, which scores about half. As `SHOWN` and `SIZE`, chosen on benchmarks/context_budget.py.
