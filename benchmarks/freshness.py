@@ -181,6 +181,7 @@ async def measure(
     at_once = await ask(truth, repo, [*ids, *idle])
     index(home, repo, new)
     shipped = await ask(truth, repo, ids)
+    truth._named_cache = standing_text.Cache()  # what is known of this revision already
     with patch.object(standing_text, "gist", lambda code, language: b""):
         by_hash = await ask(truth, repo, ids)
     if show:
