@@ -1,9 +1,10 @@
 """How well search finds code in 19 languages, by what comments say of it and by its name.
 
-    python -m benchmarks.polyglot [--cache DIR] [--each N] [--language L] [--json FILE]
+    python -m benchmarks.polyglot [--cache DIR] [--each N] [--chunks N] [--language L] [--json FILE]
 
 Over the projects of benchmarks/polyglot_corpus.py, cut by Plait's own ETL and searched through the pipeline
-that serves `Search`, over a store in memory. The queries are made mechanically (benchmarks/polyglot_queries.py):
+that serves `Search`, over a store in memory. Embedding all of them would take hours: of each project whole files are drawn, those with an
+answer first, until `--chunks` is reached (0: all). The queries are made mechanically (benchmarks/polyglot_queries.py):
 what they look for is certain, whether another file would have served as well nobody judged. Figures are means
 over the queries of a language, and of all languages with the same weight for each.
 """
@@ -15,7 +16,8 @@ import asyncio
 import json
 import random
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from pathlib import Path
@@ -53,9 +55,12 @@ class Tree:
     asked: Sequence[Asked]
 
 
-async def tree(project: Project, cache: Path, each: int, provider: EmbeddingProvider) -> Tree:
+async def tree(
+    project: Project, cache: Path, each: int, chunks: int, provider: EmbeddingProvider
+) -> Tree:
     """A project without the comments that its queries were made of, indexed and embedded."""
     found, asked = cut(project, cache, each)
+    found = drawn(found, {query.path for query in asked}, chunks or len(found))
     vectors = await embed(found, provider, cache / "polyglot-vectors")
     return Tree(project, MemoryStore(project.name, found, vectors, provider.model), asked)
 
@@ -71,6 +76,19 @@ def cut(project: Project, cache: Path, each: int) -> tuple[list[Piece], list[Ask
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
         return pieces(Path(scratch)), asked
+
+
+def drawn(found: Sequence[Piece], answers: Collection[str], chunks: int) -> list[Piece]:
+    """Those of whole files, `answers` and others by chance, until there are so many."""
+    sizes = Counter(piece.path for piece in found)
+    others = sorted(sizes.keys() - answers)
+    kept, size = set(answers), sum(sizes[path] for path in answers)
+    for path in random.Random(7).sample(others, len(others)):
+        if size >= chunks:
+            break
+        kept.add(path)
+        size += sizes[path]
+    return [piece for piece in found if piece.path in kept]
 
 
 async def results(
@@ -126,7 +144,7 @@ async def run(args: argparse.Namespace) -> dict[str, Any]:
     trees = []
     for project in PROJECTS:
         if args.language in ("", project.language):
-            trees.append(await tree(project, args.cache, args.each, provider))
+            trees.append(await tree(project, args.cache, args.each, args.chunks, provider))
             size = len(trees[-1].store)
             told = f"{project.language:12}{project.key[:50]:52}{size:6} chunks"
             print(f"{told}{len(trees[-1].asked):5} queries", flush=True)
@@ -181,6 +199,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--cache", type=Path, default=cache, help="projects and vectors")
     parser.add_argument("--each", type=int, default=10, help="queries of a kind and project")
+    parser.add_argument("--chunks", type=int, default=600, help="of a project, about; 0: all")
     parser.add_argument("--language", default="", help="this one alone")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     args = parser.parse_args()

@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 MIN_WORDS, MAX_WORDS = 5, 40  # of a sentence
+MIN_LINES = 40  # of a file that is asked for as such
 SENTENCES = ("{}", "{}", "where is {} defined", "how does {} work")
 # Never an answer, by habit of any language.
 _APART = re.compile(
     r"(^|/)(tests?|__tests__|specs?|testing|testdata|fixtures?|docs?|examples?|samples?|demos?|bench\w*|"
-    r"contrib|vendor|third_party|node_modules|dist|man)/|(^|[/._-])(test|spec)s?[._-]|_tests?\.|Tests?\.\w+$|Spec\.\w+$"
+    r"contrib|vendor|bundled|third_party|node_modules|dist|man)/|(^|[/._-])(test|spec)s?[._-]|_tests?\.|Tests?\.\w+$|Spec\.\w+$"
 )
 
 
@@ -91,7 +92,8 @@ def made(
     often = Counter(f.name.lower() for f in found)
     once = [f for f in found if often[f.name.lower()] == 1 and len(f.name) > 3]
     said = _drawn([f for f in found if f.said], each, chance)
-    heads = [(p, h) for p in sorted(sources) if (h := _head(sources[p], habit))]
+    long = [p for p in sorted(sources) if len(sources[p]) >= MIN_LINES]  # not `package-info.java`
+    heads = [(p, h) for p in long if (h := _head(sources[p], habit))]
     heads = [h for h in heads if not any(f.path == h[0] and f.said[0] < h[1][1] for f in said if f.said)]  # fmt: skip
     heads = chance.sample(heads, min(len(heads), each // 2))
     cut: dict[str, list[tuple[int, int]]] = {}

@@ -13,7 +13,7 @@ from plait.domain.deadline import Deadline
 from plait.domain.errors import InvalidInput
 from plait.domain.values import Filter, ItemId
 from plait.retrieval.issuetext import plain
-from plait.retrieval.text import query_terms
+from plait.retrieval.text import STOP_WORDS, query_terms, words
 
 MAX_QUERY_BYTES = 8192
 # A patch or a traceback that is about one thing; larger ones are cut by who made them.
@@ -24,6 +24,8 @@ MAX_TERMS = 256
 MAX_IDENTIFIERS = 8
 MAX_PHRASES = 4
 MAX_EXACT = 8
+# So many plain words may be a name that code writes without spaces.
+MAX_JOINED = 6
 
 
 class Mode(StrEnum):
@@ -62,6 +64,7 @@ class SearchQuery:
 class Analysis:
     """`text`: without NULs and half characters, which no store or model takes, and without an issue
     template's form; of a query with nothing but an attachment its beginning. `attached`: the diff or stack trace beside it, cleaned alike.
+    `joined`: the words as one name, `parse_header_value`, in lower case; see `joined()`.
 
     `identifiers` are dotted names (`Session.get`), as written but for calls and separators.
     """
@@ -73,6 +76,7 @@ class Analysis:
     identifiers: tuple[str, ...]
     words: int
     attached: str = ""
+    joined: tuple[str, ...] = ()
 
     @property
     def exact(self) -> tuple[str, ...]:
@@ -95,7 +99,22 @@ def analyse(query: SearchQuery) -> Analysis:
         identifiers=names,
         words=len(text.split()),
         attached=attached,
+        joined=joined(text),
     )
+
+
+def joined(text: str) -> tuple[str, ...]:
+    """A few plain words as the name that code may make of them, joined by `_`: all of them, and all but the
+    stop words. "where is the header value" is `header_value`, and `read with default` has its `with`."""
+    if len(text.split(maxsplit=2 * MAX_JOINED)) > 2 * MAX_JOINED:
+        return ()
+    said = [word.decode() if isinstance(word, bytes) else word for word in words(text)]
+    if not all(word.isascii() and word.isalnum() for word in said):
+        return ()  # something is written as code already
+    whole = [word.lower() for word in said]
+    telling = [word for word in whole if word not in STOP_WORDS]
+    runs = (run for run in (whole, telling) if 2 <= len(run) <= MAX_JOINED)
+    return tuple(dict.fromkeys("_".join(run) for run in runs))
 
 
 def phrases(text: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from plait.ports import Place
 from plait.retrieval.query import Analysis
 from plait.retrieval.text import query_terms, tokens
 
-# A symbol whose name the query writes as code does; again when class and name both match.
+# A symbol whose name the query writes as code does, or is in plain words; again when class and name both match.
 DEFINITION = 0.3
 # All words of the symbol's own name are in the query; half of it for its class and for its file.
 NAME = 0.15
@@ -37,10 +37,13 @@ FACTORS: Mapping[str, float] = {
 SHORT = 5
 
 _TEST_PATH = re.compile(
-    r"(^|/)(tests?|testing|specs?|__tests__|t)/|(^|/)(test_[^/]*|[^/]*_tests?\.\w+|conftest\.py)$"
+    r"(^|/)(tests?|testing|specs?|__tests__|t|testsuite|testdata)/"
+    r"|(^|/)(test_[^/]*|[^/]*_tests?\.\w+|conftest\.py)$"
 )
 _DOC_PATH = re.compile(r"(^|/)docs?(_src)?/|\.(md|rst|txt|adoc)$")
-_EXAMPLE_PATH = re.compile(r"(^|/)(examples?|samples?|demos?|bench|benchmarks?)/")
+_EXAMPLE_PATH = re.compile(
+    r"(^|/)(examples?|samples?|demos?|bench|benches|benchsuite|benchmarks?)/"
+)
 _STUB_PATH = re.compile(r"\.(pyi|d\.[cm]?ts)$")
 _MINIFIED_PATH = re.compile(r"[.-]min\.[cm]?(js|css)$|\.bundle\.[cm]?js$")
 _CONFIG_KINDS = frozenset({"config", "data"})  # of chunks of files that aren't parsed
@@ -90,6 +93,7 @@ class Wanted:
     words: frozenset[str]
     leaves: frozenset[str]  # last parts of identifiers, lower case
     qualified: tuple[str, ...]  # ".class.method", lower case
+    joined: frozenset[str]  # its words as one name, without `_`
     asked: frozenset[str]  # the kinds of `FACTORS` that it asks for
 
 
@@ -100,6 +104,7 @@ def wanted(asked: Analysis) -> Wanted:
         words=terms,
         leaves=frozenset(name.rpartition(".")[2] for name in names),
         qualified=tuple("." + name for name in names if "." in name),
+        joined=frozenset(map(_bare, asked.joined)),
         asked=frozenset(
             kind for kind, said in _ASKS.items() if asked.words <= SHORT and terms & said
         ),
@@ -115,9 +120,10 @@ def signals(place: Place, query: Wanted) -> Signals:
 
 def _bonuses(place: Place, query: Wanted) -> dict[str, float]:
     bonuses = {}
-    if place.symbol and query.leaves:
+    if place.symbol and (query.leaves or query.joined):
         symbol = place.symbol.partition("#")[0].lower()
-        if symbol.rpartition(".")[2] in query.leaves:
+        leaf = symbol.rpartition(".")[2]
+        if leaf in query.leaves or _bare(leaf) in query.joined:
             bonuses["definition"] = DEFINITION
             if any(symbol.endswith(name) for name in query.qualified):
                 bonuses["definition"] += DEFINITION
@@ -153,6 +159,11 @@ def names(path: str, symbol: str, kind: str) -> Sequence[frozenset[str]]:
     owner = parts[-2] if kind in _METHODS and len(parts) > 1 else ""
     file = path.rpartition("/")[2].partition(".")[0]
     return _terms(parts[-1]), _terms(owner), _terms(file)
+
+
+def _bare(name: str) -> str:
+    """`parse_header`, `parseHeader`, `parse-header` and `parse_header?` are one name in lower case."""
+    return name.replace("_", "").replace("-", "").rstrip("?!'=")
 
 
 # By name, not by symbol: files and classes come again with every one of their methods.

@@ -30,6 +30,8 @@ def factors(text: str, path: str, kind: str = "function", *, is_test: bool = Fal
         ("pyproject.toml", "config", {"config"}),
         ("locale/de.po", "data", {"config"}),
         ("tests/data/sessions.json", "config", {"test"}),
+        ("pkg/testdata/session.go", "function", {"test"}),
+        ("benches/session.rs", "function", {"example"}),
     ],
 )
 def test_what_is_not_code_that_does_things_ranks_behind_it(
@@ -54,6 +56,25 @@ def test_a_short_query_that_asks_for_a_kind_gets_it(
     assert not factors(text, path, kind, is_test=is_test)
     long = f"{text} because the connection was lost again"
     assert factors(long, path, kind, is_test=is_test)
+
+
+@pytest.mark.parametrize(
+    ("text", "symbol", "means"),
+    [
+        ("parse header value", "http.Parser.parseHeaderValue", True),
+        ("parse header value", "http.parse_header_value#2", True),
+        ("where is the header value", "http.HeaderValue", True),
+        ("read with default", "config.readWithDefault", True),
+        ("is empty", "list.is_empty?", True),
+        ("header value", "http.parse_header_value", False),
+        ("parse header value of a request that was sent by a client in a hurry", "a.parse_header_value", False),
+    ],
+)  # fmt: skip
+def test_plain_words_name_the_symbol_that_is_made_of_them(
+    text: str, symbol: str, means: bool
+) -> None:
+    place = Place("r", Collection.FILES, "src/a.x", symbol, "method", False)
+    assert ("definition" in signals(place, wanted(analyse(SearchQuery(text)))).bonuses) is means
 
 
 def test_factors_only_demote() -> None:
