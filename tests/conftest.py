@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,19 @@ for number in (signal.SIGINT, signal.SIGQUIT):
         )
 
 
+WAITING = ("plait.retrieval.stages.relations", "plait.retrieval.impact", "vector.vocabulary")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patience() -> Iterator[None]:
+    """A person's question goes on without what is read in the background, after a second or less; a
+    test's waits for it, as whether it is read by then is the machine's business."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in WAITING:
+            patch.setattr(import_module(name), "WAIT_S", 30.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def plait_home() -> Iterator[Path]:
     """A `PLAIT_HOME` of this session: a short path, which an unprivileged server account can enter."""
@@ -59,7 +73,7 @@ def plait_home() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def settings(plait_home: Path) -> Settings:
     """Settings of the embedded stores; nothing of the caller's environment or files gets in."""
-    return load(environ={"PLAIT_HOME": str(plait_home)})
+    return load(environ={"PLAIT_HOME": str(plait_home), "PLAIT_SEARCH__TIMEOUT_S": "60"})
 
 
 @pytest.fixture(scope="session")
