@@ -369,7 +369,8 @@ class Definitions:
             )  # old Mac line ends: same offsets, countable lines
         if b"\0" in source:
             source = source.replace(b"\0", b" ")  # the parser takes one for the end
-        root = self._parse(source)
+        prepare = self._table.prepare
+        root = self._parse(prepare(source, path) if prepare is not None else source)
         file = File(source, path, is_test_path(path, self.language), newlines=newlines_of(source))
         table = self._table
         package = table.package(root, file) if table.package is not None else ""

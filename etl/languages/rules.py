@@ -75,7 +75,8 @@ class Table:
     nodes round one, whose source is the definition's. `test_mark` is looked for in what stands before a
     symbol's name (`@Test`), `test_name` in the names of functions in test files. `package` gives the
     module's name where sources declare one. `patterns` narrows what is asked of the parser for a kind
-    of node, as a query with the capture `@n`. `repair` rewrites a source that does not parse into one of the same length that may. `dialect` names
+    of node, as a query with the capture `@n`. `prepare` gives what is parsed instead of a source, byte for
+    byte of the same length; `repair` rewrites a source that does not parse into one of the same length that may. `dialect` names
     the language by whose table a file (source, path) is read instead; "" for this one.
     `heads`: what first lines of definitions look like, for `etl.languages.salvage`, which reads errors and
     the nodes `opaque`, whose inside is not parsed. `bounded`: a definition with an error inside is believed
@@ -91,6 +92,7 @@ class Table:
     test_name: re.Pattern[str] | None = None
     package: Callable[[Node, File], str] | None = None
     patterns: Mapping[str, str] = field(default_factory=dict)
+    prepare: Callable[[bytes, str], bytes] | None = None
     repair: Callable[[bytes], bytes] | None = None
     dialect: Callable[[bytes, str], str] | None = None
     heads: Sequence[tuple[str, re.Pattern[bytes]]] = ()
