@@ -107,7 +107,7 @@ class MemoryQuery(Lexical):
         top_k: int,
     ) -> dict[ItemId, float]:
         """New scores, best first, by what was said next to the best and by what turns are; the best keeps
-        its score. Unlike a recall's, what neither arm found does not come in."""
+        its score."""
         head = ranked[: max(PLACED, 2 * top_k)]
         rows = await self._app.rows(
             f"SELECT {AGENT_PLACE_COLUMNS} FROM memories i WHERE i.id = ANY(%(ids)s)",

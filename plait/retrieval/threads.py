@@ -22,8 +22,6 @@ SHARE = 0.2
 ANSWER = 0.3
 # So many of the best, and of the best by words, bring what is next to them.
 SEEDS = 32
-# So many of those that no arm found may come in.
-MOST_NEW = 24
 # A turn that is nothing but a question.
 ASKED = 0.7
 # A turn of n tokens counts 1 − SHORT · e^(−n / TOKENS).

@@ -41,11 +41,10 @@ async def _threaded(ctx: SearchContext, deps: Deps) -> SearchContext:
     around = await deps.store.around(ctx.at, best, ctx.query.where, threads.REACH)
     said = [id_ for id_ in ctx.order if threads.in_thread(ctx.places[id_])]
     scores = threads.lifted(around, ctx.fused, said, words)
-    new = sorted((i for i in scores if i not in ctx.places), key=lambda i: (-scores[i], i.int))
-    places = await deps.store.places(ctx.at, new[: threads.MOST_NEW]) if new else {}
-    fused = {**ctx.fused, **scores}
-    order = sorted([*ctx.order, *places], key=lambda id_: -fused[id_])
-    return replace(ctx, fused=fused, places={**ctx.places, **places}, order=order)
+    # What no arm found has nothing but its neighbours to speak for it, and was never among the best: see
+    # docs/recall.md.
+    fused = {**ctx.fused, **{id_: scores[id_] for id_ in scores if id_ in ctx.places}}
+    return replace(ctx, fused=fused, order=sorted(ctx.order, key=lambda id_: -fused[id_]))
 
 
 async def _heads(ctx: SearchContext, deps: Deps) -> dict[ItemId, ItemId]:
