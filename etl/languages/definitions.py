@@ -256,7 +256,7 @@ class Walk:
         outer = self.facts.definitions[scope.number]
         begin = max(self.ends.get(scope.number, 0), self.salvaged)
         if scope.number:
-            begin = max(begin, self.file.source.find(b"\n", outer.start_byte) + 1)
+            begin = max(begin, self.file.newlines[outer.start_line - 1])
         self._salvage(begin, node.end_byte)
 
     def _callable(self, scope: Scope) -> bool:
