@@ -183,6 +183,10 @@ def test_any_text_has_an_outline_of_two_short_lines(language: str, kind: str, so
         ("m.A.Get", "method", "go", "\treturn nil\n}\n", "", "", True),
         ("m.A.Get", "method", "go", "func (a *A) Get() {\n}\n", "func (a *A) Get()", "", False),
         ("m.default", "function", "javascript", "module.exports = (a) => {\n", "module.exports = (a)", "", False),
+        ("m.find", "function", "c", "/* Finds. */\nstatic char *\nfind(int a)\n{\n", "static char * find(int a)", "Finds.", False),
+        ("m.f", "function", "elixir", '@doc """\nFinds.\n\nMore.\n"""\n@spec f(t) :: t\ndef f(x) do\n  x\n', "def f(x) do", "Finds.", False),
+        ("m.f", "function", "elixir", "# Finds.\n@impl true\ndef f(x), do: x\n", "def f(x), do: x", "Finds.", False),
+        ("m.f", "function", "elixir", "  x + 1\nend\n", "", "", True),
         ("m.A.operator+", "method", "cpp", "A operator+(A b) {\n", "A operator+(A b)", "", False),
     ],
 )  # fmt: skip

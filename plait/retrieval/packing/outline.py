@@ -44,6 +44,9 @@ _PYTHON_NAME = re.compile(r"\s*(?:async\s+def|def|class|cdef|cpdef)\s+([^\W\d]\w
 _COPY = re.compile(r"#\d+$")  # of the second and later definitions of one name
 _WORD = re.compile(r"\w+")
 _LOOSE = re.compile(r"[^\W\d][\w.]{0,80}")
+_CALLED = re.compile(r"[A-Za-z_~][\w:~]* ?\(")  # at the very start of a line
+_ELIXIR_DEF = re.compile(r"\s*(?:def\w*|test|describe)\b")
+_ELIXIR_DOC = re.compile(r'\s*@(?:module|type)?doc\s+(?:~[sS])?("""|")')
 _TAG = re.compile(r"\s*[@\\](?:param|return|returns|throws|brief|see|type)\b")
 
 
@@ -65,6 +68,8 @@ def outline(item: Item) -> Outline:
         at, signature, doc = _module(lines)
     elif item.language in COLON:
         at, signature, doc = _colon(lines)
+    elif item.language == "elixir":
+        at, signature, doc = _elixir(lines)
     elif item.language in LINE_ENDS:
         at, signature, doc = _line_ends(lines, _marks(item.language))
     else:
@@ -145,10 +150,12 @@ def _braces(lines: list[str]) -> tuple[int, str, str]:
         return _first_line(lines)
     depth = 0
     taken: list[str] = []
-    for line in lines[start:]:
+    for at, line in enumerate(lines[start:], start + 1):
         head, opened = _before_block(line, depth)
         taken.append(head.strip())
         depth += _depth(head)
+        if not opened and "(" not in line and at < len(lines) and _CALLED.match(lines[at]):
+            continue  # C's return type has a line of its own
         if opened or (depth <= 0 and not line.rstrip().endswith((",", "(", "=", "&&", "|"))):
             break
     signature = " ".join(taken).rstrip(" ;=").removesuffix("=>")
@@ -189,6 +196,22 @@ def _line_ends(lines: list[str], marks: tuple[str, ...]) -> tuple[int, str, str]
         elif said and not bare:
             said.append("")
     return _first_line(lines)
+
+
+def _elixir(lines: list[str]) -> tuple[int, str, str]:
+    """`@doc` is the doc, wherever it stands; `@spec` and its like belong to neither."""
+    start = next((i for i, line in enumerate(lines) if _ELIXIR_DEF.match(line)), None)
+    doc = next((i for i, line in enumerate(lines) if _ELIXIR_DOC.match(line)), None)
+    said = ""
+    if doc is not None:
+        text = lines[doc].partition("doc")[2].strip().removeprefix("~S").removeprefix("~s")
+        said = _docstring([text, *lines[doc + 1 :]])
+    if start is None:
+        at, signature, found = _line_ends(lines, ("#",))
+        return (at, "" if doc == at else signature, said or found)
+    inner = _line_ends(lines[start:], ("#",))
+    above = "" if said else _line_ends(lines, ("#",))[2]
+    return start + inner[0], inner[1], said or above
 
 
 def _marks(language: str) -> tuple[str, ...]:
