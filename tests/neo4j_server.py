@@ -321,7 +321,9 @@ def _wait(running: Neo4jServer, died: Callable[[], str | None]) -> None:
             raise Ended(f"the server ended: {log}")
         try:
             login = (running.user, running.password)
-            with neo4j.GraphDatabase.driver(running.uri, auth=login) as driver:
+            with neo4j.GraphDatabase.driver(
+                running.uri, auth=login, connection_acquisition_timeout=5.0
+            ) as driver:
                 with driver.session(database=running.database) as session:
                     session.run("RETURN 1").consume()
                 return
