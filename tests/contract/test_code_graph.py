@@ -76,7 +76,7 @@ async def test_it_is_read_in_the_background(store: Store, index: IndexFiles) -> 
     view = await store.view(Filter(repos=("r",)))
     assert store.graph_state(view, "r") == "loading"
     assert await store.code_graph(view, "r") is None
-    for _ in range(400):
+    for _ in range(1200):
         if store.graph_state(view, "r") == "ready":
             break
         await asyncio.sleep(0.05)
