@@ -189,7 +189,7 @@ class Walk:
             kind = "method"
         first = node.start_byte if found.since < 0 else found.since
         start, end = self._span(first, (found.until or node).end_byte)
-        end = self._believed(node, end)
+        end = self._believed(node, found.at or node, end)
         if self._joined(found, parent, path, start, end):
             return
         number = self.facts.define(
@@ -294,15 +294,15 @@ class Walk:
             self.lines = Lines(self.file.source)
         return self.lines
 
-    def _believed(self, node: Node, end: int) -> int:
+    def _believed(self, node: Node, at: Node, end: int) -> int:
         """The end of a definition with errors inside: where its indentation says.
 
         What an error swallowed behind it is read again, without the parser, when the walk leaves it.
         """
         if not (node.has_error and self.table.heads and self.table.bounded):
             return end
-        stop = self._lines().end_of(node.start_byte)
-        if stop <= node.start_byte:
+        stop = self._lines().end_of(at.start_byte)
+        if stop <= at.start_byte:
             return end
         if stop < end:
             self.swallowed.append((stop, end))
