@@ -58,7 +58,12 @@ class Variant:
     def stages(self) -> tuple[Stage, ...]:
         kept = plan(Mode.FAST, STAGES, self.off)
         at = next(i for i, s in enumerate(kept) if s.name == "fetch")
-        return (*kept[:at], Stage(self.only), *kept[at:])
+        first = (kept[0], Stage(self.words)) if self.off == PLAIN else kept[:1]
+        return (*first, *kept[1:at], Stage(self.only), *kept[at:])
+
+    async def words(self, ctx: SearchContext, deps: Deps) -> SearchContext:
+        """`ctx` asking for its words alone, not for the name that they make: plain BM25."""
+        return replace(ctx, asked=replace(ctx.asked, joined=()))
 
     async def only(self, ctx: SearchContext, deps: Deps) -> SearchContext:
         """Leave in `ctx` what this variant's arms found."""

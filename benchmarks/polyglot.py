@@ -1,4 +1,4 @@
-"""How well search finds code in 19 languages, by what comments say of it and by its name.
+"""How well search finds code in 18 languages besides Python, by what comments say of it and by its name.
 
     python -m benchmarks.polyglot [--cache DIR] [--each N] [--chunks N] [--language L] [--json FILE]
 
@@ -199,7 +199,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--cache", type=Path, default=cache, help="projects and vectors")
     parser.add_argument("--each", type=int, default=10, help="queries of a kind and project")
-    parser.add_argument("--chunks", type=int, default=600, help="of a project, about; 0: all")
+    parser.add_argument("--chunks", type=int, default=400, help="of a project, about; 0: all")
     parser.add_argument("--language", default="", help="this one alone")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     args = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Queries over a tree in any of 19 languages, made mechanically: no one judged them.
+"""Queries over a tree in any of 18 languages, made mechanically: no one judged them.
 
 Of a declaration that stands behind a comment the first sentence of that comment, which is taken out of the file
 before it is indexed; of one whose name no other has the name as code writes it, inside a sentence and as plain

@@ -78,3 +78,20 @@ def test_any_text_is_analysed_or_refused(text: str) -> None:
 @pytest.mark.parametrize("unit", ["a.", "a::", "`", '"', "_", "->", "()", "a->b#", "A", "é"])
 def test_long_runs_of_joints_take_no_time(unit: str) -> None:
     analyse(SearchQuery("x " + unit * (8000 // len(unit.encode()))))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("parse header value", ("parse_header_value",)),
+        ("where is the header value", ("where_is_the_header_value", "header_value")),
+        ("Read with default", ("read_with_default", "read_default")),
+        ("parse_header value", ()),
+        ("header", ()),
+        ("what is done with a header that has no value in it at all", ()),
+        ("größe lesen", ()),
+        ("...", ()),
+    ],
+)
+def test_a_few_plain_words_may_be_one_name(text: str, names: tuple[str, ...]) -> None:
+    assert analyse(SearchQuery(text)).joined == names
