@@ -25,7 +25,7 @@ from plait.domain import failpoint
 CYCLES = 50
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 async def test_fifty_cycles_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     lines: list[str] = []
     report = await soak(CYCLES, seed=4, say=lines.append)
