@@ -115,6 +115,12 @@ def without(space: Space, gone: Bools) -> Space:
     return _space(space.offsets, space.ids, alive, space.lengths, space.b)
 
 
+def is_said(space: Space, docs: npt.NDArray[np.int64]) -> Bools:
+    """Which of `docs` are not code."""
+    said: Bools = space.b[docs] != np.float32(B)
+    return said
+
+
 def idf(living: int, df: int) -> float:
     return math.log(1.0 + (living - df + 0.5) / (df + 0.5))
 

@@ -23,6 +23,7 @@ from vector.uuids import uuids
 from vector.views import PinnedView, read_view
 
 T = TypeVar("T")
+Docs = np.typing.NDArray[np.int64]
 
 # Candidates fetched for each one wanted when a filter will thin them out; chosen by hand.
 OVER_FETCH = 4
@@ -307,14 +308,17 @@ class Lexical:
         if not cond.checked:
             docs, _ = bm25.best(space, scores, k)
             return _candidates(space, scores, docs[:k])
+        docs, complete = bm25.best(space, scores, k)
+        if not cond.restrictive and not bm25.is_said(space, docs).any():
+            return _candidates(space, scores, docs[:k])  # code alone
         docs, complete = bm25.best(space, scores, OVER_FETCH * k)
-        kept = await self._matching(view, cond, _candidates(space, scores, docs))
+        kept = await self._matching(view, where, cond, space, scores, docs)
         if len(kept) >= k or complete:
             return kept[:k]
         wanted = math.ceil(1.5 * k * len(docs) / max(len(kept), 1))
         if wanted <= MAX_ROUND:
             docs, complete = bm25.best(space, scores, wanted)
-            kept = await self._matching(view, cond, _candidates(space, scores, docs))
+            kept = await self._matching(view, where, cond, space, scores, docs)
             if len(kept) >= k or complete:
                 return kept[:k]
         ((ids,),) = await self._app.rows(
@@ -327,13 +331,30 @@ class Lexical:
         return _candidates(space, scores, docs[:k])
 
     async def _matching(
-        self, view: View, cond: Condition, portion: Sequence[Candidate]
+        self,
+        view: View,
+        where: Filter,
+        cond: Condition,
+        space: Space,
+        scores: bm25.Floats,
+        docs: Docs,
     ) -> list[Candidate]:
+        """Those of `docs` that match `where`, whose condition is `cond`. Code that only times could leave
+        out is in: it has none, and what of it lives the segments know."""
+        portion = _candidates(space, scores, docs)
+        asked = portion
+        if not cond.restrictive:
+            said = bm25.is_said(space, docs).tolist()
+            asked = [c for c, is_said in zip(portion, said, strict=True) if is_said]
+            if not asked:
+                return portion
+            theirs = tuple(c for c in where.collections or Collection if c is not Collection.FILES)
+            cond = condition(view, replace(where, collections=theirs))
         query = f"SELECT i.id FROM {cond.table} i WHERE i.id = ANY(%(ids)s) AND {cond.where}"
-        params = {**cond.params, "ids": uuid_array([c.id for c in portion])}
+        params = {**cond.params, "ids": uuid_array([c.id for c in asked])}
         rows = await self._app.rows(query, params, tenant=view.tenant)
-        matching = {row[0] for row in rows}
-        return [c for c in portion if c.id in matching]
+        left_out = {c.id for c in asked} - {row[0] for row in rows}
+        return [c for c in portion if c.id not in left_out] if left_out else portion
 
 
 def _counted(space: Space, bodies: Sequence[tuple[int, bytes | None]], later: Bools) -> int:
