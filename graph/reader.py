@@ -193,6 +193,8 @@ def _user_errors(deadline: Deadline) -> Any:
             ) from exc
         if "Security" in code and "Forbidden" not in code:
             raise
+        if isinstance(exc, TransientError):  # a server that stops or starts, not the statement
+            raise
         raise CypherInvalid(
             f"the graph server refused the statement: {exc.message}", field="cypher", code=code
         ) from exc
