@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from plait.domain.memory import (
     AsOf,
     MemoryEntry,
     MemoryFilter,
+    MemoryId,
     MemoryMetadata,
     MemoryQueryOptions,
     MemoryReceipt,
@@ -27,6 +29,8 @@ from plait.domain.values import (
 )
 from plait.memory.entry import NOBODY, check
 from plait.retrieval.text import query_terms
+from vector import threads
+from vector.filters import condition
 from vector.store import Store
 
 TENANT = "default"
@@ -92,6 +96,37 @@ async def test_what_is_closed_filtered_or_later_is_stepped_over(store: Store) ->
     assert await beside(store, one, 4, replace(HERE, as_of=now)) == {two: 1}
     code = replace(HERE, collections=(Collection.FILES,))
     assert await store.around(await store.view(HERE), [one], code, 4) == {}
+
+
+COPIES = """
+INSERT INTO memories (id, repo_id, collection, kind, content_hash, agent_id, session_key, content, ts,
+                      recorded_at, entry_id, created_at)
+SELECT gen_random_uuid(), m.repo_id, 'memories', 'turn', sha256(g::text::bytea), 'a', 'many' || g / 20, '', m.ts,
+       m.recorded_at, gen_random_uuid(), m.created_at
+  FROM (SELECT * FROM memories LIMIT 1) m, generate_series(1, 5000) g
+"""
+
+
+async def test_neighbours_are_found_by_their_session_at_any_time(
+    store: Store, truth_dsn: str
+) -> None:
+    """As of a recorded time as well, not by reading the repository for each turn."""
+    ids = await say(store, "one", "two", "three")
+    with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
+        conn.execute(COPIES)
+        conn.execute("ANALYZE memories")
+    now = AsOf(recorded=(await store.get(TENANT, "r", MemoryId(ids[2]))).updated_at)
+    for where in (HERE, replace(HERE, as_of=now)):
+        view = await store.view(where)
+        assert await beside(store, ids[0], 4, where) == {ids[1]: 1, ids[2]: 2}
+        cond = condition(view, replace(where, collections=(Collection.MEMORIES,)))
+        plan = await store._app.rows(
+            f"EXPLAIN {threads.query(cond.where)}",
+            {**cond.params, "ids": ids, "reach": 4},
+            tenant=TENANT,
+        )
+        used = [line for (line,) in plan if "using memories_session" in line]
+        assert len(used) == 2, "before and after"
 
 
 async def test_a_reply_rises_with_the_question_it_answers(store: Store) -> None:
