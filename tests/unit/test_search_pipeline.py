@@ -23,7 +23,7 @@ from plait.domain.errors import (
     StoreUnavailable,
 )
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Revision
-from plait.ports import Place, Spot, Standing, Vectors, View
+from plait.ports import Around, Place, Spot, Standing, Vectors, View
 from plait.retrieval import runner
 from plait.retrieval.context import Deps, SearchContext, Stage
 from plait.retrieval.search import Degraded, QueryKind, SearchAnswer, SearchQuery, SearchService
@@ -99,6 +99,9 @@ class Shelf:
         return [None for _ in symbols]
 
     async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
+        return {}
+
+    async def around(self, view: View, ids: Sequence[ItemId], where: Filter, reach: int) -> Around:
         return {}
 
     async def counts(
