@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
+from plait.domain.off_loop import off_loop
 from plait.memory.mentions import Mentions
 from plait.reading.gist import gist
 from vector.anchored import MAX_ANCHORS, MAX_CHUNKS, Anchor, leaf
@@ -134,9 +135,14 @@ async def read(
         "leaves": [leaf(symbol) for _, symbol in asked],
     }
     cursor = await conn.execute(_PUBLISHED, params, prepare=False)
+    rows = await cursor.fetchall()
+    return await off_loop(sum(len(row[4]) for row in rows), _reads, rows)
+
+
+def _reads(rows: Iterable[Sequence[Any]]) -> dict[Anchor, tuple[str, str]]:
     return {
         (path, symbol): (bytes(hash_)[:SIZE].hex(), gist(code, language).hex() if symbol else "")
-        for path, symbol, hash_, language, code in await cursor.fetchall()
+        for path, symbol, hash_, language, code in rows
     }
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from plait.domain import failpoint
 from plait.domain.errors import PlaitError, RequestForgotten, RequestIdReused, StoreContended
+from plait.domain.off_loop import off_loop
 from plait.domain.values import Episode, EpisodeReceipt, ItemId
 from vector import anchored, anchored_text, locks, segments
 from vector import episode_rows as r
@@ -211,10 +212,13 @@ async def _write(
     if not batch:
         return []
     async with conn.pipeline():
-        built = r.segments_of(batch)
+        # Up to 500 texts of 1 MB: seconds.
+        chars = sum(len(a.content) for one in batch for a in one.episode.artifacts)
+        built = await off_loop(chars, r.segments_of, batch)
         for (repo, collection), segment in built.items():
             await segments.insert_whole(conn, repos[repo], collection.value, segment)
-        mine = [(repos[one.episode.repo], r.prepare(one)) for one in batch]
+        made = await off_loop(chars, lambda: [r.prepare(one) for one in batch])
+        mine = [(repos[one.episode.repo], p) for one, p in zip(batch, made, strict=True)]
         anchors = {
             n: await anchored.read(conn, n, (a for m, p in mine if m == n for a in p.anchors()))
             for n in sorted({n for n, _ in mine})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from plait.domain.off_loop import off_loop
 from plait.domain.recall import AnchorState, NamedAnchor
 from plait.reading.gist import gist
 from vector.anchored import leaf
@@ -27,12 +29,13 @@ SELECT a.n, h.hash
               %(leaves)s::text[]) AS a (n, repo_id, number, path, symbol, leaf)
 {HASHES}
 """
-# The definition at its place; of one that is gone, those of the same name.
+# The definition at its place; of those of one name that are gone all that have the name, and first those
+# that have the last two names of one: of a common name not all are looked at.
 _CODE = f"""
 SELECT a.n, c.path, c.symbol, c.language, c.content
   FROM unnest(%(ns)s::int[], %(repos)s::int[], %(numbers)s::int[], %(paths)s::text[], %(symbols)s::text[],
-              %(leaves)s::text[], %(gone)s::bool[])
-       AS a (n, repo_id, number, path, symbol, leaf, gone)
+              %(leaves)s::text[], %(gone)s::bool[], %(tails)s::text[])
+       AS a (n, repo_id, number, path, symbol, leaf, gone, tails)
  CROSS JOIN LATERAL (
        SELECT i.path, split_part(i.symbol, '#', 1) AS symbol, min(i.language) AS language,
               left(string_agg(i.content, E'\\n' ORDER BY i.start_line, i.content_hash), {MAX_CODE})
@@ -43,8 +46,9 @@ SELECT a.n, c.path, c.symbol, c.language, c.content
           AND (a.gone OR i.path = a.path AND split_part(i.symbol, '#', 1) = a.symbol)
           AND i.rev_from <= a.number AND (i.rev_to IS NULL OR i.rev_to > a.number)
         GROUP BY i.path, split_part(i.symbol, '#', 1)
-        ORDER BY 1, 2
-        LIMIT {MAX_SAME_NAME}) c
+        ORDER BY substring(split_part(i.symbol, '#', 1) from '(?:[^.]*[.])?[^.]*$')
+                 = ANY(string_to_array(a.tails, E'\\n')) DESC, 1, 2
+        LIMIT {MAX_SAME_NAME} + cardinality(string_to_array(a.tails, E'\\n'))) c
 """
 
 
@@ -102,23 +106,49 @@ async def _read(app: Scoped, tenant: str, wanted: Sequence[Kept]) -> dict[Kept, 
     now = {wanted[n]: bytes(hash_)[:SIZE].hex() for n, hash_ in rows}
     unsure = [k for k in wanted if k.symbol and k.hash and now.get(k) != k.hash]
     left = set(unsure[MAX_READ:])  # stay unsaid, this time
-    unsure = unsure[:MAX_READ]
-    code: dict[Kept, list[_Code]] = defaultdict(list)
-    if unsure:
-        params = {**_params(unsure), "gone": [k not in now for k in unsure]}
-        for n, *found in await app.rows(_CODE, params, tenant=tenant):
-            code[unsure[n]].append(_Code(*found))
-    return {k: _named(k, now.get(k), code.get(k, ())) for k in wanted if k not in left}
+    code = await _code(app, tenant, unsure[:MAX_READ], now)
+    texts = {id(found): sum(len(c.content) for c in found) for found in code.values()}
+    chars = sum(texts.values())
+    sure = [k for k in wanted if k not in left]
+    return await off_loop(chars, lambda: {k: _named(k, now.get(k), code.get(k, ())) for k in sure})
 
 
-@dataclass(frozen=True, slots=True)
+async def _code(
+    app: Scoped, tenant: str, unsure: Sequence[Kept], now: Mapping[Kept, str]
+) -> dict[Kept, Sequence[_Code]]:
+    """By anchor the definitions that it may be now. Of those that are gone each name is looked up once, and
+    its definitions are one list, whose gists are made once."""
+    asked: dict[tuple[object, ...], Kept] = {}
+    keys = {}
+    for k in unsure:
+        gone = k not in now
+        keys[k] = (k.repo_id, k.number, leaf(k.symbol)) if gone else (k,)
+        asked.setdefault(keys[k], k)
+    if not asked:
+        return {}
+    first = list(asked.values())
+    tails = {key: set[str]() for key in asked}
+    for k, key in keys.items():
+        tails[key].add(".".join(_tail(k.symbol)))
+    params = {
+        **_params(first),
+        "gone": [k not in now for k in first],
+        "tails": ["\n".join(sorted(tails[keys[k]])) for k in first],
+    }
+    code: dict[tuple[object, ...], list[_Code]] = {key: [] for key in asked}
+    for n, *found in await app.rows(_CODE, params, tenant=tenant):
+        code[keys[first[n]]].append(_Code(*found))
+    return {k: code[key] for k, key in keys.items()}
+
+
+@dataclass(frozen=True)
 class _Code:
     path: str
     symbol: str
     language: str
     content: str
 
-    @property
+    @cached_property
     def gist(self) -> str:
         return gist(self.content, self.language).hex()
 

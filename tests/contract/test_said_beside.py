@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from uuid import uuid4
 
@@ -29,7 +30,7 @@ from plait.domain.values import (
 )
 from plait.memory.entry import NOBODY, check
 from plait.retrieval.text import query_terms
-from vector import threads
+from vector import episode_rows, threads
 from vector.filters import condition
 from vector.store import Store
 
@@ -175,3 +176,20 @@ async def test_steps_of_a_run_are_found_by_what_it_came_to(store: Store) -> None
     assert item.content == step.content
     (best, other) = await store.lexical(view, query_terms("importer version"), HERE, 5)
     assert best.score > other.score
+
+
+@pytest.mark.parametrize(("chars", "here"), [(200, True), (200_000, False)])
+async def test_long_runs_are_read_outside_of_the_loop(
+    store: Store, monkeypatch: pytest.MonkeyPatch, chars: int, here: bool
+) -> None:
+    threads_: set[threading.Thread] = set()
+    prepare = episode_rows.prepare
+
+    def seen(numbered: episode_rows.Numbered) -> episode_rows.Prepared:
+        threads_.add(threading.current_thread())
+        return prepare(numbered)
+
+    monkeypatch.setattr(episode_rows, "prepare", seen)
+    said = [Artifact(ArtifactKind.TURN, "yes it is so " * (chars // 13), meta={"role": "user"})]
+    await store.append(Episode("e1", "r", Outcome("success"), said, body_hash=b"1"))
+    assert (threads_ == {threading.current_thread()}) == here

@@ -84,6 +84,22 @@ async def test_what_a_text_names_is_kept(
     assert found == tuple(NamedAnchor(path, symbol, AnchorState.SAME) for path, symbol in expected)
 
 
+async def test_a_name_that_many_have_is_found_where_it_went(
+    store: Store, index: IndexFiles
+) -> None:
+    others = {f"src/a{n}.toy": [f"handle: a{n}"] for n in range(60)}
+    before = {"src/zoo.toy": [f"handle: {BODY}"], "src/yak.toy": [f"handle: {BODY} twice"]}
+    await index(store, "r", {**others, **before})
+    text = "`zoo.handle` in src/zoo.toy and `yak.handle` in src/yak.toy are slow"
+    id_ = await remember(store, text)
+    after = {"z/zoo.toy": before["src/zoo.toy"], "z/yak.toy": ["handle: open_socket"]}
+    await index(store, "r", {**others, **after})
+    assert await named(store, id_) == (
+        NamedAnchor("src/zoo.toy", "src.zoo.handle", AnchorState.MOVED, "z/zoo.toy"),
+        NamedAnchor("src/yak.toy", "src.yak.handle", AnchorState.CHANGED, "z/yak.toy"),
+    )
+
+
 async def test_what_is_named_holds_changes_moves_and_goes(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
     texts = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from plait import tokens
+from plait.domain.off_loop import off_loop
 from plait.domain.values import Hit, Item, ItemId
 from plait.retrieval import context_block, fusion
 from plait.retrieval.all_of import all_of
@@ -36,7 +37,10 @@ async def _packed(ctx: SearchContext, deps: Deps) -> SearchContext:
         deps.store.fetch(ctx.at, wanted) if wanted else _nothing(),
         _ready(ctx.options.tokenizer),
     )
-    return context_block.block(ctx, kept, left_out, items, told(ctx, kept), deps.recall)
+    # Counting, comparing and dressing a few memories of 1 MB takes a second.
+    chars = sum(len(item.content) for item in items.values())
+    arms = told(ctx, kept)
+    return await off_loop(chars, context_block.block, ctx, kept, left_out, items, arms, deps.recall)
 
 
 async def _ready(model: str) -> None:
