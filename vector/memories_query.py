@@ -126,6 +126,11 @@ class MemoryQuery(Lexical):
         factors = threads.factors(places)
         for id_ in there:
             scores[id_] = lifted.get(id_, fused[id_]) * factors.get(id_, 1.0)
+        # The rest was not looked at: it stays behind, whatever was held against the others.
+        rest = [id_ for id_ in ranked if id_ not in places]
+        least, most = min(scores[i] for i in there), max((fused[i] for i in rest), default=0.0)
+        if most > least:
+            scores |= {id_: fused[id_] * least / most for id_ in rest}
         top = max(scores.values())
         scale = max(fused.values()) / top if top > 0.0 else 1.0
         again = sorted(scores.items(), key=lambda entry: -entry[1])  # stable: ties as they were

@@ -66,10 +66,15 @@ def lifted(
         for id_, step in beside.items():
             known.setdefault(id_, {})[seed] = step
             known.setdefault(seed, {})[id_] = -step
+    # Exact sums: rows come in no order, and a replay must give the same to the last digit.
     scores = {
-        id_: fused.get(id_, 0.0)
-        + sum(SHARE / abs(step) * fused.get(other, 0.0) for other, step in beside.items())
-        + sum(ANSWER * words.get(other, 0.0) for other, step in beside.items() if step == 1)
+        id_: math.fsum(
+            (
+                fused.get(id_, 0.0),
+                *(SHARE / abs(step) * fused.get(other, 0.0) for other, step in beside.items()),
+                *(ANSWER * words.get(other, 0.0) for other, step in beside.items() if step == 1),
+            )
+        )
         for id_, beside in known.items()
     }
     top = max((fused.get(id_, 0.0) for id_ in best), default=0.0)

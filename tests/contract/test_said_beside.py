@@ -142,6 +142,17 @@ async def test_a_reply_rises_with_the_question_it_answers(store: Store) -> None:
     assert max(m.score for m in found) == pytest.approx(1.0)
 
 
+async def test_what_is_too_far_down_to_be_looked_at_stays_down(store: Store) -> None:
+    """That a turn only asks counts against it: not in favour of those that were not looked at."""
+    await say(store, *[f"dinner with Hanna at {n}?" for n in range(90)])
+    await say(store, *[f"dinner with Hanna and others at {n}?" for n in range(60)])
+    options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=20)
+    found = await store.query("dinner with Hanna", None, options)
+    assert len(found) == 20
+    assert all("others" not in m.entry.content for m in found)
+    assert [m.score for m in found] == sorted((m.score for m in found), reverse=True)
+
+
 async def test_a_text_that_only_asks_is_told_by_its_place(store: Store) -> None:
     texts = {
         "Kyle: where did you go on Friday?": True,

@@ -100,6 +100,21 @@ def test_the_best_keeps_its_score_and_none_is_above_it(
     assert min(scores.values()) >= 0.0
 
 
+@given(
+    st.dictionaries(st.integers(1, 9), st.floats(0, 1), min_size=9, max_size=9),
+    st.permutations(range(2, 10)),
+)
+def test_the_order_in_which_neighbours_come_changes_no_digit(
+    fused: dict[int, float], others: list[int]
+) -> None:
+    known = {n(i): score for i, score in fused.items()}
+    either, other = (
+        threads.lifted({n(1): {n(i): i - 1 for i in given}}, known, list(known), known)
+        for given in (others, sorted(others))
+    )
+    assert either == other
+
+
 def test_only_what_was_said_in_a_session_or_a_run_is_in_a_thread() -> None:
     assert threads.in_thread(place())
     assert threads.in_thread(place(session="", episode=UUID(int=7)))
