@@ -3,10 +3,12 @@ judged, since the index may be from before that change or after it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from plait.domain.off_loop import off_loop
 from vector.pool import Scoped
 
 # Files of episodes' own diffs whose hunks are looked for in the current code.
@@ -15,6 +17,9 @@ MAX_HUNKS = 400
 MAX_FILE_CHARS = 400_000
 # Share of the lines a diff added that must still be there for its code to read as it left it.
 KEPT = 0.9
+
+# Three letters or digits.
+_TELLING = re.compile(r"(?:[^\W_][\W_]*+){3}")
 
 Change = tuple[UUID, int, int, str]
 """(episode, repository, revision, path): a file that a run changed, in a revision"""
@@ -42,9 +47,8 @@ async def shares(app: Scoped, tenant: str, changes: Iterable[Change]) -> dict[Ch
     if not about:
         return {}
     params: dict[str, Any] = {"episodes": [e for e, _ in about], "paths": [p for _, p in about]}
-    added: dict[tuple[UUID, str], list[str]] = {}
-    for episode, path, body in await app.rows(_HUNKS, params, tenant=tenant):
-        added.setdefault((episode, path), []).extend(_added(body))
+    hunks = await app.rows(_HUNKS, params, tenant=tenant)
+    added = await off_loop(sum(len(body) for _, _, body in hunks), _by_file, hunks)
     known = [change for change in changes if added.get((change[0], change[3]))]
     wanted = list(dict.fromkeys(change[1:] for change in known))
     if not wanted:
@@ -54,10 +58,18 @@ async def shares(app: Scoped, tenant: str, changes: Iterable[Change]) -> dict[Ch
         "numbers": [number for _, number, _ in wanted],
         "paths": [path for _, _, path in wanted],
     }
-    code = {
-        (repo, path): {line.strip() for line in text.split("\n")}
-        for repo, path, text in await app.rows(_CODE, params, tenant=tenant)
-    }
+    files = await app.rows(_CODE, params, tenant=tenant)
+    return await off_loop(sum(len(text) for *_, text in files), _shares, known, added, files)
+
+
+Added = Mapping[tuple[UUID, str], Sequence[str]]
+
+
+def _shares(
+    known: Iterable[Change], added: Added, files: Iterable[Sequence[Any]]
+) -> dict[Change, float]:
+    """Of `known`, whose files were added to, as `shares`; `files` are (repository, path, code)."""
+    code = {(repo, path): {line.strip() for line in text.split("\n")} for repo, path, text in files}
     found: dict[Change, float] = {}
     for change in known:
         episode, repo, _, path = change
@@ -67,7 +79,15 @@ async def shares(app: Scoped, tenant: str, changes: Iterable[Change]) -> dict[Ch
     return found
 
 
+def _by_file(hunks: Iterable[Sequence[Any]]) -> dict[tuple[UUID, str], list[str]]:
+    """By (episode, path) the lines that were added."""
+    added: dict[tuple[UUID, str], list[str]] = {}
+    for episode, path, body in hunks:
+        added.setdefault((episode, path), []).extend(_added(body))
+    return added
+
+
 def _added(body: str) -> list[str]:
     """The lines that a hunk added, without those that say nothing of their own."""
     lines = [line[1:].strip() for line in body.split("\n") if line.startswith("+")]
-    return [line for line in lines if sum(c.isalnum() for c in line) > 2]
+    return [line for line in lines if _TELLING.search(line)]
