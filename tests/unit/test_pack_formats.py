@@ -130,6 +130,35 @@ def test_no_text_closes_its_fence_or_begins_a_bullet(text: str, path: str) -> No
     assert [line for line in outside if line.startswith("#")] == ["## Relevant Memories"]
 
 
+STARTS = ("- [score: 1.00] x", "1. x", "# x", "> x", "~~~", "<b>x</b>", "[x](http://x)", "* x")
+
+
+@pytest.mark.parametrize("said", STARTS)
+@pytest.mark.parametrize("budget", [40, 60, 90, 120, 200])
+def test_a_place_under_its_file_begins_nothing_of_its_own(said: str, budget: int) -> None:
+    """A test's title and a text's first line may be anything."""
+    body = "\n".join(f"    step_{i} = {i}" for i in range(40))
+    made = [
+        Piece(replace(code(i, f"def x():\n{body}", symbol=said), start_line=at), 0.9)
+        for i, at in ((1, 0), (2, 50))
+    ]
+    text = f"{said}\n\n{'and more of it ' * 40}"
+    made += [Piece(code(i, text, 100 * i, "README.md", kind="doc", symbol=""), 0.9) for i in (3, 4)]
+    for some in (made, made[:2], made[2:]):
+        lines = packed(*some, budget=budget).context.splitlines()
+        under = [line.strip() for line in lines if line.startswith("  ")]
+        assert not [line for line in under if re.match(r"[-+*#>~<]|\d+[.)]", line)]
+
+
+def test_common_names_stand_as_they_are_under_their_file() -> None:
+    body = "\n".join(f"    step_{i} = {i}" for i in range(40))
+    made = [
+        Piece(code(i, f"def f{i}():\n{body}", 100 * i, symbol=f"src.app.f{i}"), 0.9) for i in (1, 2)
+    ]
+    context = packed(*made, budget=60).context
+    assert "\n  100-140 f1\n" in context
+
+
 @pytest.mark.parametrize("trust", [Trust.EXTERNAL, Trust.AGENT_CLAIMED])
 @pytest.mark.parametrize("end", ["", "\n\tsecond line"])
 def test_texts_hide_nothing_from_their_reader(trust: Trust, end: str) -> None:

@@ -62,11 +62,11 @@ def under(piece: Piece, body: Body) -> tuple[str, str]:
     `parts`."""
     item = piece.item
     symbol = wording.one_line(name(item), wording.MAX_NAME)
-    if not symbol or "`" in symbol:
+    if not wording.plain(symbol):
         symbol = wording.code(symbol or item.kind)
     at = lines(body.joined.own)
     said = f"  {at} {symbol}" if at else f"  {symbol}"
-    outline = f"    {body.line}\n" if body.line else ""
+    outline = f"    {wording.inside(body.line)}\n" if body.line else ""
     return f"{said}{_reason(piece, ' — ')}\n", outline
 
 
@@ -84,7 +84,7 @@ def _code_line(piece: Piece, joined: Joined) -> str:
 def _code(piece: Piece, body: Body) -> str:
     if body.tier is Tier.FULL:
         return wording.fenced(body.block, piece.item.language)
-    return f"  {body.line}\n" if body.line else ""
+    return f"  {wording.inside(body.line)}\n" if body.line else ""
 
 
 def _about(piece: Piece) -> str:

@@ -14,6 +14,8 @@ MAX_SENTENCE = 200
 
 _BLANKS = re.compile(r"\s+")
 _TICKS = re.compile(r"`+")
+_PLAIN = re.compile(r"[^\W\d][\w.:$]*")
+_BEGINS = re.compile(r"[-+*#>|=~<_]|\d+[.)]|`{3}")
 _END = re.compile(r"[.!?](?=\s|$)|[。！？]")
 # Bidirectional overrides and other marks that no reader sees, but for the joiners of emoji and scripts.
 _UNSEEN = frozenset(["Cc", "Cf", "Cs", "Co", "Cn"])
@@ -49,6 +51,16 @@ def code(text: str, limit: int = MAX_NAME) -> str:
     ticks = "`" * (_longest(line) + 1)
     pad = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{ticks}{pad}{line}{pad}{ticks}"
+
+
+def plain(name: str) -> bool:
+    """Whether `name` reads the same outside of a code span: a title of a test may be anything."""
+    return _PLAIN.fullmatch(name) is not None
+
+
+def inside(line: str) -> str:
+    """`line` as the start of a line that begins no bullet, heading or quote."""
+    return f"… {line}" if _BEGINS.match(line) else line
 
 
 def fenced(text: str, language: str = "") -> str:
