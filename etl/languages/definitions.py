@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from posixpath import basename
@@ -145,6 +146,9 @@ class Walk:
             if node.type in self.table.leading:
                 self.on_leading(node)
             return
+        if "#" in found.name or "#" in found.owner:  # in a qualified name it numbers copies
+            name, owner = found.name.replace("#", "_"), found.owner.replace("#", "_")
+            found = replace(found, name=name, owner=owner)
         if found.kind:
             if found.name:
                 self._define(node, found)

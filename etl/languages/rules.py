@@ -16,6 +16,9 @@ from tree_sitter import Language, Node
 from etl.languages.nodes import text_of
 
 _SEPARATORS = re.compile(r"\s*(?:::|\\|->|\?\.|\.)\s*")
+# A name in quotes, which may hold anything: of Scala and Swift, of Zig, of Julia.
+_QUOTED = re.compile(r'`([^`]*)`|(?:@|var)"([^"]*)"')
+_RAW = re.compile(r"\br#(?=\w)")  # Rust's `r#type` is called `type`
 _ARGUMENTS = re.compile(r"<[^<>]*>|\[[^\[\]]*\]|\([^()]*\)")
 _NAME = re.compile(r"[^\W\d][\w$'!?=-]*")
 _MAX_BASES = 32
@@ -149,7 +152,12 @@ def head(kind: str, pattern: str) -> tuple[str, re.Pattern[bytes]]:
 
 
 def dotted(text: str) -> str:
-    """`a::b`, `A\\B`, `a.b<T>` as one dotted path: `a.b`; names as they are written otherwise."""
+    """`a::b`, `A\\B`, `a.b<T>` as one dotted path: `a.b`; names as they are written otherwise.
+
+    What stands in quotes is one segment."""
+    if quoted := _QUOTED.fullmatch(text.strip()):
+        return segment(quoted[quoted.lastindex or 0])
+    text = _RAW.sub("", text)
     for _ in range(4):  # nested type arguments, from the innermost
         shorter = _ARGUMENTS.sub("", text)
         if shorter == text:

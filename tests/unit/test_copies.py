@@ -35,3 +35,15 @@ def test_a_copy_is_frozen_and_has_no_other_fields() -> None:
         made.a = 3  # type: ignore[misc]
     with pytest.raises(KeyError):
         changed(Value(1), d=2)
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    a: int | tuple[int, ...]
+
+
+def test_a_value_of_one_field() -> None:
+    only = copier(One)
+    assert only(One(1)) == One(1)
+    assert only(One(1), a=2) == One(2)
+    assert only(One((1, 2))) == One((1, 2))

@@ -71,6 +71,17 @@ _ALONE = re.compile(
 # A macro before a declaration's type or name: `EXPORT int f()`, `int CALLBACK f()`.
 _BEFORE = re.compile(rb"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+(?=[ \t]+[a-z_A-Z])")
 
+# Clang's annotations of what a mutex guards, by the names that its manual proposes or proposed.
+_GUARDS = (
+    rb"(?:PT_)?GUARDED_(?:BY|VAR)|ACQUIRED_(?:BEFORE|AFTER)|(?:REQUIRES|ACQUIRE|RELEASE|TRY_ACQUIRE)(?:_SHARED"
+    rb"|_GENERIC)?|EXCLUDES|(?:ASSERT|RETURN)_CAPABILITY|(?:EXCLUSIVE|SHARED)_LOCKS_REQUIRED|LOCKS_EXCLUDED"
+    rb"|LOCK_RETURNED|(?:EXCLUSIVE|SHARED)_(?:TRY)?LOCK_FUNCTION|UNLOCK_FUNCTION"
+)
+_GUARDED = re.compile(
+    rb"\b(?:[A-Z]{2,12}_)?(?:(?:%b)\([^(){};]{0,200}\)|NO_THREAD_SAFETY_ANALYSIS\b)"
+    rb"(?=\s{0,80}(?:[;{=:]|[A-Z]|(?:const|final|noexcept|override)\b))" % _GUARDS
+)
+
 
 def _declared(node: Node | None) -> tuple[Node | None, bool]:
     """The name inside a declarator, and whether it is a function's."""
@@ -234,18 +245,25 @@ def is_cpp(source: bytes, path: str) -> bool:
     return path.endswith(".h") and _CPP.search(source) is not None
 
 
+def _blank(match: re.Match[bytes]) -> bytes:
+    return re.sub(rb"[^\r\n]", b" ", match.group())
+
+
+def prepare(source: bytes, path: str) -> bytes:
+    """The source without annotations of mutexes: `int f() REQUIRES(mu) {` seems to define `REQUIRES`."""
+    del path
+    return _GUARDED.sub(_blank, source)
+
+
 def repair(source: bytes) -> bytes:
     """The source with what looks like macros outside any grammar blanked out, byte for byte."""
-
-    def blank(match: re.Match[bytes]) -> bytes:
-        return re.sub(rb"[^\r\n]", b" ", match.group())
 
     def blank_group(match: re.Match[bytes]) -> bytes:
         whole, group = match.group(), match.group(1)
         at = match.start(1) - match.start()
         return whole[:at] + b" " * len(group) + whole[at + len(group) :]
 
-    return _BEFORE.sub(blank, _ALONE.sub(blank, _EXPORT.sub(blank_group, source)))
+    return _BEFORE.sub(_blank, _ALONE.sub(_blank, _EXPORT.sub(blank_group, source)))
 
 
 _CALLS = "(translation_unit (expression_statement (call_expression)) @n)"
@@ -303,6 +321,7 @@ def table(language: str) -> Table:
         wrappers=frozenset({"template_declaration"}) if language == "cpp" else frozenset(),
         test_name=_TEST_NAME,
         patterns={"expression_statement": _CALLS_CPP if language == "cpp" else _CALLS},
+        prepare=prepare,
         repair=repair,
         dialect=(lambda source, path: "cpp" if is_cpp(source, path) else "")
         if language == "c"

@@ -12,6 +12,10 @@ from etl.languages.rules import File, Found, Rule, Table, dotted, head, namespac
 _TEST = re.compile(
     rb"\[[^\[\]]*?\b(?:Fact|Theory|Test|TestCase|TestCaseSource|TestMethod|DataTestMethod|Property)(?:Attribute)?\b"
 )
+# What a branch of a statement that `#if` cuts in two may be read as a function of.
+_NO_NAMES = frozenset(
+    {"if", "for", "foreach", "while", "switch", "catch", "using", "lock", "fixed"}
+)
 _NAMESPACES = frozenset({"namespace_declaration", "file_scoped_namespace_declaration"})
 _LOOKED_AT = 200  # children of the file
 
@@ -36,6 +40,16 @@ def package(root: Node, file: File) -> str:
 
 def _type(kind: str) -> Rule:
     return simple(kind, bases=["base_list"])
+
+
+def _function(kind: str) -> Rule:
+    read = simple(kind)
+
+    def rule(node: Node, file: File) -> Found | None:
+        found = read(node, file)
+        return None if found is None or found.name in _NO_NAMES else found
+
+    return rule
 
 
 def _property(node: Node, file: File) -> Found | None:
@@ -108,14 +122,14 @@ def table(language: str) -> Table:
             "interface_declaration": _type("interface"),
             "enum_declaration": _type("enum"),
             "delegate_declaration": simple("type", body="parameters"),
-            "method_declaration": simple("method"),
+            "method_declaration": _function("method"),
             "constructor_declaration": simple("constructor"),
             "destructor_declaration": _destructor,
             "operator_declaration": _operator,
             "conversion_operator_declaration": _operator,
             "indexer_declaration": _indexer,
             "property_declaration": _property,
-            "local_function_statement": simple("function"),
+            "local_function_statement": _function("function"),
             "namespace_declaration": namespace(),
             "file_scoped_namespace_declaration": namespace(),
         },

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from tree_sitter import Language, Node
 
 from etl.languages.nodes import named, text_of
 from etl.languages.rules import File, Found, Rule, Table, dotted, namespace
 
 _HOPS = 8
+_OPERATOR = re.compile(r":\(?([^\s\w(){},;]+)\)?$")  # `Base.:+`, `Base.:(==)`
 _WRAPPED = frozenset({"signature", "where_expression", "typed_expression", "binary_expression"})
 _TYPED = frozenset(
     {"parametrized_type_expression", "binary_expression", "type_head", "where_expression"}
@@ -30,8 +33,11 @@ def _callee(node: Node | None) -> Node | None:
 
 
 def _name(node: Node | None) -> str:
-    """`show` of `Base.show`, `Foo` of `Foo{T}`."""
-    text = dotted(text_of(node, 200).partition("{")[0])
+    """`show` of `Base.show`, `Foo` of `Foo{T}`, `==` of `Base.:(==)`."""
+    text = text_of(node, 200)
+    if operator := _OPERATOR.search(text):
+        return operator[1].replace(".", "_")
+    text = dotted(text.partition("{")[0])
     return text.rpartition(".")[2] if text.strip(".") else ""
 
 
