@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 
 MAX_READ = 40_000  # characters of one piece of code
 SIZE = 12  # bytes of a gist: a clash of two texts of one symbol is not to be feared
@@ -22,6 +23,8 @@ _HASH = re.compile(rf"(?P<comment>#[^\n]*)|{_LONG}|{_STRING}{_REST}", re.DOTALL)
 _SLASH = re.compile(
     rf"(?P<comment>//[^\n]*|{_BLOCK})|{_STRING}|`(?:[^`\\]|\\.)*+`?{_REST}", re.DOTALL
 )
+# Behind `/*` that nothing closes, as in a pattern's `[/*]`: it was no comment, nor is another one.
+_UNCLOSED = re.compile(rf"(?P<comment>//[^\n]*)|{_STRING}|`(?:[^`\\]|\\.)*+`?{_REST}", re.DOTALL)
 _PLAIN = re.compile(rf"(?P<comment>(?!)){_REST}")
 
 # The languages whose symbols an index has, and what reads like them; others are taken word by word.
@@ -32,19 +35,43 @@ _READERS = {
 }  # fmt: skip
 # Where indentation ends a block; elsewhere it is layout.
 _OFFSIDE = frozenset({"python", "cython"})
+# Where `(a,)` is no `(a)`.
+_TUPLES = frozenset({"python", "cython", "rust"})
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
+# Words before a bracket that call nothing: what is in it is a value.
+_WORDS = frozenset(
+    [
+        "return",
+        "in",
+        "yield",
+        "not",
+        "and",
+        "or",
+        "if",
+        "elif",
+        "else",
+        "is",
+        "lambda",
+        "assert",
+        "await",
+        "case",
+        "match",
+        "while",
+    ]
+)
 
 
 def gist(code: str, language: str) -> bytes:
     """`SIZE` bytes that stay the same while only blanks, line breaks inside brackets, comments, the kind of
-    quotes, or a comma before a closing bracket change; where indentation means something, its depth counts.
+    quotes, or a comma before a closing bracket change, but for that of a tuple of one; where indentation means
+    something, its depth counts.
     Linear in `code`."""
-    offside = language in _OFFSIDE
+    offside, tuples = language in _OFFSIDE, language in _TUPLES
     out: list[str] = []
-    depth = 0
+    commas: list[int] = []  # of each open bracket; from 1 of one that a lone comma makes a tuple
     indents = [0]
     pending = ""  # the line's start, until a token shows that the line is no comment's
-    for match in _READERS.get(language, _PLAIN).finditer("\n" + code[:MAX_READ]):
+    for match in _tokens(_READERS.get(language, _PLAIN), "\n" + code[:MAX_READ]):
         kind, text = match.lastgroup, match[0]
         if kind == "comment":
             continue
@@ -52,17 +79,40 @@ def gist(code: str, language: str) -> bytes:
             pending = text
             continue
         # A body of nothing is written behind its head as well as below it.
-        if offside and depth == 0 and pending and text != "...":
+        if offside and not commas and pending and text != "...":
             out.append(_level(indents, len(pending.expandtabs(4)) - 1))
         pending = ""
         if text in _OPEN:
-            depth += 1
+            commas.append(0 if tuples and _holds_a_value(text, out) else 1)
+        elif text == "," and commas:
+            commas[-1] += 1
         elif text in _CLOSE:
-            depth = max(0, depth - 1)
-            if out and out[-1] == ",":
+            seen = commas.pop() if commas else 0
+            if out and out[-1] == "," and seen != 1:
                 out.pop()
         out.append(_as_quoted(text))
     return hashlib.sha256("\0".join(out).encode("utf-8", "replace")).digest()[:SIZE]
+
+
+def _tokens(reader: re.Pattern[str], code: str) -> Iterator[re.Match[str]]:
+    for match in reader.finditer(code):
+        if reader is _SLASH and match.lastgroup == "comment" and _is_open(match[0]):
+            yield from _UNCLOSED.finditer(code, match.start() + 2)
+            return
+        yield match
+
+
+def _is_open(comment: str) -> bool:
+    return comment.startswith("/*") and not (len(comment) > 3 and comment.endswith("*/"))
+
+
+def _holds_a_value(bracket: str, before: list[str]) -> bool:
+    """Whether a lone comma behind one thing in `bracket` makes a tuple: of `(` that calls nothing, and of an
+    index."""
+    last = before[-1] if before else ""
+    ends = last[-1:].isalnum() or last[-1:] in ("_", ")", "]", '"')
+    called = ends and last not in _WORDS and not last.startswith("\n")
+    return (bracket == "(" and not called) or (bracket == "[" and called)
 
 
 def _level(indents: list[int], width: int) -> str:
