@@ -108,6 +108,46 @@ async def filled(store: Store, index: IndexFiles) -> Store:
     return store
 
 
+async def test_what_is_said_next_to_turns_since_does_not_change_a_replay(
+    store: Store, index: IndexFiles
+) -> None:
+    """What a turn gains from those beside it, and what it says of code, are of the time of the answer."""
+    await index(store, "r", FILES)
+    chance = random.Random(7)
+
+    async def say(text: str, session: str) -> MemoryEntry:
+        entry = MemoryEntry(
+            NOBODY, "r", "a", text, MemoryMetadata(session_key=session), kind="turn"
+        )
+        (got,) = await store.store(T, [check(entry, str(uuid4()), None)])
+        assert isinstance(got, MemoryReceipt)
+        return got.entry
+
+    said = []
+    for n in range(40):
+        words = " ".join(chance.sample(WORDS, 2))
+        code = chance.choice(["", " in `parse_header`", " in `retry_upload` of b.toy"])
+        said.append(await say(f"{n}: the {words}{code}{chance.choice('.?')}", f"s{n % 3}"))
+    asked = [await ask(store, text, options={"session_key": ""}) for text in QUESTIONS]
+    assert sum(bool(shown(a)) for a in asked) >= 3
+    for n, entry in enumerate(said):
+        if n % 4 == 0:
+            assert await store.delete(T, "r", entry.id)
+        if n % 5 == 0:
+            await say(f"later {n}: {chance.choice(QUESTIONS)}", f"s{n % 3}")
+    await index(store, "r", {**FILES, "a.toy": ("parse_header: x",), "b.toy": ("gone:",)})
+    for first in asked:
+        second = await again(store, first)
+        assert second.block.context == first.block.context
+        assert second.same
+    now = await ask(store, QUESTIONS[0], options={"session_key": ""})
+    assert now.block.context != asked[0].block.context
+    without = await ask(
+        store, QUESTIONS[0], options={"session_key": ""}, off=frozenset({"hierarchical", "score"})
+    )
+    assert shown(without)
+
+
 async def test_what_happens_since_does_not_change_a_replay(
     filled: Store, index: IndexFiles
 ) -> None:
