@@ -307,7 +307,9 @@ async def test_terms_reach_bm25_with_their_weights_and_passages_the_vector() -> 
 async def test_fast_asks_no_model() -> None:
     shelf = Worded(*ITEMS, lexical={1: 1.0}, semantic={2: 1.0})
     chat = Chat(SAID)
-    await SearchService.over(deps(shelf, chat)).search(SearchQuery("broken cookies move between frozen jars, old sessions, files and stores"))
+    await SearchService.over(deps(shelf, chat)).search(
+        SearchQuery("broken cookies move between frozen jars, old sessions, files and stores")
+    )
     assert chat.asked == []
     assert shelf.weights is None
     assert shelf.vector is not None
