@@ -152,7 +152,9 @@ async def _write_revision(
     stored = await truth.stored_files(draft)
     with run.phase("changes"):
         changed, removed = await _changes(run, stored)
-    if not changed and not removed and draft.base:
+    # What an older version of ours read may hold more for this one, though no file has changed.
+    current = draft.facts_version == FACTS_VERSION
+    if not changed and not removed and draft.base and current:
         await truth.discard(draft)
         return None
     with run.phase("parse"):
@@ -162,7 +164,7 @@ async def _write_revision(
     failed = {path for path, _ in run.skipped}
     removed += [path for path in changed if path in failed and path in stored]
     if draft.base and not run.parsed and not removed:
-        await truth.discard(draft)  # all that "changed" was files that can't be parsed, as before
+        await truth.discard(draft)  # all that "changed" can't be parsed, as before
         return None
     await truth.retire(draft, removed)
     run.removed = len(removed)
@@ -346,6 +348,7 @@ def _stats(run: _Run) -> IndexStats:
         unresolved=sum(run.unresolved.values()),
         languages=_languages(run),
         skipped=dict(Counter(cause for _, cause in run.skipped)),
+        facts_version=FACTS_VERSION,
     )
 
 

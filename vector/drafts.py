@@ -79,13 +79,14 @@ class Drafts:
         self, lock: Connection, repo_id: int, repo: str, root: str, move: bool
     ) -> Draft:
         cursor = await lock.execute(
-            "SELECT r.root, r.published, r.last_number, r.draft_token, s.model"
+            "SELECT r.root, r.published, r.last_number, r.draft_token, s.model,"
+            " coalesce((r.stats->>'facts_version')::int, 0)"
             " FROM repository r LEFT JOIN embedding_space s ON s.filled WHERE r.id = %s",
             (repo_id,),
         )
         known = await cursor.fetchone()
         assert known is not None  # rows of `repository` are never deleted
-        indexed_root, published, last, broken, model = known
+        indexed_root, published, last, broken, model, facts_version = known
         if published and indexed_root not in ("", root) and not move:
             raise RepositoryNameTaken(repo, indexed_root, root)
         token = uuid4()
@@ -97,7 +98,7 @@ class Drafts:
         if published and indexed_root != root:
             await lock.execute("UPDATE repository SET root = %s WHERE id = %s", (root, repo_id))
         self._drafts[repo_id] = _Open(lock, token, root)
-        return Draft(repo_id, repo, last + 1, published, model or "")
+        return Draft(repo_id, repo, last + 1, published, model or "", facts_version)
 
     async def stored_files(self, draft: Draft) -> dict[str, StoredFile]:
         rows = await self._db.rows(q.STORED_FILES, {"repo": draft.repo_id, "base": draft.base})

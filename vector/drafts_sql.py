@@ -97,6 +97,7 @@ def stats_params(stats: IndexStats) -> dict[str, Any]:
                 "unresolved": stats.unresolved,
                 "languages": dict(stats.languages),
                 "skipped": dict(stats.skipped),
+                "facts_version": stats.facts_version,
             }
         )
     }

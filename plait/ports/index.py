@@ -75,11 +75,12 @@ class Draft:
     number: int
     base: int  # the published revision it starts from; 0 for none
     embedding_model: str = ""
+    facts_version: int = 0  # of the base's files, as its run gave it; 0 for none
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """Counts of one published run, kept with the revision."""
+    """Counts of one published run, kept with the revision. `facts_version`: how its files were read."""
 
     files: int = 0
     chunks: int = 0
@@ -88,6 +89,7 @@ class IndexStats:
     unresolved: int = 0
     languages: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
+    facts_version: int = 0
 
 
 class IndexStore(Protocol):
