@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryEntry, MemoryId
+from plait.domain.off_loop import off_loop
+from plait.memory.mentions import MAX_READ as MAX_TEXT
 from plait.memory.mentions import Mentions, mentions, unique
 from plait.memory.similar import jaccard, words
 from vector import anchored_text
@@ -35,12 +37,13 @@ SELECT f.path FROM source_file f JOIN repository r ON r.id = f.repo_id
    AND f.rev_from <= r.published AND (f.rev_to IS NULL OR f.rev_to > r.published)
 """
 SYMBOLS = """
-SELECT DISTINCT f.name, f.symbol, f.path FROM files f JOIN repository r ON r.id = f.repo_id
- WHERE f.repo_id = %(repo)s AND f.name <> ''
-   AND f.name = ANY(SELECT s.name FROM symbol_name s
-                     WHERE s.repo_id = %(repo)s AND s.name = ANY(%(names)s))
-   AND f.rev_from <= r.published AND (f.rev_to IS NULL OR f.rev_to > r.published)
- LIMIT %(most)s
+SELECT d.name, d.symbol, d.path, count(*) OVER (PARTITION BY d.name) AS n FROM (
+       SELECT DISTINCT f.name, f.symbol, f.path FROM files f JOIN repository r ON r.id = f.repo_id
+        WHERE f.repo_id = %(repo)s AND f.name <> ''
+          AND f.name = ANY(SELECT s.name FROM symbol_name s
+                            WHERE s.repo_id = %(repo)s AND s.name = ANY(%(names)s))
+          AND f.rev_from <= r.published AND (f.rev_to IS NULL OR f.rev_to > r.published)) d
+ ORDER BY n, d.name, d.symbol, d.path LIMIT %(most)s
 """
 # The narrowest definition that holds a line.
 LINES = """
@@ -95,14 +98,18 @@ async def code(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Cod
     cursor = await conn.execute("SELECT published FROM repository WHERE id = %s", (repo_id,))
     if await cursor.fetchone() == (0,):
         return Code()
-    return await look_up(conn, repo_id, {p.id: mentions(p.entry.content) for p in parts})
+    texts = {p.id: p.entry.content[:MAX_TEXT] for p in parts}
+    said = await off_loop(
+        sum(map(len, texts.values())), lambda: {id_: mentions(text) for id_, text in texts.items()}
+    )
+    return await look_up(conn, repo_id, said)
 
 
 async def look_up(conn: Connection, repo_id: int, said: Mapping[Any, Mentions]) -> Code:
     """What of `said` the published revision has. Up to three queries, none where nothing is named."""
-    paths = list({path for one in said.values() for path in one.paths})[:MAX_NAMES]
-    names = {name.rpartition(".")[2] for one in said.values() for name in one.names}
-    params: dict[str, Any] = {"repo": repo_id, "paths": paths, "names": sorted(names)[:MAX_NAMES]}
+    paths = _first(path for one in said.values() for path in one.paths)
+    names = _first(name.rpartition(".")[2] for one in said.values() for name in one.names)
+    params: dict[str, Any] = {"repo": repo_id, "paths": paths, "names": names}
     params["most"] = MAX_SYMBOLS
     there: frozenset[str] = frozenset()
     symbols: dict[str, dict[str, str]] = defaultdict(dict)
@@ -113,10 +120,12 @@ async def look_up(conn: Connection, repo_id: int, said: Mapping[Any, Mentions]) 
     if names:
         cursor = await conn.execute(SYMBOLS, params)
         rows = await cursor.fetchall()
-        # What was cut off might have made a name ambiguous.
-        for name, symbol, path in rows if len(rows) < MAX_SYMBOLS else ():
-            symbols[name].setdefault(symbol, path)
-            places[name].append((symbol, path))
+        # Of the name that was cut, the most common one there is, a part might pass for all.
+        cut = rows[-1][0] if len(rows) == MAX_SYMBOLS else None
+        for name, symbol, path, _ in rows:
+            if name != cut:
+                symbols[name].setdefault(symbol, path)
+                places[name].append((symbol, path))
     lines = {at for one in said.values() for at in one.lines if at[0] in there}
     at: dict[tuple[str, int], str] = {}
     if lines:
@@ -128,6 +137,10 @@ async def look_up(conn: Connection, repo_id: int, said: Mapping[Any, Mentions]) 
         cursor = await conn.execute(LINES, params, prepare=False)
         at = {(path, line): symbol for path, line, symbol in await cursor.fetchall()}
     return Code(there, symbols, said, Index(there, places, at))
+
+
+def _first(texts: Iterable[str]) -> list[str]:
+    return list(islice(dict.fromkeys(texts), MAX_NAMES))
 
 
 async def anchors(

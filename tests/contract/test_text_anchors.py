@@ -23,6 +23,7 @@ from plait.domain.values import (
 from plait.memory.entry import NOBODY, check
 from plait.ports import Place, Standing
 from plait.retrieval.freshness import freshness
+from vector import memories_links
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -97,6 +98,24 @@ async def test_a_name_that_many_have_is_found_where_it_went(
     assert await named(store, id_) == (
         NamedAnchor("src/zoo.toy", "src.zoo.handle", AnchorState.MOVED, "z/zoo.toy"),
         NamedAnchor("src/yak.toy", "src.yak.handle", AnchorState.CHANGED, "z/yak.toy"),
+    )
+
+
+async def test_a_common_name_takes_no_other_with_it(
+    store: Store, index: IndexFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of a batch are looked up together; what is too common for that is left out alone."""
+    many = {f"src/a{n}.toy": ["get_it:"] for n in range(12)}
+    await index(store, "r", {**CODE, **many})
+    monkeypatch.setattr(memories_links, "MAX_SYMBOLS", 10)
+    texts = ["`get_it` is in all of them, src/a3.toy say", "`send_request` retries"]
+    entries = [MemoryEntry(NOBODY, "r", "ada", text, MemoryMetadata()) for text in texts]
+    common, rare = await store.store("default", [check(entry) for entry in entries])
+    assert not isinstance(common, Exception)
+    assert not isinstance(rare, Exception)
+    assert await named(store, ItemId(rare.entry.id)) == (NamedAnchor(*SENDS, AnchorState.SAME),)
+    assert await named(store, ItemId(common.entry.id)) == (
+        NamedAnchor("src/a3.toy", "", AnchorState.SAME),
     )
 
 
