@@ -658,9 +658,10 @@ async def test_filters_work_inside_a_query(store: Store) -> None:
 
 
 async def test_min_score_cuts_after_the_arms_are_united(store: Store) -> None:
-    await keep(store, write("zebra zebra zebra"), write("one zebra among very many other words"))
+    best = "a zebra behind a zebra behind a zebra"  # as long: texts of few words count less
+    await keep(store, write(best), write("one zebra among very many other words"))
     assert len(await ask(store, "zebra")) == 2
-    assert await ask(store, "zebra", min_score=0.99) == ["zebra zebra zebra"]
+    assert await ask(store, "zebra", min_score=0.99) == [best]
 
 
 async def test_queries_as_of_a_time(store: Store) -> None:
