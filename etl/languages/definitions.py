@@ -27,6 +27,7 @@ from etl.languages.salvage import Head, Lines
 from etl.languages.tables import DIALECTS, MODULES
 
 _DEEPEST = 100  # scopes inside scopes: deeper ones count as the hundredth
+_MAX_PREFIX = 400  # characters of the namespaces round a name: graphs index no text of any length
 _HEAD = 2000  # bytes before a name in which a test's mark is looked for
 _MAX_NAME = 200  # characters; what is longer is no name
 _SMALL = 4  # lines from which an error is read without the parser
@@ -157,7 +158,7 @@ class Walk:
 
     def _namespace(self, node: Node, found: Found) -> None:
         scope = self.scopes[-1]
-        prefix = _join(scope.prefix, found.name)
+        prefix = _outer(scope.prefix, found.name)
         known = self._type(found.name) if found.members else None
         if known is not None:
             self.inherited[known] = (*self.inherited.get(known, ()), *found.bases)
@@ -186,7 +187,7 @@ class Walk:
         if owner is not None:
             parent = owner
         else:
-            path = _join(scope.prefix, _join(found.owner, found.name))
+            path = _join(scope.prefix, _join(_outer("", found.owner), found.name))
         kind = found.kind
         outer = self.facts.definitions[parent].kind if parent else ""
         if kind == "function" and (found.owner or scope.members or outer in self.table.owners):
@@ -319,7 +320,7 @@ class Walk:
         name, kind = dotted(found.name), found.kind
         if kind in ("", MEMBERS):
             known = self._type(name) if kind else None
-            prefix = _join(scope.prefix, name) if known is None else ""
+            prefix = _outer(scope.prefix, name) if known is None else ""
             number = scope.number if known is None else known
             self._push(Scope(found.end, number, prefix, bool(kind)))
             return
@@ -346,6 +347,10 @@ class Walk:
 
 def _join(outer: str, name: str) -> str:
     return f"{outer}.{name}" if outer and name else outer or name
+
+
+def _outer(outer: str, name: str) -> str:
+    return _join(outer, name)[:_MAX_PREFIX].rstrip(".")
 
 
 class Definitions:

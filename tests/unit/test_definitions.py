@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from etl.chunk import chunk_code, decode
 from etl.facts import FileFacts
 from etl.facts import encode as encode_facts
-from etl.languages import extractor
+from etl.languages import extractor, language_of
 from etl.languages.names import module_name
 from etl.languages.tables import MODULES
 from tests.definition_sources import SOURCES, Source
@@ -106,3 +106,34 @@ def test_any_lines_in_any_order_lose_nothing(lines: list[str], language: str) ->
     """Broken code: lines of real sources, mixed. What the parser makes of them may be anything."""
     data = "\n".join(lines).encode()
     check_chunks(data, extractor(language).extract(data, "a/b.x", "a.b"))
+
+
+@pytest.mark.parametrize(
+    ("path", "opens"),
+    [
+        ("a.cc", "namespace {} {{"),
+        ("a.rs", "mod {} {{"),
+        ("a.cs", "namespace {} {{"),
+        ("a.rb", "module {}\n"),
+        ("a.kt", "class {} {{"),
+    ],
+)
+def test_names_stay_short_however_deep_they_are(path: str, opens: str) -> None:
+    """An index of Neo4j refuses what is longer than some 8,000 bytes, and all that comes with it."""
+    names = [f"N{'a' * 190}{number}" for number in range(99)]
+    body = {"a.cc": "int f() { return 1; }", "a.rs": "fn f() {}", "a.rb": "class C\n end"}
+    closed = ("end\n" if path == "a.rb" else "}\n") * len(names)
+    text = (
+        "\n".join(map(opens.format, names)) + "\n" + body.get(path, "class C { }") + "\n" + closed
+    )
+    language = language_of(path)
+    found = extractor(language).extract(text.encode(), path, module_name(path, language))
+    assert {d.name for d in found.definitions} & {"f", "C"}
+    assert max(len(d.qualname) for d in found.definitions) < 1500
+
+
+def test_an_owner_of_any_length_is_cut() -> None:
+    text = f"void {'::'.join(['A' * 190] * 20)}::f() {{\n}}\n"
+    found = extractor("cpp").extract(text.encode(), "a.cc", "a")
+    assert [d.name for d in found.definitions] == ["a", "f"]
+    assert len(found.definitions[1].qualname) < 1500
