@@ -24,6 +24,7 @@ from plait.domain.memory import (
     MemoryWrite,
     TurnReceipt,
 )
+from plait.domain.off_loop import off_loop
 from plait.domain.scope import Scope
 from plait.domain.values import Collection
 from plait.memory.similar import same_words, words
@@ -33,6 +34,7 @@ from vector import memories_write as rows
 from vector.clock import hold
 from vector.episodes import Episodes
 from vector.memories_missing import missing
+from vector.memories_plan import Prepared
 from vector.memories_query import MemoryQuery
 from vector.memories_read import (
     COLUMNS,
@@ -90,7 +92,7 @@ class Memories(MemoryQuery, Similar, Episodes):
                 f"{len(writes):,} memories in one batch, more than {MAX_WRITES}; send several",
                 field="requests",
             )
-        prepared = rows.prepare(writes)
+        prepared = await _prepared(writes)
         asked = [
             Request(w.request_id, w.body_hash, w.entry.repo, [part])
             for w, part in zip(writes, prepared, strict=True)
@@ -117,7 +119,7 @@ class Memories(MemoryQuery, Similar, Episodes):
         writes = [MemoryWrite(entry, request_id, body_hash) for entry in entries]
         if any(entry.repo != repo for entry in entries):
             raise InvalidInput("a turn's memories are all of one repository", field="repository")
-        asked = Request(request_id, body_hash, repo, rows.prepare(writes), note)
+        asked = Request(request_id, body_hash, repo, await _prepared(writes), note)
         (answer,) = await self._store_requests(tenant, [asked])
         if isinstance(answer, PlaitError):
             raise answer
@@ -266,3 +268,7 @@ class Memories(MemoryQuery, Similar, Episodes):
         entries = tuple(to_entry(row, as_of.recorded) for row in found[:limit])
         more = len(found) > limit
         return MemoryPage(entries, page_token(question, entries[-1]) if more else "")
+
+
+async def _prepared(writes: Sequence[MemoryWrite]) -> list[Prepared]:
+    return await off_loop(sum(len(w.entry.content) for w in writes), rows.prepare, writes)

@@ -14,6 +14,7 @@ from plait.domain import failpoint
 from plait.domain.errors import PlaitError, StoreContended
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryId, MemoryReceipt, TurnReceipt
+from plait.domain.off_loop import off_loop
 from vector import anchored
 from vector import memories_links as links
 from vector import memories_requests as requests
@@ -86,8 +87,9 @@ async def _write(
     async with conn.pipeline():
         living = await rows.ask_alive(conn, repo_id, parts)
         alike = await links.ask_alike(conn, repo_id, parts)
-        terms = rows.terms(parts)
-        index = rows.indexed(parts, terms)
+        chars = sum(len(p.entry.content) for p in parts)
+        terms = await off_loop(chars, rows.terms, parts)
+        index = await off_loop(chars, rows.indexed, parts, terms)
         made = plan(asked[0].repo, parts, await rows.alive(living), targets)
         refused = await _refused(conn, tenant, asked, made)
         done.refused |= refused

@@ -10,7 +10,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # Characters that are read in the loop: 10 to 50 ms of what is done with texts here. A thread costs 0.1 ms.
-LITTLE = 100_000
+LITTLE = 200_000
 
 
 async def off_loop(chars: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

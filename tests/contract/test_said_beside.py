@@ -189,7 +189,7 @@ async def test_steps_of_a_run_are_found_by_what_it_came_to(store: Store) -> None
     assert best.score > other.score
 
 
-@pytest.mark.parametrize(("chars", "here"), [(200, True), (200_000, False)])
+@pytest.mark.parametrize(("chars", "here"), [(200, True), (300_000, False)])
 async def test_long_runs_are_read_outside_of_the_loop(
     store: Store, monkeypatch: pytest.MonkeyPatch, chars: int, here: bool
 ) -> None:
