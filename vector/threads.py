@@ -11,11 +11,17 @@ from plait.ports import Around, View
 from vector.filters import condition
 from vector.pool import Scoped
 
+# So many versions of entries on either side are looked through for those that match: with a filter that keeps
+# few, a session of 60,000 turns was read for each turn, and what is that far away is not next to it.
+MAX_FAR = 200
 # Entries are in the order of their ids, which grow as they are stored: of a chat that is imported the times
 # may be missing, or all the same. An entry keeps its place when it is corrected.
 _BESIDE = """
-(SELECT i.id, {sign} row_number() OVER (ORDER BY i.entry_id {way}) AS step FROM memories i
-  WHERE {thread} AND i.repo_id = s.repo_id AND i.entry_id {beyond} s.entry_id AND {where}
+(SELECT i.id, {sign} row_number() OVER (ORDER BY i.entry_id {way}) AS step
+   FROM (SELECT i.* FROM memories i
+          WHERE {thread} AND i.repo_id = s.repo_id AND i.entry_id {beyond} s.entry_id
+          ORDER BY i.entry_id {way} LIMIT {far}) i
+  WHERE {where}
   ORDER BY i.entry_id {way} LIMIT %(reach)s)
 """
 _THREADS = (
@@ -29,7 +35,7 @@ def query(where: str) -> str:
     """Rows `(seed, neighbour, step)`: up to `reach` on either side of `ids` that match `where`, which is
     about `memories i`; a step of -1 is right before."""
     beside = "UNION ALL".join(
-        _BESIDE.format(thread=thread, where=where, sign=sign, way=way, beyond=beyond)
+        _BESIDE.format(thread=thread, where=where, sign=sign, way=way, beyond=beyond, far=MAX_FAR)
         for thread in _THREADS
         for sign, way, beyond in (("-", "DESC", "<"), ("", "ASC", ">"))
     )

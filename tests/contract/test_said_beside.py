@@ -130,6 +130,20 @@ async def test_neighbours_are_found_by_their_session_at_any_time(
         assert len(used) == 2, "before and after"
 
 
+async def test_what_is_far_away_is_not_next_to_a_turn(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is all of a long session read for the few that a filter keeps."""
+    monkeypatch.setattr(threads, "MAX_FAR", 5)
+    ids = await say(store, *[f"{n}" for n in range(9)], agent="a")
+    (last,) = await say(store, "last", agent="b")
+    (after,) = await say(store, "after", agent="a")
+    mine = replace(HERE, agent_id="a")
+    assert await beside(store, after, 4, replace(HERE, agent_id="b")) == {last: -1}
+    assert await beside(store, ids[3], 4, replace(HERE, agent_id="b")) == {}
+    assert await beside(store, after, 9, mine) == {ids[8 - n]: -1 - n for n in range(4)}
+
+
 async def test_a_reply_rises_with_the_question_it_answers(store: Store) -> None:
     """Of two equal texts the one that was said behind what the query is about."""
     filler = [f"something about number {i} and nothing else, said at some length" for i in range(9)]
