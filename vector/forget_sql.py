@@ -58,11 +58,15 @@ SELECT id, relation, source, target, episode_id FROM memory_edge
    AND (episode_id = ANY(%(episodes)s) OR entry_id = ANY(%(entries)s) OR source = ANY(%(names)s)
         OR target = ANY(%(names)s))
 """
-TEXTS = """
+# What stands before an item of a run goes with the run, and stays where only the item goes.
+_SAID = (
+    "CASE WHEN episode_id = ANY(%(episodes)s) THEN context || ' ' ELSE '' END || content AS content"
+)
+TEXTS = f"""
 SELECT left(content, 4000) FROM (
-    SELECT content, id FROM memories WHERE repo_id = %(repo)s AND id = ANY(%(items)s)
+    SELECT {_SAID}, id FROM memories WHERE repo_id = %(repo)s AND id = ANY(%(items)s)
     UNION ALL
-    SELECT content, id FROM item
+    SELECT {_SAID}, id FROM item
      WHERE repo_id = %(repo)s AND collection <> 'files' AND collection <> 'memories'
        AND id = ANY(%(items)s)) AS going
  ORDER BY id LIMIT 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -19,6 +20,7 @@ from plait.domain.memory import (
     MemoryReceipt,
     MemoryType,
 )
+from plait.domain.retention import Selector
 from plait.domain.values import (
     Artifact,
     ArtifactKind,
@@ -30,7 +32,7 @@ from plait.domain.values import (
 )
 from plait.memory.entry import NOBODY, check
 from plait.retrieval.text import query_terms
-from vector import episode_rows, threads
+from vector import episode_rows, forget_traces, threads
 from vector.filters import condition
 from vector.store import Store
 
@@ -218,3 +220,28 @@ async def test_long_runs_are_read_outside_of_the_loop(
     said = [Artifact(ArtifactKind.TURN, "yes it is so " * (chars // 13), meta={"role": "user"})]
     await store.append(Episode("e1", "r", Outcome("success"), said, body_hash=b"1"))
     assert (threads_ == {threading.current_thread()}) == here
+
+
+async def test_what_a_run_came_to_goes_with_it_and_is_looked_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its words stand in the text index of each item: forgetting the run proves that they are gone."""
+    said = [Artifact(ArtifactKind.TURN, "it leaks"), Artifact(ArtifactKind.PLAN, "look first")]
+    came = Outcome("success", "the zanzibar importer closes")
+    kept = await store.append(Episode("e1", "r", came, said, body_hash=b"1"))
+    told: list[tuple[str, ...]] = []
+    find = forget_traces.distinctive
+
+    async def seen(*args: Any) -> tuple[str, ...]:
+        told.append(await find(*args))
+        return told[-1]
+
+    monkeypatch.setattr(forget_traces, "distinctive", seen)
+    for id_ in (kept.item_ids[0], kept.episode_id):
+        receipt = await store.forget(TENANT, "r", Selector(ids=(id_,)), dry_run=False)
+        assert not any(receipt.left.values())
+    turn, run = told
+    assert "zanzibar" in run
+    assert "zanzibar" not in turn, "the run stays, and says it"
+    view = await store.view(HERE)
+    assert await store.lexical(view, ["zanzibar"], replace(HERE, collections=()), 5) == []
