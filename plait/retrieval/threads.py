@@ -88,11 +88,11 @@ def lifted(
 
 
 def factors(places: Mapping[ItemId, Place]) -> dict[ItemId, float]:
-    """What multiplies scores of turns for what they are; 1.0 is left out. Rules and how-tos are short and
-    whole."""
+    """What multiplies scores of turns for what they are; 1.0 is left out. Facts, rules and how-tos are
+    short and whole."""
     found = {}
     for id_, place in places.items():
-        if in_thread(place) and place.tokens and place.type != "procedural":
+        if in_thread(place) and place.tokens and place.type not in ("semantic", "procedural"):
             found[id_] = factor(place.tokens, asks=place.asks)
     return found
 

@@ -122,13 +122,14 @@ def test_only_what_was_said_in_a_session_or_a_run_is_in_a_thread() -> None:
     assert not threads.in_thread(place(collection=Collection.DIFFS))
 
 
-def test_questions_and_turns_of_few_words_count_less_rules_do_not() -> None:
+def test_questions_and_turns_of_few_words_count_less_facts_and_rules_do_not() -> None:
     places = {
         n(1): place(tokens=3),
         n(2): place(tokens=60),
         n(3): place(tokens=60, asks=True),
         n(4): place(tokens=3, type_="procedural"),
         n(5): place(tokens=3, session=""),
+        n(6): place(tokens=3, type_="semantic"),
     }
     found = threads.factors(places)
     assert found[n(1)] < 0.8
@@ -136,3 +137,4 @@ def test_questions_and_turns_of_few_words_count_less_rules_do_not() -> None:
     assert found[n(3)] == pytest.approx(threads.ASKED, abs=1e-4)
     assert n(4) not in found
     assert n(5) not in found
+    assert n(6) not in found
