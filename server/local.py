@@ -5,18 +5,24 @@ Either way every command speaks the contract over a socket: one path, tested as 
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from plait.client import discovery
 from plait.client.aio import AsyncPlaitClient
+from plait.client.calls import Call
 from plait.client.errors import PlaitRpcError
+from plait.client.transport import may_retry
 from plait.domain.errors import ServerNotAnswering
 from plait.domain.scope import DEFAULT_TENANT
 from plait.settings import Settings
 from server.address import is_claimed
+
+T = TypeVar("T")
 
 ANSWER_S = 10.0
 
@@ -26,15 +32,48 @@ async def connected(settings: Settings) -> AsyncIterator[AsyncPlaitClient]:
     """Raises: ServerNotAnswering; and as `server.app.open_app`, when it starts a server of its own."""
     address = discovery.read(settings.home)
     if address is not None and is_claimed(settings.home):
-        async with AsyncPlaitClient(address.target, tenant=_tenant(settings)) as client:
-            if await _answers(client, address, settings):
-                yield client
+        async with AsyncExitStack() as stack:
+            following = await stack.enter_async_context(_Following(address, settings, stack))
+            if await _answers(following, address, settings):
+                yield following
                 return
     async with (
         _own_server(settings) as target,
         AsyncPlaitClient(target, tenant=_tenant(settings)) as client,
     ):
         yield client
+
+
+class _Following(AsyncPlaitClient):
+    """Of a server that may end between two calls, or between a look and the first: then one of our own
+    answers, if the call may be sent again."""
+
+    def __init__(
+        self, address: discovery.ServerAddress, settings: Settings, stack: AsyncExitStack
+    ) -> None:
+        super().__init__(address.target, tenant=_tenant(settings))
+        self._address = address
+        self._settings = settings
+        self._stack = stack
+        self._moving = asyncio.Lock()
+
+    async def _run(self, call: Call[T]) -> T:
+        try:
+            return await super()._run(call)
+        except PlaitRpcError as exc:
+            ended = call.retry and may_retry(exc) and _has_ended(self._address, self._settings)
+            if not ended:
+                raise
+        async with self._moving:
+            if self.target == self._address.target:
+                own = await self._stack.enter_async_context(_own_server(self._settings))
+                self._stack.push_async_callback(self._move(own))
+        return await super()._run(call)
+
+
+def _has_ended(address: discovery.ServerAddress, settings: Settings) -> bool:
+    """Whether the server of `address` is no more, or about to be."""
+    return discovery.read(settings.home) != address or not is_claimed(settings.home)
 
 
 def _tenant(settings: Settings) -> str:
@@ -54,7 +93,7 @@ async def _answers(
         await client.healthy(timeout_s=ANSWER_S)
         return True
     except PlaitRpcError as exc:
-        if discovery.read(settings.home) != address or not is_claimed(settings.home):
+        if _has_ended(address, settings):
             return False
         raise ServerNotAnswering(
             f"the server of this PLAIT_HOME, process {address.pid}, does not answer ({exc.message}); "

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from typing import Any, Literal, Self, TypeVar
 from uuid import UUID
 
@@ -57,6 +65,12 @@ class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods):
 
     async def close(self) -> None:
         await self._channel.close(None)
+
+    def _move(self, target: str) -> Callable[[], Awaitable[None]]:
+        """From now on call `target`; gives what closes the channel to the old one, whose calls go on."""
+        old, self.target = self._channel, target
+        self._channel = grpc.aio.insecure_channel(target, options=OPTIONS)
+        return lambda: old.close(None)
 
     async def healthy(self, *, timeout_s: float = 5.0) -> bool:
         """Whether the server says it can serve. Raises PlaitRpcError when it doesn't answer."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
+from google.protobuf.message import Message
+from grpc_health.v1 import health_pb2
 
 from plait.client import AsyncPlaitClient, discovery
 from plait.client.discovery import ServerAddress
+from plait.client.errors import PlaitRpcError
 from plait.domain.errors import ServerAlreadyRunning, ServerNotAnswering
 from plait.settings import Settings, load
+from plait.v1.index_service_pb2 import ListRepositoriesResponse
 from server import local
 from server.address import announce, claimed, is_claimed, withdraw
 
@@ -97,3 +104,71 @@ async def test_a_server_that_ends_while_it_is_asked_is_gone_without(
     async with local.connected(settings) as client:
         assert client.target == "unix:own"
     assert discovery.read(home) is None
+
+
+class Listing:
+    """A server of `socket` that is healthy and knows no repositories."""
+
+    def __init__(self, socket: str) -> None:
+        self.target = f"unix:{socket}"
+        self.server = grpc.aio.server()
+        self.asked = 0
+        serving = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
+        for service, method, answer in (
+            ("grpc.health.v1.Health", "Check", serving),
+            ("plait.v1.IndexService", "ListRepositories", ListRepositoriesResponse()),
+        ):
+            handler = grpc.unary_unary_rpc_method_handler(self._answering(answer))
+            self.server.add_generic_rpc_handlers(
+                (grpc.method_handlers_generic_handler(service, {method: handler}),)
+            )
+        self.server.add_insecure_port(self.target)
+
+    def _answering(self, message: Message) -> Callable[..., Awaitable[bytes]]:
+        async def answer(request: bytes, context: object) -> bytes:
+            self.asked += 1
+            return message.SerializeToString()
+
+        return answer
+
+
+async def test_a_server_that_ends_between_two_calls_is_gone_without(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        other = Listing(f"{folder}/own")
+
+        @asynccontextmanager
+        async def own(_: Settings) -> AsyncIterator[str]:
+            await other.server.start()
+            yield other.target
+            await other.server.stop(None)
+
+        monkeypatch.setattr(local, "_own_server", own)
+        first = Listing(f"{folder}/first")
+        await first.server.start()
+        with claimed(home):
+            announce(home, replace(ADDRESS, socket=f"{folder}/first"))
+            async with local.connected(load(environ={"PLAIT_HOME": str(home)})) as client:
+                assert await client.list_repositories() == ()
+                assert (first.asked, other.asked) == (2, 0)
+                withdraw(home)
+                await first.server.stop(None)
+                found = await asyncio.gather(*(client.list_repositories() for _ in range(3)))
+                assert found == [(), (), ()]
+                assert other.asked == 3
+
+
+async def test_a_server_that_is_there_and_fails_is_not_replaced(
+    settings: Settings, home: Path
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        first = Listing(f"{folder}/first")
+        await first.server.start()
+        with claimed(home):
+            announce(home, replace(ADDRESS, socket=f"{folder}/first"))
+            async with local.connected(settings) as client:
+                await first.server.stop(None)
+                with pytest.raises(PlaitRpcError):
+                    await client.list_repositories()
+                assert client.target == first.target
