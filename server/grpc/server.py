@@ -56,6 +56,12 @@ class HealthStatus(Protocol):
     async def enter_graceful_shutdown(self) -> None: ...
 
 
+class Truth(Protocol):
+    """What is asked whether calls can work: any answer will do."""
+
+    async def waiting(self) -> int: ...
+
+
 def _health_servicer() -> Any:
     return health.aio.HealthServicer()  # type: ignore[attr-defined]
 
@@ -121,11 +127,15 @@ async def running(
     bound = _listen(server, host, port) if port is not None else 0
     await _tell(status, serving=True)
     await server.start()
-    watch = asyncio.create_task(_watch_health(app, status), name="health")
+    stop = asyncio.Event()
+    watch = asyncio.create_task(watch_health(app.truth, status, stop), name="health")
     out = Server(server, boundary, status, bound)
     try:
         yield out
     finally:
+        # Both: a cancellation that arrives as an answer does is lost by `asyncio.wait_for` of Python 3.11,
+        # which psycopg waits by.
+        stop.set()
         watch.cancel()
         await asyncio.gather(watch, return_exceptions=True)
         await out.drain(settings.drain_s)
@@ -161,13 +171,14 @@ def _listen(server: grpc.aio.Server, host: str, port: int) -> int:
     return int(bound)
 
 
-async def _watch_health(app: App, status: HealthStatus) -> None:
-    """Ask the truth store now and then, and tell health clients whether calls can work."""
+async def watch_health(truth: Truth, status: HealthStatus, stop: asyncio.Event) -> None:
+    """Ask the truth store now and then, and tell health clients whether calls can work, until `stop` is
+    set."""
     was = True
-    while True:
+    while not stop.is_set():
         await asyncio.sleep(HEALTH_EVERY_S)
         try:
-            await app.truth.waiting()
+            await truth.waiting()
             serving = True
         except PlaitError as exc:
             serving = False
