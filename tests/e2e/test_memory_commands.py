@@ -174,8 +174,10 @@ def test_verify_and_rebuild(plait: Any) -> None:
     assert one["repository"] == "cli-memories"
 
 
-def test_a_memory_command_needs_to_know_where(plait: Any) -> None:
-    done = plait("memory", "get", "01a2016a-9e55-7000-8000-016f85624547")
+def test_a_memory_command_needs_to_know_where(plait: Any, fresh_home: Path) -> None:
+    # A home of its own: where one repository alone is indexed, that one is meant.
+    words = ("memory", "get", "01a2016a-9e55-7000-8000-016f85624547")
+    done = plait(*words, PLAIT_HOME=str(fresh_home))
     assert done.returncode == 1
     assert "--repo" in done.stderr
 
