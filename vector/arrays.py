@@ -49,13 +49,14 @@ def _array(element: int, values: Sequence[bytes | None]) -> bytes:
     its size and first index; then each element's length and bytes."""
     if not values:
         return struct.pack(">3i", 0, 0, element)
-    if None in values:
+    given = [v for v in values if v is not None]
+    if len(given) < len(values):
         parts = [_NULL if v is None else struct.pack(">i", len(v)) + v for v in values]
         return struct.pack(">5i", 1, 1, element, len(values), 1) + b"".join(parts)
-    lengths = struct.pack(f">{len(values)}i", *map(len, values))  # type: ignore[arg-type]
-    parts = [b""] * (2 * len(values))
+    lengths = struct.pack(f">{len(given)}i", *map(len, given))
+    parts = [b""] * (2 * len(given))
     parts[0::2] = [lengths[at : at + 4] for at in range(0, len(lengths), 4)]
-    parts[1::2] = values  # type: ignore[assignment]
+    parts[1::2] = given
     return struct.pack(">5i", 1, 0, element, len(values), 1) + b"".join(parts)
 
 
