@@ -97,6 +97,18 @@ class MemoryQuery(Lexical):
             best[: options.top_k], scores, rankings, where.tenant, options.as_of
         )
 
+    async def unembedded(self, options: MemoryQueryOptions) -> bool:
+        """See `MemoryStore.unembedded`. Raises: ScopeMissing, InvalidInput."""
+        where = options.filter
+        repo_ids = await repositories(self._app, where)
+        cond = see(matching(where, repo_ids), options.as_of)
+        ((some,),) = await self._app.rows(
+            f"SELECT EXISTS (SELECT 1 FROM memories i WHERE {cond.sql} AND i.embedding IS NULL)",
+            cond.params,
+            tenant=where.tenant,
+        )
+        return bool(some)
+
     async def _in_sessions(
         self,
         ranked: Sequence[ItemId],

@@ -75,6 +75,11 @@ class MemoryStore(Protocol):
         """The best by BM25 and cosine together, best first, ties by id. Raises: ScopeMissing."""
         ...
 
+    async def unembedded(self, options: MemoryQueryOptions) -> bool:
+        """Whether a memory that `options` reach has no vector yet, so that only its words find it.
+        Raises: ScopeMissing."""
+        ...
+
     async def delete(self, tenant: str, repo: str, id_: MemoryId) -> bool:
         """Close an entry: gone from reads as of now, its history stays. Closing twice is no error; then it
         is False.

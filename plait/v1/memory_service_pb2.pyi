@@ -713,7 +713,9 @@ class QueryMemoriesResponse(_message.Message):
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Degradation]:
-        """What could not be asked. Empty: the answer is whole."""
+        """What could not be asked, or not of all: `semantic: coverage` where memories that were just stored have
+        no vector yet and only their words were looked at. Empty: the answer is whole.
+        """
 
     @_builtins.property
     def as_of(self) -> _types_pb2.ResolvedAsOf:

@@ -309,10 +309,16 @@ async def _query(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
     else:
         show.matches(answer.matches, show.console())
         _notes(show.as_of_notes(answer.as_of))
-        _notes([f"{d['part']} was left out: {d['cause']}" for d in degraded])
+        _notes([_left_out(d.part, d.cause) for d in answer.degraded])
         if not answer.matches:
             print("no memories found", file=sys.stderr)
     return OK if answer.matches else NOTHING_FOUND
+
+
+def _left_out(part: str, cause: str) -> str:
+    if (part, cause) == ("semantic", "coverage"):
+        return "some memories have no vector yet and were ranked by their words alone"
+    return f"{part} was left out: {cause}"
 
 
 async def _filter(args: argparse.Namespace, client: AsyncPlaitClient) -> MemoryFilter:

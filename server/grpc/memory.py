@@ -178,8 +178,12 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         if not request.query.strip() and vector is None:
             raise parse.bad("query", "is empty; say what to look for, or send an embedding")
         response = pb.QueryMemoriesResponse(as_of=memory_wire.resolved(options.as_of))
+        # Asked before the query, so that what gets its vector between the two is named, not missed.
+        unembedded = await self._app.truth.unembedded(options)
         if vector is None:
             vector = await self._vector(request.query, response)
+        if vector is not None and unembedded:
+            response.degraded.append(types_pb2.Degradation(part="semantic", cause="coverage"))
         for match in await self._app.truth.query(request.query, vector, options):
             response.matches.append(
                 pb.MemoryMatch(

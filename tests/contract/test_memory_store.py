@@ -647,6 +647,22 @@ async def test_a_hit_by_words_alone_enters_beside_vectors(store: Store) -> None:
     assert await ask(store, "", NORTH, top_k=1) == ["start the daemon"]
 
 
+async def test_an_entry_without_a_vector_is_known_to_wait(store: Store) -> None:
+    await store.ensure_space("m", 4)
+    here, other = MemoryQueryOptions(HERE), MemoryQueryOptions(replace(HERE, agent_id="b"))
+    assert not await store.unembedded(here)
+    await keep(store, write("start the daemon", embedding=NORTH))
+    assert not await store.unembedded(here)
+    (waits,) = await keep(store, write("the zebra has no vector"))
+    assert await store.unembedded(here)
+    assert not await store.unembedded(other)
+    assert not await store.unembedded(
+        replace(here, as_of=AsOf(recorded=waits.entry.created_at - timedelta(seconds=1)))
+    )
+    with pytest.raises(ScopeMissing):
+        await store.unembedded(MemoryQueryOptions(MemoryFilter()))
+
+
 async def test_filters_work_inside_a_query(store: Store) -> None:
     await keep(
         store,
