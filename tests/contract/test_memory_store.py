@@ -656,9 +656,9 @@ async def test_an_entry_without_a_vector_is_known_to_wait(store: Store) -> None:
     (waits,) = await keep(store, write("the zebra has no vector"))
     assert await store.unembedded(here)
     assert not await store.unembedded(other)
-    assert not await store.unembedded(
-        replace(here, as_of=AsOf(recorded=waits.entry.created_at - timedelta(seconds=1)))
-    )
+    assert waits.entry.created_at is not None
+    before = AsOf(recorded=waits.entry.created_at - timedelta(seconds=1))
+    assert not await store.unembedded(replace(here, as_of=before))
     with pytest.raises(ScopeMissing):
         await store.unembedded(MemoryQueryOptions(MemoryFilter()))
 
