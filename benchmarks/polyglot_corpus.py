@@ -77,6 +77,25 @@ PROJECTS = (
     Project("zig", "ziglang", "0.13.0", True, "pypi", keep=("ziglang/lib/std/crypto", "ziglang/lib/std/hash")),
 )  # fmt: skip
 
+# Of benchmarks/questions.py: whole trees, searched uncut, each name once.
+WHOLE = (
+    Project("python", "flask", "3.0.3", False, "sdist"),
+    Project("python", "scrapy", "2.11.0", False, "sdist"),
+    Project("typescript", "rxjs", "7.8.1", False, "npm", keep=("src",)),
+    Project("typescript", "@tanstack/query-core", "5.51.0", False, "npm", keep=("src",)),
+    Project("go", "caddy", "2.6.2-5", False),
+    Project("java", "libokhttp-java", "3.13.1-3", False),
+    Project("cpp", "leveldb", "1.23-4", False),
+    Project("cpp", "ninja-build", "1.11.1-2~deb12u1", False),
+    Project("ruby", "puma", "5.6.5-3+deb12u1", False),
+    Project("ruby", "ruby-sidekiq", "6.4.1+dfsg-1", False),
+    Project("swift", "lottie-ios", "4.5.0", False, "npm"),
+    Project("elixir", "elixir-lang", "1.14.0.dfsg-2", False, keep=("lib/mix", "lib/iex", "lib/eex")),
+    Project("lua", "luarocks", "3.8.0+dfsg1-1", False),
+    Project("bash", "dracut", "059-4", False),
+    Project("bash", "password-store", "1.7.4-6", False),
+)  # fmt: skip
+
 
 def fetch(project: Project, folder: Path) -> Path:
     """The unpacked tree, downloaded once into `folder`.
@@ -158,6 +177,22 @@ def _maven(project: Project, scratch: Path) -> Path:
     return _only(scratch, "*-sources.jar")
 
 
+def _sdist(project: Project, scratch: Path) -> Path:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--no-binary",
+        ":all:",
+    ]
+    wanted = f"{project.name}=={project.version}"
+    subprocess.run([*command, "--dest", str(scratch), wanted], check=True)
+    return _only(scratch, "*.tar.gz")
+
+
 def _pypi(project: Project, scratch: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest"]
     wanted = f"{project.name}=={project.version}"
@@ -171,4 +206,5 @@ _FETCH: Mapping[str, Callable[[Project, Path], Path]] = {
     "npm": _npm,
     "maven": _maven,
     "pypi": _pypi,
+    "sdist": _sdist,
 }
