@@ -94,6 +94,16 @@ WHOLE = (
     Project("lua", "luarocks", "3.8.0+dfsg1-1", False),
     Project("bash", "dracut", "059-4", False),
     Project("bash", "password-store", "1.7.4-6", False),
+    Project("javascript", "fastify", "4.28.1", True, "npm"),
+    Project("rust", "rust-clap", "4.0.32-1", True),
+    Project("c", "tmux", "3.3a-3", True),
+    Project("csharp", "keepass2", "2.47+dfsg-2", True, keep=("KeePassLib",)),
+    Project("php", "composer", "2.5.5-1+deb12u5", True, keep=("src", "tests/Composer/Test/DependencyResolver", "tests/Composer/Test/Util")),
+    Project("kotlin", "io.javalin:javalin", "6.1.3", True, "maven"),
+    Project("scala", "com.twitter:finagle-core_2.13", "24.2.0", True, "maven"),
+    Project("haskell", "haskell-shake", "0.19.7-1", True),
+    Project("zig", "ziglang", "0.13.0", True, "pypi", keep=("ziglang/lib/std/crypto", "ziglang/lib/std/heap", "ziglang/lib/std/Thread", "ziglang/lib/std/fs", "ziglang/lib/std/io")),
+    Project("python", "python-aiohttp", "3.8.4-1+deb12u2", True),
 )  # fmt: skip
 
 
