@@ -82,7 +82,7 @@ WHOLE = (
     Project("python", "flask", "3.0.3", False, "sdist"),
     Project("python", "scrapy", "2.11.0", False, "sdist"),
     Project("typescript", "rxjs", "7.8.1", False, "npm", keep=("src",)),
-    Project("typescript", "@tanstack/query-core", "5.51.0", False, "npm", keep=("src",)),
+    Project("typescript", "@tanstack/query-core", "5.108.0", False, "npm", keep=("src",)),
     Project("go", "caddy", "2.6.2-5", False),
     Project("java", "libokhttp-java", "3.13.1-3", False),
     Project("cpp", "leveldb", "1.23-4", False),
