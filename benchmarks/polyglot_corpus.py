@@ -103,7 +103,7 @@ WHOLE = (
     Project("scala", "com.twitter:finagle-core_2.13", "24.2.0", True, "maven"),
     Project("haskell", "haskell-shake", "0.19.7-1", True),
     Project("zig", "ziglang", "0.13.0", True, "pypi", keep=("ziglang/lib/std/crypto", "ziglang/lib/std/heap", "ziglang/lib/std/Thread", "ziglang/lib/std/fs", "ziglang/lib/std/io")),
-    Project("python", "python-aiohttp", "3.8.4-1+deb12u2", True),
+    Project("python", "celery", "5.4.0", True, "sdist", keep=("celery", "t/unit/app", "t/unit/worker", "t/unit/backends", "docs/userguide")),
 )  # fmt: skip
 
 
