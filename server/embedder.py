@@ -50,6 +50,7 @@ class Embedder:
         self._provider = provider
         self._waiting: set[str] = set()
         self._woken = asyncio.Event()
+        self._turn = asyncio.Lock()
 
     def add(self, repos: Collection[str]) -> None:
         """Something was written in `repos`."""
@@ -80,7 +81,14 @@ class Embedder:
             stopping.cancel()
 
     async def run_until_idle(self, stop: asyncio.Event | None = None, most: int = 0) -> int:
-        """Embed what waits in the repositories told of (at most `most` texts, 0 for all); how many."""
+        """Embed what waits in the repositories told of (at most `most` texts, 0 for all); how many.
+
+        One caller at a time: who comes second finds the first one's batch done, not under way.
+        """
+        async with self._turn:
+            return await self._until_idle(stop, most)
+
+    async def _until_idle(self, stop: asyncio.Event | None, most: int) -> int:
         done = 0
         while self._waiting and not (stop is not None and stop.is_set()):
             repo = min(self._waiting)

@@ -20,7 +20,7 @@ from hypothesis import settings as hypothesis_settings
 
 from graph import embedded as graph
 from plait.settings import Settings, load
-from tests.processes import remove_home
+from tests.processes import LIMIT_S, PATIENT, remove_home
 from vector import embedded as postgres
 
 # Time is no property of the code under test: a busy machine makes nothing fail. CI's own profile, which
@@ -46,16 +46,32 @@ for number in (signal.SIGINT, signal.SIGQUIT):
         )
 
 
-WAITING = ("plait.retrieval.stages.relations", "plait.retrieval.impact", "vector.vocabulary")
+# Seconds that a person's question waits for what is read in the background, and for a server.
+WAITS = (
+    ("plait.retrieval.stages.relations", "WAIT_S"),
+    ("plait.retrieval.impact", "WAIT_S"),
+    ("vector.vocabulary", "WAIT_S"),
+    ("server.grpc.admin", "FOLLOW_S"),
+    *(
+        (f"plait.client.{module}", f"{kind}_TIMEOUT_S")
+        for module, kinds in (
+            ("calls", ("SEARCH", "GRAPH", "WRITE", "READ")),
+            ("recall_calls", ("SEARCH", "WRITE")),
+            ("memory_calls", ("SEARCH", "WRITE", "READ")),
+            ("admin_calls", ("READ",)),
+        )
+        for kind in kinds
+    ),
+)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def patience() -> Iterator[None]:
-    """A person's question goes on without what is read in the background, after a second or less; a
-    test's waits for it, as whether it is read by then is the machine's business."""
+    """A person's question goes on without what is read in the background, after a second or less, and is
+    given up after some; a test's waits, as what is there by then is the machine's business."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in WAITING:
-            patch.setattr(import_module(name), "WAIT_S", 30.0)
+        for module, name in WAITS:
+            patch.setattr(import_module(module), name, LIMIT_S)
         yield
 
 
@@ -73,7 +89,7 @@ def plait_home() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def settings(plait_home: Path) -> Settings:
     """Settings of the embedded stores; nothing of the caller's environment or files gets in."""
-    return load(environ={"PLAIT_HOME": str(plait_home), "PLAIT_SEARCH__TIMEOUT_S": "60"})
+    return load(environ={**PATIENT, "PLAIT_HOME": str(plait_home)})
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +102,7 @@ def embedded_postgres_dsn(settings: Settings) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def tcp_postgres_dsn(plait_home: Path) -> Iterator[str]:
     """A second PostgreSQL, with data of its own, reached by a DSN over TCP as an external one is."""
-    other = load(environ={"PLAIT_HOME": str(plait_home / "second")})
+    other = load(environ={**PATIENT, "PLAIT_HOME": str(plait_home / "second")})
     with postgres.ensure(other, tcp=True) as lease:
         yield lease.dsn
 
@@ -104,7 +120,9 @@ USER = """
 import importlib, json, sys
 from plait.settings import load
 kind, home, linger = sys.argv[1:4]
-settings = load(environ={"PLAIT_HOME": home}, embedded={"linger_s": float(linger)})
+settings = load(
+    environ={"PLAIT_HOME": home}, embedded={"linger_s": float(linger), "start_timeout_s": 300.0}
+)
 lease = importlib.import_module(kind + ".embedded").ensure(settings)
 while True:
     where = lease.dsn if kind == "vector" else lease.uri
@@ -153,7 +171,7 @@ class StoreUser:
         assert self.process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
-        self.process.wait(60)
+        self.process.wait(LIMIT_S)
         self.process.stdout.close()
 
 

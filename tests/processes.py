@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
 from plait.supervisor import process
 from plait.supervisor.lease import wait_stopped
 
+T = TypeVar("T")
 
-def wait_until(condition: Callable[[], object], limit_s: float = 60.0) -> None:
+# How fast a machine is, is no property of the code under test: what a person would not wait for, a test
+# does. Half of the time that a hung test is given, so that it says itself what it waited for.
+LIMIT_S = 300.0
+PATIENT = {
+    "PLAIT_SEARCH__TIMEOUT_S": "300",
+    "PLAIT_GRAPH__QUERY_TIMEOUT_S": "300",
+    "PLAIT_GRAPH__CONNECT_TIMEOUT_S": "60",
+    "PLAIT_POSTGRES__CONNECT_TIMEOUT_S": "60",
+    "PLAIT_POSTGRES__STATEMENT_TIMEOUT_S": "300",
+    "PLAIT_SERVER__TIMEOUT_S": "300",
+    "PLAIT_SERVER__DRAIN_S": "60",
+    "PLAIT_EMBEDDED__START_TIMEOUT_S": "300",
+}
+
+
+# Of these a command gives up by itself after some seconds.
+_LIMITED = ("search", "recall", "graph")
+
+
+def patient(*words: str) -> tuple[str, ...]:
+    """The words of a `plait` command, which then waits as long as a test does."""
+    return (*words, "--timeout", f"{LIMIT_S:g}") if words[:1] and words[0] in _LIMITED else words
+
+
+def wait_until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
     """Return once `condition()` holds. Raises: AssertionError, when it doesn't within `limit_s`."""
     end = time.monotonic() + limit_s
     while not condition():
@@ -23,7 +50,17 @@ def wait_until(condition: Callable[[], object], limit_s: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-def gone(pid: int, limit_s: float = 60.0) -> bool:
+async def eventually(condition: Callable[[], Awaitable[T | None]], limit_s: float = LIMIT_S) -> T:
+    """The first true answer of `condition()`. Raises: AssertionError, when none comes within `limit_s`."""
+    end = time.monotonic() + limit_s
+    while True:
+        if found := await condition():
+            return found
+        assert time.monotonic() < end, f"not within {limit_s:g} s"
+        await asyncio.sleep(0.05)
+
+
+def gone(pid: int, limit_s: float = LIMIT_S) -> bool:
     """Whether process `pid` ends within `limit_s`: until a signal has arrived, SIGKILL too, its process
     answers as alive."""
     end = time.monotonic() + limit_s
@@ -43,7 +80,7 @@ def cpu_s(pid: int) -> float:
         return math.inf
 
 
-def remove_home(base: Path, limit_s: float = 120.0) -> None:
+def remove_home(base: Path, limit_s: float = LIMIT_S) -> None:
     """Wait until no server is kept anywhere under `base`, then remove it."""
     # `os.walk`, since servers that are stopping remove folders while we look, which `rglob` fails of.
     kept = [Path(folder) for folder, _, names in os.walk(base) if "keeper.lock" in names]

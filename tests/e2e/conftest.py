@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from plait.client import AsyncPlaitClient
 from plait.settings import Settings
 from server.app import App, open_app
 from server.grpc.server import Server, running
+from tests.processes import PATIENT, eventually
 
 REPO = "served"
 SOURCE = '''\
@@ -31,10 +33,44 @@ def fetch_with_retries(url: str) -> bytes:
 '''
 
 
+# Of what is around a test run a command gets this and no more.
+KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
+_opened: list[App] = []
+
+
+async def at_rest(app: App) -> None:
+    """Wait until all that was written has its vectors and is in the graph. Either follows a write in the
+    background, and changes what is found and how it is ranked."""
+    await app.embedder.run_until_idle()  # which links what is alike, for the graph
+    await eventually(lambda: _projected(app))
+
+
+async def _projected(app: App) -> bool:
+    return await app.truth.waiting() == 0
+
+
 @pytest.fixture(scope="session")
 async def app(settings: Settings) -> AsyncIterator[App]:
     async with open_app(settings, background=True) as opened:
+        _opened.append(opened)
         yield opened
+        _opened.remove(opened)
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def rest_between_files() -> AsyncIterator[None]:
+    """The event loop stands still while a test without one runs, and with it the session's server, in the
+    middle of a transaction or with a repository claimed: the next file's commands would wait for it."""
+    yield
+    for opened in _opened:
+        await at_rest(opened)
+
+
+@pytest.fixture(scope="session")
+def command_environment(plait_home: Path) -> dict[str, str]:
+    """Of commands on the session's stores."""
+    keep = {name: value for name, value in os.environ.items() if name in KEPT}
+    return {**keep, **PATIENT, "PLAIT_HOME": str(plait_home)}
 
 
 @pytest.fixture(scope="session")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from plait.client import PlaitClient, discovery
+from tests.processes import LIMIT_S, patient, wait_until
 
 SOURCE = '''\
 def ceiling(attempt):
@@ -37,17 +37,11 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(plait_home: Path) -> dict[str, str]:
-    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "TMPDIR")}
-    return {**keep, "PLAIT_HOME": str(plait_home)}
-
-
-@pytest.fixture(scope="module")
-def plait(environment: dict[str, str], repository: Path) -> Any:
+def plait(command_environment: dict[str, str], repository: Path) -> Any:
     """Run one command inside the repository, which is indexed on the first call."""
 
     def run(*arguments: str, cwd: Path = repository, stdin: str = "") -> Any:
-        command = [sys.executable, "-m", "server.cli", *arguments]
+        command = [sys.executable, "-m", "server.cli", *patient(*arguments)]
         if arguments[:1] == ("-m",):
             command = [sys.executable, *arguments]
         # -P: as the console script, which doesn't look into the working folder for modules.
@@ -55,11 +49,11 @@ def plait(environment: dict[str, str], repository: Path) -> Any:
         return subprocess.run(
             command,
             cwd=cwd,
-            env=environment,
+            env=command_environment,
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=LIMIT_S,
         )
 
     done = run("index", ".", "--repo", "commanded", "--no-embed")
@@ -206,9 +200,9 @@ def ready(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def test_serve_answers_drains_and_leaves_nothing(
-    plait: Any, environment: dict[str, str], plait_home: Path
+    plait: Any, command_environment: dict[str, str], plait_home: Path
 ) -> None:
-    with served(environment, "--port", "0", "--json") as process:
+    with served(command_environment, "--port", "0", "--json") as process:
         address = ready(process)
         assert discovery.read(plait_home) is not None
         with PlaitClient(f"{address['host']}:{address['port']}") as client:
@@ -219,7 +213,7 @@ def test_serve_answers_drains_and_leaves_nothing(
         second = plait("serve", "--port", "0")
         assert "[SERVER_ALREADY_RUNNING]" in second.stderr
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=60)
+        _, log = process.communicate(timeout=LIMIT_S)
         assert process.returncode == 0
         assert "method=KnowledgeService/Search code=OK" in log
         assert "draining" in log
@@ -228,26 +222,26 @@ def test_serve_answers_drains_and_leaves_nothing(
 
 
 def test_a_killed_server_is_replaced(
-    plait: Any, environment: dict[str, str], plait_home: Path
+    plait: Any, command_environment: dict[str, str], plait_home: Path
 ) -> None:
-    with served(environment, "--port", "0", "--json") as process:
+    with served(command_environment, "--port", "0", "--json") as process:
         ready(process)
         process.kill()
         process.wait()
         assert discovery.read(plait_home) is not None
         done = plait("search", "ceiling")  # the address is stale: its own server answers
         assert done.returncode == 0, done.stderr
-    with served(environment, "--port", "0", "--json") as process:
+    with served(command_environment, "--port", "0", "--json") as process:
         ready(process)
 
 
 def test_a_stopped_server_is_said_not_to_answer(
-    plait: Any, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    plait: Any, command_environment: dict[str, str]
 ) -> None:
-    with served(environment, "--port", "0", "--json") as process:
+    with served(command_environment, "--port", "0", "--json") as process:
         address = ready(process)
         process.send_signal(signal.SIGSTOP)
-        time.sleep(0.1)
+        wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
         done = plait("search", "ceiling")
         process.send_signal(signal.SIGCONT)
     assert done.returncode == 1
@@ -255,7 +249,7 @@ def test_a_stopped_server_is_said_not_to_answer(
     assert f"kill {address['pid']}" in done.stderr
 
 
-def test_a_taken_port_is_said_with_its_fix(environment: dict[str, str], plait: Any) -> None:
+def test_a_taken_port_is_said_with_its_fix(plait: Any) -> None:
     import socket
 
     with socket.socket() as taken:

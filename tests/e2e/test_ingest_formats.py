@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,23 +11,24 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import LIMIT_S, patient
+
 DATA = Path(__file__).parents[1] / "data" / "transcripts"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def plait(plait_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "TMPDIR")}
+def plait(command_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Run:
     cwd = tmp_path_factory.mktemp("elsewhere")
 
     def run(*arguments: object, module: str = "server.cli") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-P", "-m", module, *map(str, arguments)],
+            [sys.executable, "-P", "-m", module, *patient(*map(str, arguments))],
             cwd=cwd,
-            env={**keep, "PLAIT_HOME": str(plait_home)},
+            env=command_environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=LIMIT_S,
         )
 
     return run

@@ -31,8 +31,11 @@ MANY = 2000
 
 
 @pytest.fixture
-def repo() -> str:
-    return f"streamed-{uuid4().hex[:12]}"
+async def repo(client: AsyncPlaitClient) -> AsyncIterator[str]:
+    """Deleted at the end: thousands of texts would be embedded beside the tests that follow."""
+    name = f"streamed-{uuid4().hex[:12]}"
+    yield name
+    await client.delete_repository(name)
 
 
 def an_episode(repo: str, text: str, request_id: str = "") -> Episode:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +10,15 @@ from typing import Any
 
 import pytest
 
+from tests.processes import LIMIT_S
+
 NOWHERE_AGENT = "commander"
 
 
 @pytest.fixture(scope="module")
-def plait(plait_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def plait(command_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Run one command outside every repository."""
-    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "TMPDIR")}
-    environment = {**keep, "PLAIT_HOME": str(plait_home), "TZ": "Europe/Berlin"}
+    environment = {**command_environment, "TZ": "Europe/Berlin"}
     outside = tmp_path_factory.mktemp("outside")
 
     def run(*arguments: str, stdin: str = "", **more: str) -> Any:
@@ -30,7 +30,7 @@ def plait(plait_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
             capture_output=True,
             text=True,
             errors="surrogateescape",
-            timeout=120,
+            timeout=LIMIT_S,
         )
 
     return run

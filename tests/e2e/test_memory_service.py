@@ -15,12 +15,14 @@ from plait.domain.memory import (
     MemoryEntry,
     MemoryFilter,
     MemoryId,
+    MemoryMatch,
     MemorySource,
     MemoryType,
 )
 from plait.v1 import memory_service_pb2 as pb
 from plait.v1 import memory_service_pb2_grpc
 from server.grpc.server import Server
+from tests.processes import eventually
 
 
 @pytest.fixture
@@ -240,14 +242,13 @@ async def test_a_query_finds_by_words_and_soon_by_meaning(
     found = await client.query("scheduler clock", where)
     assert found.matches[0].entry.content.startswith("The scheduler")
     assert 0 < found.matches[0].score <= 1
-    deadline = asyncio.get_running_loop().time() + 60
-    while True:  # the vectors are made behind the writes, one batch or two
+
+    async def by_meaning() -> MemoryMatch | None:  # the vectors are made behind the writes
         answer = await client.query("which fruit has what colour", where, top_k=1)
-        if answer.matches and not answer.degraded:
-            break
-        assert asyncio.get_running_loop().time() < deadline, answer
-        await asyncio.sleep(0.1)
-    assert "Bananas" in answer.matches[0].entry.content
+        return answer.matches[0] if answer.matches and not answer.degraded else None
+
+    match = await eventually(by_meaning)
+    assert "Bananas" in match.entry.content
 
 
 @pytest.mark.parametrize("name", ["Acme", "a" * 65, "-a", "a b", "../a", "default@x"])
@@ -275,10 +276,11 @@ async def test_a_mistyped_tenant_keeps_cypher_refused_only_until_it_is_deleted(
             assert await cypher() == "CYPHER_REFUSED"
         finally:
             await typo.delete_repository(repo)
-    deadline = asyncio.get_running_loop().time() + 60
-    while await cypher():
-        assert asyncio.get_running_loop().time() < deadline
-        await asyncio.sleep(0.1)
+
+    async def free() -> bool:
+        return await cypher() == ""
+
+    await eventually(free)
 
 
 async def test_an_unknown_memory_is_not_found(client: AsyncPlaitClient, repo: str) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from etl.languages.tables import MODULES
 from tests.definition_sources import SOURCES
+from tests.processes import LIMIT_S, patient
 
 Run = Callable[..., dict[str, Any]]
 
@@ -27,18 +26,17 @@ NAMED = [
 
 
 @pytest.fixture(scope="module")
-def run(plait_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(command_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Run:
     root = tmp_path_factory.mktemp("polyglot")
     for source in SOURCES:
         file = root / source.language / source.path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(source.text)
-    environment = {**os.environ, "PLAIT_HOME": str(plait_home)}
 
     def command(*words: str) -> dict[str, Any]:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "server.cli", *words],
-            cwd=root, env=environment, capture_output=True, text=True, timeout=240,
+            [sys.executable, "-P", "-m", "server.cli", *patient(*words)],
+            cwd=root, env=command_environment, capture_output=True, text=True, timeout=LIMIT_S,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         body: dict[str, Any] = json.loads(done.stdout)

@@ -4,10 +4,8 @@ with a `plait serve` that answers them."""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 
 from plait.client import discovery
+from tests.processes import LIMIT_S, patient, wait_until
 
 REPO = "cli-recall"
 CODE = '''\
@@ -51,23 +50,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(plait_home: Path, embedded_postgres_dsn: str) -> Iterator[dict[str, str]]:
+def served(
+    plait_home: Path, command_environment: dict[str, str], embedded_postgres_dsn: str
+) -> Iterator[dict[str, str]]:
     """The environment of commands, with a `plait serve` that answers all of them."""
-    keep = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "TMPDIR")}
-    environment = {**keep, "PLAIT_HOME": str(plait_home)}
     serving = subprocess.Popen(
-        [sys.executable, "-P", "-m", "server.cli", "serve", "--port", "0"], env=environment
+        [sys.executable, "-P", "-m", "server.cli", "serve", "--port", "0"],
+        env=command_environment,
     )
+
+    def answers() -> bool:
+        assert serving.poll() is None
+        return discovery.running(plait_home) is not None
+
     try:
-        for _ in range(600):
-            if discovery.running(plait_home) is not None:
-                break
-            assert serving.poll() is None
-            time.sleep(0.1)
-        yield environment
+        wait_until(answers)
+        yield command_environment
     finally:
         serving.terminate()
-        serving.wait(60)
+        serving.wait(LIMIT_S)
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +77,13 @@ def plait(served: dict[str, str], folder: Path) -> Any:
 
     def run(*arguments: str, stdin: str = "", code: int = 0) -> Any:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "server.cli", *arguments],
+            [sys.executable, "-P", "-m", "server.cli", *patient(*arguments)],
             cwd=folder,
             env=served,
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=LIMIT_S,
         )
         assert done.returncode == code, (done.stdout, done.stderr)
         return done
@@ -90,6 +91,12 @@ def plait(served: dict[str, str], folder: Path) -> Any:
     run("index", ".", "--quiet")
     text = "Lighthouse flashes must never be faster than two seconds."
     run("memory", "store", text, "--agent", "a")
+
+    def embedded() -> bool:
+        found = run("memory", "query", "lighthouse flashes", "--json")
+        return not json.loads(found.stdout)["degraded"]
+
+    wait_until(embedded)
     return run
 
 

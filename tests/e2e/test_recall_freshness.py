@@ -10,6 +10,7 @@ from plait.client import AsyncPlaitClient, new_memory
 from plait.domain.recall import AnchorState, Freshness, NamedAnchor, RecalledItem
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from server.app import App
+from tests.e2e.conftest import at_rest
 
 REPO = "harvest"
 SILO = '''\
@@ -103,8 +104,9 @@ async def harvested(
         await client.store(new_memory(text, repo=REPO, agent_id="miller"))
     reflection = Artifact(ArtifactKind.REFLECTION, "Grain: `Silo.fill` must not count twice.")
     await client.append_episode(Episode("harvest-1", REPO, Outcome("success"), (reflection,)))
+    await at_rest(app)
     await index(client, root, {"farm/silo.py": SILO_NOW, "farm/mill.py": MILL})
-    await app.embedder.run_until_idle()
+    await at_rest(app)
     return REPO
 
 

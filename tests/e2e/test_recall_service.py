@@ -24,6 +24,7 @@ from plait.domain.recall import Freshness, Tier, Trust
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, ItemId, Outcome
 from server.app import App
 from server.grpc.server import Server
+from tests.e2e.conftest import at_rest
 
 REPO = "recalled"
 WHERE = Filter(repos=(REPO,))
@@ -104,8 +105,7 @@ async def recalled(
         memory = new_memory(text, repo=REPO, agent_id="pilot", path="ferries/harbour.py")
         await client.store(memory)
     await client.append_episode(_run())
-    await app.embedder.run_until_idle()
-    await app.projector.run_until_idle()
+    await at_rest(app)
     return REPO
 
 
@@ -423,7 +423,7 @@ async def test_a_replay_gives_the_same_answer_after_the_world_moved_on(
     assert first.recall_id is not None
     text = "The next free berth of a ferry is chosen by the harbour master."
     stored = await client.store(new_memory(text, repo=REPO, agent_id="pilot"))
-    await app.embedder.run_until_idle()
+    await at_rest(app)
     now = await ask(client)
     assert stored.entry.id in {item.item.id for item in now.items}
     replayed = await client.replay(first.recall_id, explain=True)

@@ -19,7 +19,8 @@ from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Fil
 from plait.settings import load
 from server.app import App, open_app
 from server.grpc.server import running
-from tests.processes import remove_home
+from tests.e2e.conftest import at_rest
+from tests.processes import PATIENT, remove_home
 
 REPO = "shared-name"  # both tenants have a repository of this name
 SECRET = {"acme": "zanzibar", "globex": "quixotic"}
@@ -38,7 +39,9 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 async def own(home: Path) -> AsyncIterator[App]:
-    async with open_app(load(environ={"PLAIT_HOME": str(home)}), background=True) as opened:
+    async with open_app(
+        load(environ={**PATIENT, "PLAIT_HOME": str(home)}), background=True
+    ) as opened:
         yield opened
 
 
@@ -76,8 +79,7 @@ async def filled(clients: Clients, own: App, tmp_path_factory: pytest.TempPathFa
             "item": stored.item_ids[0],
             "memory": str(memory.entry.id),
         }
-    for client in clients.values():
-        await client.verify(all_repositories=True)  # which projects what waits
+    await at_rest(own)
     return ids
 
 

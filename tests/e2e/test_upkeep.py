@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,9 +9,12 @@ import grpc
 import pytest
 
 from plait.client import AsyncPlaitClient, MemoryFilter, PlaitRpcError, Selector, new_memory
+from plait.client.memory_values import DeadLetters
 from plait.domain.memory import MemoryEntry
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from server.app import App
+from tests.e2e.conftest import at_rest
+from tests.processes import eventually
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ async def test_the_graph_agrees_after_every_kind_of_write(
 async def test_verify_says_what_is_missing_and_rebuild_mends_it(
     client: AsyncPlaitClient, app: App, indexed: str
 ) -> None:
-    await client.verify([indexed])
+    await at_rest(app)
     store: Any = await app.graph()
     damage = "MATCH (n:Function {repo: $repo}) DETACH DELETE n"
     await store._bolt.write((damage, {"repo": indexed}))
@@ -154,11 +156,12 @@ async def test_dead_letters_are_told_and_queued_again(
     with monkeypatch.context() as patch:
         patch.setattr(store, "apply", broken)
         await client.store(memory("unlucky", repo))
-        for _ in range(1200):
-            letters = await client.dead_letters([repo])
-            if letters.total:
-                break
-            await asyncio.sleep(0.05)
+
+        async def dead() -> DeadLetters | None:
+            found = await client.dead_letters([repo])
+            return found if found.total else None
+
+        letters = await eventually(dead)
     assert letters.total == 1
     (letter,) = letters.letters
     assert letter.repository == repo
