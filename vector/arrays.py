@@ -7,12 +7,15 @@ import struct
 from collections.abc import Sequence
 from uuid import UUID
 
+import numpy as np
+import numpy.typing as npt
 from psycopg.abc import AdaptContext
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
 # Fixed numbers of PostgreSQL's types: of an element, and of the array.
 _BYTEA, _BYTEAS = 17, 1001
+_INT8, _INT8S = 20, 1016
 _TEXT, _TEXTS = 25, 1009
 _UUID, _UUIDS = 2950, 2951
 _NULL = struct.pack(">i", -1)
@@ -20,6 +23,10 @@ _NULL = struct.pack(">i", -1)
 
 class ByteaArray(bytes):
     """A `bytea[]`."""
+
+
+class BigintArray(bytes):
+    """A `bigint[]`, of one dimension or two."""
 
 
 class TextArray(bytes):
@@ -32,6 +39,16 @@ class UuidArray(bytes):
 
 def bytea_array(values: Sequence[bytes | None]) -> ByteaArray:
     return ByteaArray(_array(_BYTEA, values))
+
+
+def bigint_array(values: npt.NDArray[np.int64]) -> BigintArray:
+    """Of as many dimensions as `values` has."""
+    if not values.size:
+        return BigintArray(struct.pack(">3i", 0, 0, _INT8))
+    elements = np.empty(values.shape, np.dtype([("length", ">i4"), ("value", ">i8")]))
+    elements["length"], elements["value"] = 8, values
+    sizes = b"".join(struct.pack(">2i", size, 1) for size in values.shape)
+    return BigintArray(struct.pack(">3i", values.ndim, 0, _INT8) + sizes + elements.tobytes())
 
 
 def text_array(values: Sequence[str | None]) -> TextArray:
@@ -73,6 +90,10 @@ class _ByteaArrayDumper(_Dumper):
     oid = _BYTEAS
 
 
+class _BigintArrayDumper(_Dumper):
+    oid = _INT8S
+
+
 class _TextArrayDumper(_Dumper):
     oid = _TEXTS
 
@@ -84,5 +105,6 @@ class _UuidArrayDumper(_Dumper):
 def register(context: AdaptContext) -> None:
     """Let connections of `context` take these arrays."""
     context.adapters.register_dumper(ByteaArray, _ByteaArrayDumper)
+    context.adapters.register_dumper(BigintArray, _BigintArrayDumper)
     context.adapters.register_dumper(TextArray, _TextArrayDumper)
     context.adapters.register_dumper(UuidArray, _UuidArrayDumper)

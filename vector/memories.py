@@ -224,7 +224,7 @@ class Memories(MemoryQuery, Similar, Episodes):
             "tenant": scope.tenant,
             "agent": scope.agent_id,
             "session": scope.session_key,
-            "numbers": numbers,
+            "numbers": [numbers],  # the first place of a sketch, no other
             "each": MAX_SAME,
             "most": MAX_SAME * max(1, len(texts)),
         }

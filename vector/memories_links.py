@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
+import numpy as np
+
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryEntry, MemoryId
 from plait.domain.off_loop import off_loop
@@ -16,6 +18,7 @@ from plait.memory.mentions import Mentions, mentions, unique
 from plait.memory.similar import jaccard, words
 from vector import anchored_text
 from vector.anchored_text import Index
+from vector.arrays import bigint_array
 from vector.memories_plan import MAX_READ, Plan, Prepared
 from vector.memories_write import Edge
 from vector.pool import Connection, Cursor
@@ -164,9 +167,10 @@ Buckets = defaultdict[tuple[str, int], list[tuple[MemoryId, frozenset[str]]]]
 
 async def ask_alike(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Cursor | None:
     """Ask for stored entries that share a number of a sketch; `buckets` has the answer."""
-    numbers = sorted({number for part in parts for number in part.sketch})
-    if not numbers:
+    rows = {tuple(part.sketch) for part in parts if part.sketch}
+    if not rows:
         return None
+    numbers = bigint_array(np.array(list(rows), np.int64).T)
     params = {"repo": repo_id, "sketch": numbers, "read": MAX_READ}
     limits = {"each": MAX_BUCKET, "most": MAX_CANDIDATES}
     return await conn.execute(NEAR, {**params, **limits})
