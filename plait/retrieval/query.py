@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, islice
@@ -66,7 +66,8 @@ class Analysis:
     template's form; of a query with nothing but an attachment its beginning. `attached`: the diff or stack trace beside it, cleaned alike.
     `joined`: the words as one name, `parse_header_value`, in lower case; see `joined()`.
 
-    `identifiers` are dotted names (`Session.get`), as written but for calls and separators.
+    `identifiers` are dotted names (`Session.get`), as written but for calls and separators. `weights`: of the
+    terms that count more or less than another.
     """
 
     text: str
@@ -77,6 +78,7 @@ class Analysis:
     words: int
     attached: str = ""
     joined: tuple[str, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def exact(self) -> tuple[str, ...]:

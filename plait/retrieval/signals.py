@@ -98,7 +98,8 @@ class Wanted:
 
 
 def wanted(asked: Analysis) -> Wanted:
-    terms = frozenset(asked.terms)
+    # What a report only shows is no name of what it is about.
+    terms = frozenset(term for term in asked.terms if asked.weights.get(term, 1.0) >= 1.0)
     names = [name.lower() for name in asked.identifiers]
     return Wanted(
         words=terms,

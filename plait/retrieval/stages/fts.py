@@ -46,11 +46,13 @@ async def _lexical(ctx: SearchContext, deps: Deps) -> Ranking:
     """The query's terms, those that `rewrite` found with the weights it gave them, and the query as a name."""
     k, terms = deps.settings.candidates, ctx.asked.terms
     more = {**_joined(ctx.asked.joined), **ctx.rewrite.terms}
-    if not more:
+    if not more and not ctx.asked.weights:
         return await deps.store.lexical(ctx.at, terms, ctx.query.where, k)
     further = {term: weight for term, weight in more.items() if term not in terms}
     wanted = (*terms, *further)
-    return await deps.store.lexical(ctx.at, wanted, ctx.query.where, k, further)
+    return await deps.store.lexical(
+        ctx.at, wanted, ctx.query.where, k, {**ctx.asked.weights, **further}
+    )
 
 
 def _joined(names: Sequence[str]) -> dict[str, float]:

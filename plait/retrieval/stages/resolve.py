@@ -20,6 +20,7 @@ from plait.retrieval.query import (
     identifiers,
     phrases,
 )
+from plait.retrieval.reported import as_report
 from plait.retrieval.text import query_terms
 
 # More than another arm brings, since they don't compete: which of a named file's chunks is meant, the
@@ -85,14 +86,14 @@ def _with_arm(
 def about(asked: Analysis, anchors: Anchors, located: bool) -> Analysis:
     """`asked` with its attachment, without the frames of a trace and the headers of a diff: a model reads
     256 tokens, and paths of a build machine are no words to look for. Functions of frames are, where
-    they could not be located."""
+    they could not be located. Of a report what it says comes before what it shows."""
     if not (anchors.is_diff or anchors.is_trace or asked.attached):
-        return asked
+        return as_report(asked)
     subject = anchors.subject if located else "\n".join((anchors.subject, *anchors.functions))
     text = anchors.prose or subject.strip() or asked.text
     terms = query_terms(f"{anchors.prose}\n{subject}")[:MAX_TERMS]
     names = identifiers(anchors.prose)
-    return replace(
+    asked = replace(
         asked,
         kind=QueryKind.IDENTIFIERS if names or not anchors.prose else QueryKind.PLAIN,
         identifiers=names,
@@ -101,6 +102,7 @@ def about(asked: Analysis, anchors: Anchors, located: bool) -> Analysis:
         terms=tuple(terms) or asked.terms,
         words=len(anchors.prose.split()),
     )
+    return as_report(asked, subject) if anchors.prose and not anchors.is_diff else asked
 
 
 def ranking(

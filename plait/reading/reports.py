@@ -1,0 +1,103 @@
+"""A bug report as its writer laid it out: the title, what is said, what is shown, and the rest.
+
+What is said tells the code that is meant best, its first line above all. Code to reproduce a fault, logs and
+listings name whatever else takes part; versions, platforms and a template's headings say nothing of it.
+`read` is pure and linear in the text, line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_LINE = 300  # characters; a longer line is no heading and no list of versions
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`said`: prose without the title. `shown`: code blocks, prompts, lines of code."""
+
+    title: str
+    said: str
+    shown: str
+
+
+# Markdown's fences and Trac's; `> ` is a quoted report.
+_OPEN = re.compile(r"[ \t>]{0,12}(```+|~~~+|\{\{\{)[^`\n]{0,80}\Z")
+_CLOSE = re.compile(r"[ \t>]{0,12}(?:```+|~~~+|\}\}\})[ \t]*\Z|.{1,200}(?:```+|\}\}\})\Z")
+_HEADING = re.compile(
+    r"[ \t>]{0,6}(?:#{1,6}[ \t]{1,4}(.{1,120})|[*_]{2}(.{1,100})[*_]{2}:?|([A-Z][\w ,/&'()-]{1,60}):)[ \t]*\Z"
+)
+_ABOUT_SYSTEMS = re.compile(
+    r"\b(?:environment|versions?|platform|operating systems?|system info\w*|dependenc\w+|check(?:s|list)|"
+    r"components?|installed|pip (?:list|freeze)|os)\b",
+    re.IGNORECASE,
+)
+_MOST_WORDS = 6  # of a heading over a list of versions
+# Headings that templates have; others are the writer's own words.
+_OF_TEMPLATES = re.compile(
+    r"\W{0,8}(?:steps? (?:to|for) reproduc\w+|(?:how )?(?:to )?reproduc\w+(?: (?:steps?|example|code))?|"
+    r"(?:the )?(?:expected|actual|current|observed|desired)(?: (?:behaviou?rs?|results?|outputs?|outcomes?))?|"
+    r"describe (?:the|your) (?:bug|issue|problem)|(?:bug |issue )?(?:description|summary|report)|"
+    r"(?:minimal |complete |working |reproducible |verifiable ){0,4}(?:example|reproduc\w+)|"
+    r"(?:example )?code(?: (?:samples?|snippets?|examples?|for reproduction))?|additional (?:context|information|notes?)|"
+    r"logs?(?:/tracebacks?)?|(?:full )?(?:traceback|stack ?trace)s?(?: details)?|subject|issue|bug|problem|"
+    r"what happen(?:ed|s)|screenshots?|outputs?|context|related issues?|(?:possible|suggested) (?:solution|fix))\W{0,4}\Z",
+    re.IGNORECASE,
+)
+# `- Python version: 3.11`, `OS: Linux`.
+_VERSION = re.compile(
+    r"[ \t>*-]{0,8}`?(?:[\w .&/+-]{0,40}versions?[`*]{0,3}[ \t]?:.{0,100}\d|"
+    r"(?:OS|Platform|Python|Operating system)[`*]{0,3}[ \t]?:).{0,200}\Z",
+    re.IGNORECASE,
+)
+# Prompts, and lines that are code in a text without fences, as old trackers have them.
+_CODE = re.compile(
+    r"[ \t>]{0,12}(?:>>> ?|\.\.\. |In \[\d|Out\[\d|\$ )"
+    r"|[ \t]{0,40}(?:from [\w.]{1,100} import \w|import [\w.]{1,80}(?: as \w{1,80})?\Z|(?:async )?def \w{1,100}\(|class \w{1,100}[(:]"
+    r"|@[\w.]{1,100}(?:\(.{0,200})?\Z|[\w.]{1,100}(?:\[.{1,40}\])? = \S|print\()"
+    r"|(?:\t| {4})[ \t]{0,40}(?:return\b|[\w.]{1,100}\(.{0,200}\)\Z)"
+)
+
+
+def read(text: str) -> Report | None:
+    """The report in `text`; None for a text that is not laid out as one, or of which nothing would be said.
+    The title is the first line that is said."""
+    said: list[str] = []
+    shown: list[str] = []
+    laid_out = False
+    for kind, line in _lines(text):
+        if kind == "said":
+            said.append(line)
+        elif kind == "shown":
+            shown.append(line)
+        laid_out = laid_out or kind != "said"
+    title, _, rest = "\n".join(said).strip().partition("\n")
+    if not laid_out or not title:
+        return None
+    return Report(title.strip(), rest.strip(), "\n".join(shown).strip())
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """Each line with its kind: said, shown, or of the form."""
+    systems = fenced = False
+    for line in text.split("\n"):
+        if fenced:
+            fenced = _CLOSE.match(line[:MAX_LINE]) is None
+            bare = not fenced and not line.strip(" \t>`~}")
+            yield ("form" if systems or bare else "shown", line)
+        elif len(line) > MAX_LINE:
+            yield ("form" if systems else "said", line)
+        elif _OPEN.match(line):
+            fenced = True
+            yield "form", line
+        elif (heading := _HEADING.match(line)) is not None:
+            name = (heading[1] or heading[2] or heading[3]).strip()
+            systems = len(name.split()) <= _MOST_WORDS and bool(_ABOUT_SYSTEMS.search(name))
+            own = not systems and _OF_TEMPLATES.match(name) is None
+            yield ("said" if own else "form", name)
+        elif systems or _VERSION.match(line) or _OF_TEMPLATES.match(line):
+            yield "form", line
+        else:
+            yield ("shown" if _CODE.match(line) else "said", line)

@@ -1,0 +1,40 @@
+"""A query that is a bug report: what is said in it is looked for before what it only shows.
+
+Measured on issues of other projects and the functions that closed them, see docs/retrieval.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plait.reading import reports
+from plait.retrieval.query import MAX_TERMS, Analysis, identifiers, phrases
+from plait.retrieval.text import query_terms
+
+# A shorter text is a question with a line of code in it, which is what it is about.
+LEAST = 30  # words
+# What a term of the title counts, and one that stands in code and logs alone, where another counts 1.
+TITLE, SHOWN = 2.0, 0.3
+
+
+def as_report(asked: Analysis, subject: str = "") -> Analysis:
+    """`asked` with the title first, what is shown last, and without versions, platforms and headings; as it is
+    where its text is not laid out as a report. `subject`: what else its terms are of, a trace's errors."""
+    if asked.words < LEAST:
+        return asked
+    report = reports.read(asked.text)
+    if report is None:
+        return asked
+    spoken = f"{report.title}\n{report.said}"
+    title = query_terms(report.title)
+    terms = dict.fromkeys((*title, *query_terms(spoken)))
+    shown = [t for t in query_terms(f"{report.shown}\n{subject}") if t not in terms]
+    names = identifiers(spoken)
+    return replace(
+        asked,
+        text=spoken.strip(),
+        terms=tuple(terms | dict.fromkeys(shown))[:MAX_TERMS],
+        weights=dict.fromkeys(shown, SHOWN) | dict.fromkeys(title, TITLE),
+        identifiers=names or asked.identifiers,
+        phrases=phrases(spoken),
+    )
