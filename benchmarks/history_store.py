@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from benchmarks.localisation_corpus import Piece
@@ -37,6 +38,10 @@ class HistoryStore(MemoryStore):
     def __init__(self, history: History, vectors: Vectors, model: str) -> None:
         super().__init__(history.name, pieces(history), vectors, model, Collection.MEMORIES)
         self._entries = history.entries
+        self._sessions: dict[str, list[int]] = {}
+        for n, entry in enumerate(history.entries):
+            if entry.session and entry.collection is Collection.MEMORIES:
+                self._sessions.setdefault(entry.session, []).append(n)
 
     async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
         return {id_: self._place(self._entries[id_.int]) for id_ in ids}
@@ -44,7 +49,7 @@ class HistoryStore(MemoryStore):
     def _place(self, e: Entry) -> Place:
         return Place(
             self._repo, e.collection, e.path, e.symbol, e.kind, False, 0, 0, e.importance, e.at,
-            "episodic" if e.kind == "turn" else "procedural", e.source, "agent", e.session, e.tags,
+            e.type or ("episodic" if e.kind == "turn" else "procedural"), e.source, "agent", e.session, e.tags,
             None, count(e.text), ASKS.match(e.text) is not None,
         )  # fmt: skip
 
@@ -52,13 +57,15 @@ class HistoryStore(MemoryStore):
         return {id_: self._beside(id_.int, reach) for id_ in ids if self._entries[id_.int].session}
 
     def _beside(self, at: int, reach: int) -> dict[ItemId, int]:
-        mine = self._entries[at]
+        """Steps are counted over what was said in the session alone, as PostgreSQL's rows are."""
+        said = self._sessions.get(self._entries[at].session, [])
+        mine = bisect_left(said, at)
+        if mine == len(said) or said[mine] != at:
+            return {}
         return {
-            self._ids[n]: n - at
-            for n in range(max(0, at - reach), min(len(self._entries), at + reach + 1))
-            if n != at
-            and self._entries[n].session == mine.session
-            and self._entries[n].collection is Collection.MEMORIES
+            self._ids[said[n]]: n - mine
+            for n in range(max(0, mine - reach), min(len(said), mine + reach + 1))
+            if n != mine
         }
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:

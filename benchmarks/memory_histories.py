@@ -19,7 +19,17 @@ from datetime import UTC, datetime, timedelta
 
 from plait.domain.values import Collection
 
-KINDS = ("fact", "update", "time", "procedural", "code", "chat", "run", "unanswerable")
+KINDS = (
+    "fact",
+    "update",
+    "time",
+    "procedural",
+    "code",
+    "chat",
+    "run",
+    "transcript",
+    "unanswerable",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +50,7 @@ class Entry:
     session: str = ""
     speaker: str = ""
     context: str = ""  # what of its run is embedded and indexed with it
+    type: str = ""  # episodic and the like; "": by its kind
 
 
 @dataclass(frozen=True, slots=True)

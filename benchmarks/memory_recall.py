@@ -3,7 +3,8 @@
 Families of histories, each of them in two halves, the second held out: `made` (benchmarks/memory_histories.py,
 eight of some 730 items and a thousand questions of six kinds), `chats` (memory_chats.py, real
 conversations of four people with many others), `runs` (memory_runs.py, transcripts of coding agents round
-real code). Questions go through the same tuple of stages that serves
+real code), `transcripts` and `alone` (memory_transcripts.py, hand-written ones as the importers read them, all of
+them in one store and each in its own). Questions go through the same tuple of stages that serves
 `Recall`, over a store in memory. Each row is one set of arms or stages; R@k counts questions with a gold
 item among the first k, all@10 is the share of all gold items among the first 10, session@5 counts questions
 one of whose gold items' sessions is among the first five, a session being as good as its best item, "newest" those updates whose newest statement ranks
@@ -31,6 +32,7 @@ from benchmarks.localisation_corpus import embed
 from benchmarks.memory_chats import chats
 from benchmarks.memory_histories import KINDS, History, Question, histories
 from benchmarks.memory_runs import runs
+from benchmarks.memory_transcripts import alone, transcripts
 from plait import embedding
 from plait.domain.deadline import Deadline
 from plait.domain.recall import RecallOptions
@@ -47,7 +49,7 @@ ARMS = ("lexical", "semantic", "phrase", "identifiers", "exact", "anchors", "rel
 OPTIONAL = tuple(s.name for s in STAGES if not s.needed and not s.arm)
 Results = npt.NDArray[np.float64]
 COLUMNS = ("R@1", "R@5", "R@10", "MRR", "newest", "all@10", "session@5", "silent")
-FAMILIES = ("made", "chats", "runs")
+FAMILIES = ("made", "chats", "runs", "transcripts", "alone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,8 @@ async def judged(
     found = [float(best <= k) for k in (1, 5, 10)]
     every = float(np.mean([ranks.get(g, 10_000) <= 10 for g in question.gold]))
     sessions = list(dict.fromkeys(history.entries[id_.int].session for id_ in ctx.order))[:5]
-    session = float(any(history.entries[g].session in sessions for g in question.gold))
+    golds = [history.entries[g].session for g in question.gold if g >= 0]
+    session = float(any(gold in sessions for gold in golds))
     return [*found, 1.0 / best if best <= K else 0.0, newest, every, session, silent]
 
 
@@ -144,6 +147,10 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
 def _family(name: str, args: argparse.Namespace) -> list[History]:
     if name == "chats":
         return chats(args.cache / "wheels")
+    if name == "transcripts":
+        return transcripts()
+    if name == "alone":
+        return alone()
     return runs() if name == "runs" else histories(args.histories)
 
 
@@ -186,8 +193,9 @@ def _report(rows: Mapping[str, Results], labels: Sequence[tuple[str, str]]) -> d
             with warnings.catch_warnings():  # a family without updates has no "newest"
                 warnings.simplefilter("ignore", RuntimeWarning)
                 main = np.nanmean(found[mask & answerable], axis=0) * 100
+                # … and one of hand-written runs has no question that nothing answers.
+                right = np.nanmean(found[mask & ~answerable, -1]) * 100
             by_kind = [np.nanmean(found[mask & (kinds == k), 1]) * 100 for k in asked]
-            right = found[mask & ~answerable, -1].mean() * 100
             print(
                 f"| {name} | {_joined(main[:-1])} | {_joined(by_kind)} | {right:.1f} / {main[-1]:.1f} |"
             )
