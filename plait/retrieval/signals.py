@@ -32,6 +32,9 @@ FACTORS: Mapping[str, float] = {
     "minified": 0.3,
 }
 
+# A longer text, a commit's message or an issue, is about what is done: a class's own chunk has its docstring and
+# fields, and says less than the methods. +0.7 of function MRR on the messages, +1.4 on those held out.
+LONG, CLASS = 20, 0.8  # words, factor
 # A query of up to so many words that says "test", "docs" or "toml" asks for them; a longer one, as a commit
 # message or an issue, mentions them in passing.
 SHORT = 5
@@ -65,6 +68,7 @@ _ASKS: Mapping[str, frozenset[str]] = {
     "stub": frozenset(query_terms("stub stubs pyi declaration typing")),
 }
 _METHODS = frozenset({"method", "constructor"})
+_CLASSES = frozenset({"class", "interface", "trait"})  # whose methods have chunks of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class Wanted:
     qualified: tuple[str, ...]  # ".class.method", lower case
     joined: frozenset[str]  # its words as one name, without `_`
     asked: frozenset[str]  # the kinds of `FACTORS` that it asks for
+    long: bool = False
 
 
 def wanted(asked: Analysis) -> Wanted:
@@ -109,6 +114,7 @@ def wanted(asked: Analysis) -> Wanted:
         asked=frozenset(
             kind for kind, said in _ASKS.items() if asked.words <= SHORT and terms & said
         ),
+        long=asked.words >= LONG,
     )
 
 
@@ -141,7 +147,10 @@ def _bonuses(place: Place, query: Wanted) -> dict[str, float]:
 
 def _factors(place: Place, query: Wanted) -> dict[str, float]:
     kind = _kind(place)
-    return {kind: FACTORS[kind]} if kind and kind not in query.asked else {}
+    factors = {kind: FACTORS[kind]} if kind and kind not in query.asked else {}
+    if query.long and place.kind in _CLASSES:
+        factors["class"] = CLASS
+    return factors
 
 
 def _kind(place: Place) -> str:

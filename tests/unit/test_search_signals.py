@@ -7,7 +7,7 @@ import pytest
 from plait.domain.values import Collection
 from plait.ports import Place
 from plait.retrieval.query import SearchQuery, analyse
-from plait.retrieval.signals import FACTORS, signals, wanted
+from plait.retrieval.signals import FACTORS, LONG, signals, wanted
 
 
 def factors(text: str, path: str, kind: str = "function", *, is_test: bool = False) -> set[str]:
@@ -75,6 +75,21 @@ def test_plain_words_name_the_symbol_that_is_made_of_them(
 ) -> None:
     place = Place("r", Collection.FILES, "src/a.x", symbol, "method", False)
     assert ("definition" in signals(place, wanted(analyse(SearchQuery(text)))).bonuses) is means
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "expected"),
+    [
+        (LONG, "class", {"class"}),
+        (LONG, "trait", {"class"}),
+        (LONG, "method", set()),
+        (LONG - 1, "class", set()),
+    ],
+)
+def test_a_long_text_is_about_methods_before_their_class(
+    words: int, kind: str, expected: set[str]
+) -> None:
+    assert factors("session " * words, "src/session.py", kind) == expected
 
 
 def test_factors_only_demote() -> None:
