@@ -41,3 +41,15 @@ async def release(conn: Connection, space: int, repo_id: int) -> None:
         pass  # the connection is lost, and the lock with it
     finally:
         await conn.close()
+
+
+async def release_all(conn: Connection) -> None:
+    """As `release`, of every lock that the connection holds."""
+    try:
+        if not conn.closed:
+            with translated():
+                await conn.execute("SELECT pg_advisory_unlock_all()")
+    except StoreUnavailable:
+        pass
+    finally:
+        await conn.close()

@@ -330,9 +330,9 @@ class Outbox:
         """Give every claim back, as dying would."""
         self._claims.clear()
         self._locked.clear()
-        if self._claiming is not None:
-            await self._claiming.close()
-            self._claiming = None
+        conn, self._claiming = self._claiming, None
+        if conn is not None:
+            await locks.release_all(conn)
 
 
 async def _head(conn: Connection, repo_id: int) -> _Claim | None:
