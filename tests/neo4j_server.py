@@ -29,12 +29,14 @@ import platformdirs
 import pytest
 from neo4j.exceptions import AuthError, DriverError, Neo4jError
 
+from tests.processes import LIMIT_S
+
 LTS = "5.26.30"  # tested always
 LATEST = "2026.08.1"  # tested where Java 21 or later is found
 POM = Path(__file__).with_name("neo4j_pom.xml")
-_START_S = 180.0
+_START_S = 400.0
 _STARTS = 3
-_FETCHES = 3  # a network may fail for a moment
+_FETCHES = 5  # a network may fail for a moment
 _OPENS = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/java.io=ALL-UNNAMED",
@@ -293,7 +295,7 @@ def _fetch(version: str, folder: Path, java: Path) -> None:
         shutil.copyfile(POM, pom)
         command = [maven, "-q", "-B", "-f", str(pom), goal, *options]
         for attempt in range(_FETCHES):
-            time.sleep(5.0 * attempt)
+            time.sleep(10.0 * attempt)
             fetched = subprocess.run(
                 command, env=environment, capture_output=True, text=True, timeout=600
             )
@@ -322,7 +324,7 @@ def _wait(running: Neo4jServer, died: Callable[[], str | None]) -> None:
         try:
             login = (running.user, running.password)
             with neo4j.GraphDatabase.driver(
-                running.uri, auth=login, connection_acquisition_timeout=5.0
+                running.uri, auth=login, connection_acquisition_timeout=30.0
             ) as driver:
                 with driver.session(database=running.database) as session:
                     session.run("RETURN 1").consume()
@@ -338,4 +340,4 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     """Its data is thrown away, so it need not end cleanly."""
     if process.poll() is None:
         process.send_signal(signal.SIGKILL)
-    process.wait(30)
+    process.wait(LIMIT_S)

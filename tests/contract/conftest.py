@@ -20,6 +20,7 @@ from plait.domain.values import Chunk, Revision, embedded_text
 from plait.ports import FileGraph, FileRow, IndexStats, Segment
 from plait.retrieval.text import tokens
 from plait.settings import Settings, load
+from tests.processes import LIMIT_S, PATIENT
 from vector import embedded, segments
 from vector.store import Store
 
@@ -39,13 +40,15 @@ def truth_dsn(request: pytest.FixtureRequest, plait_home: Path) -> Iterator[str]
     """The embedded server over its socket; a second one as an external server is, over TCP."""
     over_tcp = request.param == "tcp"
     home = plait_home / f"contract-{request.param}"
-    with embedded.ensure(load(environ={"PLAIT_HOME": str(home)}), tcp=over_tcp) as lease:
+    with embedded.ensure(load(environ={**PATIENT, "PLAIT_HOME": str(home)}), tcp=over_tcp) as lease:
         yield lease.dsn
 
 
 @pytest.fixture(scope="session")
 def truth_settings(truth_dsn: str, plait_home: Path) -> Settings:
-    return load(environ={"PLAIT_HOME": str(plait_home), "PLAIT_POSTGRES__DSN": truth_dsn})
+    return load(
+        environ={**PATIENT, "PLAIT_HOME": str(plait_home), "PLAIT_POSTGRES__DSN": truth_dsn}
+    )
 
 
 @pytest.fixture(scope="session")
@@ -80,6 +83,18 @@ async def other(store: Store, truth_settings: Settings) -> AsyncIterator[Store]:
 @pytest.fixture
 def index() -> IndexFiles:
     return index_files
+
+
+def end_sessions(conn: psycopg.Connection[Any], which: str) -> None:
+    """End the clients' sessions but this one for which the SQL condition `which` holds, and wait until
+    they are gone: told to end, a session may answer a while yet. Others than clients, autovacuum's
+    workers say, are no login's of ours to end, and asking is an error."""
+    ended = conn.execute(
+        f"SELECT bool_and(pg_terminate_backend(pid, {LIMIT_S * 1e3:.0f})) FROM pg_stat_activity"
+        f" WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' AND {which}".encode()
+    ).fetchone()
+    assert ended is not None
+    assert ended[0] is not False, "a session goes on"
 
 
 # -- a toy language: a file is lines `name: callee callee`, names are global ----------------------

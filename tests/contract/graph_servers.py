@@ -19,6 +19,7 @@ from plait.domain.graph import Edge, Label, Node
 from plait.ports import GraphDelta
 from plait.settings import Settings, load
 from tests.neo4j_server import LATEST, LTS, server
+from tests.processes import PATIENT
 
 SERVERS = [
     pytest.param("arcadedb"),
@@ -44,7 +45,7 @@ class GraphServer:
 
 @contextlib.contextmanager
 def running(name: str, home: Path) -> Iterator[GraphServer]:
-    environment = {"PLAIT_HOME": str(home)}
+    environment = {**PATIENT, "PLAIT_HOME": str(home)}
     if name == "arcadedb":
         settings = load(environ=environment)
         with embedded.ensure(settings) as lease:

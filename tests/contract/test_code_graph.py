@@ -21,6 +21,7 @@ from plait.settings import IndexSettings, Settings
 from tests.contract.test_episode_links import MEAN, diff, episode, indexed, project, root
 from tests.contract.test_scopes import index_for
 from tests.contract.test_search_as_of import age_revisions
+from tests.processes import LIMIT_S, eventually
 from vector.relations_cache import GraphCache
 from vector.store import Store
 
@@ -54,7 +55,7 @@ def told(graph: CodeGraph | None) -> tuple[set[Any], set[Any]]:
 
 async def read(store: Store, repo: str = "r", view: View | None = None) -> CodeGraph | None:
     view = view or await store.view(Filter(repos=(repo,)))
-    return await store.code_graph(view, repo, wait_s=20.0)
+    return await store.code_graph(view, repo, wait_s=LIMIT_S)
 
 
 async def test_the_graph_is_the_revision_s(store: Store, index: IndexFiles) -> None:
@@ -76,10 +77,11 @@ async def test_it_is_read_in_the_background(store: Store, index: IndexFiles) -> 
     view = await store.view(Filter(repos=("r",)))
     assert store.graph_state(view, "r") == "loading"
     assert await store.code_graph(view, "r") is None
-    for _ in range(1200):
-        if store.graph_state(view, "r") == "ready":
-            break
-        await asyncio.sleep(0.05)
+
+    async def ready() -> bool:
+        return store.graph_state(view, "r") == "ready"
+
+    await eventually(ready)
     assert await store.code_graph(view, "r") is not None
     assert store.graph_state(view, "elsewhere") == "none"
 

@@ -13,7 +13,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from plait.domain.errors import EmbeddingRefused, EmbeddingUnavailable
 from plait.embedding.remote import MAX_INPUT_BYTES
 from plait.ports import EmbeddingProvider
 from plait.settings import EmbeddingSettings
+from tests.chat_server import HttpServer, body_of
+from tests.processes import LIMIT_S
 
 DIM = 24
 Reply = tuple[int, dict[str, str], Any]  # status, headers, body: JSON, or bytes as they are
@@ -53,7 +55,7 @@ class Server:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = body_of(self)
                 status, headers, answer = outer.answer(
                     self.path, body, {k.lower(): v for k, v in self.headers.items()}
                 )
@@ -71,14 +73,11 @@ class Server:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.thread = threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True)
-        self.thread.start()
+        self.http = HttpServer(Handler)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.http.server_address[1]}"
+        return self.http.url
 
     def answer(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> Reply:
         self.requests.append((path, body, headers))
@@ -108,9 +107,7 @@ class Server:
 
     def close(self) -> None:
         self.release.set()
-        self.http.shutdown()
-        self.http.server_close()
-        self.thread.join()
+        self.http.close()
 
 
 @pytest.fixture
@@ -122,7 +119,14 @@ def server() -> Iterator[Server]:
 
 def remote(kind: str, server: Server, **changes: Any) -> EmbeddingSettings:
     url = server.url + ("/v1" if kind == "openai" else "")
-    given = {"provider": kind, "base_url": url, "model": "m", "api_key": "k", "cache_size": 0}
+    given = {
+        "provider": kind,
+        "base_url": url,
+        "model": "m",
+        "api_key": "k",
+        "cache_size": 0,
+        "timeout_s": LIMIT_S,
+    }
     return EmbeddingSettings.model_validate({**given, **changes})
 
 
@@ -281,7 +285,7 @@ async def test_a_slow_provider_is_given_up(kind: str, server: Server) -> None:
     provider = await embedding.open(
         remote(kind, server, timeout_s=0.05, max_attempts=1, dimension=8)
     )
-    server.delay_s = 30.0
+    server.delay_s = LIMIT_S
     with pytest.raises(EmbeddingUnavailable):
         await provider.embed_query("a")
     server.release.set()

@@ -20,6 +20,7 @@ from plait.domain.deadline import Deadline
 from plait.domain.values import Artifact, ArtifactKind, Episode, Evidence, Outcome
 from plait.ports import GraphDelta, GraphStore
 from plait.settings import Settings
+from tests.processes import LIMIT_S
 from vector.store import Store
 
 GOOD = """\
@@ -371,6 +372,6 @@ async def test_the_chain_is_in_the_graph(
     await store.append(episode(2, diff(), ran("passed"), repo=repo))
     await project(store, opened)
     answer = await real_graph.query(
-        CHAIN_QUERY, {"issue": f"{repo}:issue/12"}, max_rows=10, deadline=Deadline.after(30.0)
+        CHAIN_QUERY, {"issue": f"{repo}:issue/12"}, max_rows=10, deadline=Deadline.after(LIMIT_S)
     )
     assert [tuple(row) for row in answer.rows] == [("12", "shop/cart.py", MEAN, NONE)]

@@ -12,6 +12,7 @@ import pytest
 
 from plait.domain.errors import RequestIdReused
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
+from vector.episodes import MERGE_EVERY
 from vector.store import Store
 
 ALL = tuple(Collection)
@@ -91,13 +92,14 @@ async def test_many_episodes_at_once_all_arrive_and_segments_stay_few(
     where = Filter(collections=(Collection.MEMORIES,))
     view = await store.view(where)
     assert len(await store.lexical(view, ["zebra"], where, 100)) == 60
-    # A last one alone, so that no merge was skipped for another's lock.
+    # The last ones alone: no merge is skipped for another's lock, and one begins behind all the others.
     await other.merged()
-    await store.merged()
-    await store.append(episode("last", note))
+    for i in range(MERGE_EVERY):
+        await store.merged()
+        await store.append(episode(f"last{i}", note))
     await store.merged()
     view = await store.view(where)
-    assert len(await store.lexical(view, ["zebra"], where, 100)) == 61
+    assert len(await store.lexical(view, ["zebra"], where, 100)) == 60 + MERGE_EVERY
     assert len(getattr(view, "segments")) <= 24  # noqa: B009
 
 

@@ -56,6 +56,7 @@ from plait.memory.entry import NOBODY, check
 from plait.memory.summarize import Extractive
 from plait.ports import GraphStore
 from plait.settings import MemorySettings, Settings
+from tests.processes import LIMIT_S
 from vector.store import Store
 
 T = "default"
@@ -602,7 +603,7 @@ async def test_the_graph_holds_nothing_of_it_either(store: Store, real_graph: Gr
 
 
 async def _all_of(store: GraphStore, repo: str) -> str:
-    deadline = Deadline.after(20.0)
+    deadline = Deadline.after(LIMIT_S)
     nodes = await store.query(
         "MATCH (n) WHERE n.repo = $repo RETURN properties(n) AS p",
         {"repo": repo}, max_rows=5000, deadline=deadline,

@@ -18,6 +18,7 @@ from plait.retrieval.search import Mode, SearchAnswer, SearchQuery, SearchServic
 from plait.settings import EmbeddingSettings, LanguageSettings, RerankSettings, SearchSettings
 from tests.chat_server import ChatServer, refused, said
 from tests.contract.test_search_store import CODE
+from tests.processes import LIMIT_S
 from tests.tiny_cross_encoder import write
 from vector.store import Store
 
@@ -42,7 +43,9 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
 async def service(
     store: Store, stack: AsyncExitStack, server: ChatServer, folder: Path | None = None
 ) -> SearchService:
-    chat_settings = LanguageSettings(provider="openai", model="m", base_url=server.url)
+    chat_settings = LanguageSettings(
+        provider="openai", model="m", base_url=server.url, timeout_s=LIMIT_S
+    )
     provider = await embedding.open(EmbeddingSettings())
     chat = await language.open_model(chat_settings)
     stack.push_async_callback(provider.close)
@@ -65,11 +68,11 @@ async def service(
     deps = Deps(
         store,
         open_provider,
-        SearchSettings(),
+        SearchSettings(timeout_s=LIMIT_S),
         reranker=reranker,
         language=open_chat,
         language_settings=chat_settings,
-        rerank_settings=RerankSettings(timeout_s=60.0),
+        rerank_settings=RerankSettings(timeout_s=LIMIT_S),
     )
     return SearchService.over(deps)
 

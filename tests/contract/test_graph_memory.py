@@ -20,6 +20,7 @@ from plait.domain.graph import Edge, Label, Link, Node, stored_edge, stored_link
 from plait.domain.memory import NOW, AsOf
 from plait.ports import GraphDelta, GraphResult
 from tests.contract.graph_servers import SERVERS, GraphServer, delta, node, running
+from tests.processes import LIMIT_S
 
 
 @pytest.fixture(scope="module", params=SERVERS)
@@ -234,7 +235,7 @@ async def ask(
         template,
         {"repo": "story", **parameters},
         max_rows=100,
-        deadline=Deadline.after(20),
+        deadline=Deadline.after(LIMIT_S),
         as_of=as_of,
     )
 
@@ -312,7 +313,7 @@ async def test_cypher_gets_the_times_it_names(store: CypherStore, story: str) ->
         "MATCH (i:Issue {id: 'story:issue/7'})<-[r:FIXES]-(d) WHERE r.recorded_from <= $recorded_as_of "
         "AND (r.recorded_to IS NULL OR r.recorded_to > $recorded_as_of) RETURN d.id AS id ORDER BY id"
     )
-    more: dict[str, Any] = {"max_rows": 10, "deadline": Deadline.after(20)}
+    more: dict[str, Any] = {"max_rows": 10, "deadline": Deadline.after(LIMIT_S)}
     found = await store.query(text, {}, as_of=AsOf(recorded=at(120)), **more)
     assert found.rows == [["story:diff/0/pkg/m.py"]]
     found = await store.query(text, {}, **more)

@@ -45,6 +45,7 @@ from tests.contract.graph_servers import (
     running,
 )
 from tests.cypher_cases import BENIGN, HOSTILE
+from tests.processes import LIMIT_S, eventually
 
 # What Neo4j 5.26 answers to the harmless queries. UPDATE_CYPHER_ANSWERS=1 writes it anew.
 ANSWERS = Path(__file__).parent.parent / "data" / "cypher_answers.json"
@@ -116,7 +117,13 @@ async def package(store: CypherStore) -> CypherStore:
 
 
 async def ask(
-    store: CypherStore, text: str, /, *, max_rows: int = 1000, within_s: float = 60.0, **given: Any
+    store: CypherStore,
+    text: str,
+    /,
+    *,
+    max_rows: int = 1000,
+    within_s: float = LIMIT_S,
+    **given: Any,
 ) -> GraphResult:
     return await store.query(text, given, max_rows=max_rows, deadline=Deadline.after(within_s))
 
@@ -124,7 +131,7 @@ async def ask(
 async def told(
     store: CypherStore, name: str, /, *, max_rows: int = 1000, **given: Any
 ) -> GraphResult:
-    return await store.template(name, given, max_rows=max_rows, deadline=Deadline.after(60.0))
+    return await store.template(name, given, max_rows=max_rows, deadline=Deadline.after(LIMIT_S))
 
 
 def plain(cell: Any) -> Any:
@@ -288,12 +295,13 @@ async def test_a_deadline_ends_one_query_and_not_its_twin(store: CypherStore) ->
 
 async def comes_to_rest(server: GraphServer) -> None:
     """Waits until the server spends next to nothing: a query that ran on would keep a core busy."""
-    for _ in range(40):
+
+    async def rests() -> bool:
         before = server.cpu_s()
         await asyncio.sleep(0.5)
-        if server.cpu_s() - before < 0.1:
-            return
-    pytest.fail("the server is still busy after 20 s")
+        return server.cpu_s() - before < 0.1
+
+    await eventually(rests)
 
 
 # -- the doors ----------------------------------------------------------------------------------------------
@@ -318,11 +326,11 @@ async def test_writes_are_refused_by_the_server_itself(store: CypherStore) -> No
         "LOAD CSV FROM 'file:///etc/hosts' AS line RETURN line",
     ):
         with pytest.raises((CypherInvalid, CypherRefused)):
-            await store._reader.run(text, {}, max_rows=10, deadline=Deadline.after(20.0))
+            await store._reader.run(text, {}, max_rows=10, deadline=Deadline.after(LIMIT_S))
     # ArcadeDB looks at a changed property when it is committed, and the reader never commits.
     change = "MATCH (n:Function {repo: 'q'}) SET n.name = 'evil' RETURN n"
     with contextlib.suppress(CypherInvalid):
-        await store._reader.run(change, {}, max_rows=10, deadline=Deadline.after(20.0))
+        await store._reader.run(change, {}, max_rows=10, deadline=Deadline.after(LIMIT_S))
     if store.dialect.name == "ArcadeDB":
         async with store._bolt.reader.session(database=store._bolt.database) as session:
             tx = await session.begin_transaction()

@@ -25,6 +25,7 @@ from plait.retrieval.impact_lines import impact_lines
 from plait.retrieval.query import SearchQuery, analyse
 from plait.retrieval.recall import RecallAnswer, RecallService
 from plait.settings import Settings
+from tests.processes import LIMIT_S
 from vector.store import Store
 
 CART = """\
@@ -181,7 +182,7 @@ async def asked(
         asked=analyse(query),
         k=10,
         fusion="minmax",
-        deadline=Deadline.after(60.0),
+        deadline=Deadline.after(LIMIT_S),
         view=await store.view(where),
         anchors=anchors or Anchors(is_diff=True),
     )
@@ -441,7 +442,7 @@ async def recalled(store: Store, attached: str, budget: int, **more: Any) -> Rec
     settings = store._app.settings
     deps = Deps(store, no_model, settings.search, settings.recall, relations=store, impact=store)
     where = Filter(repos=("shop",), collections=tuple(Collection))
-    query = SearchQuery(text="", attached=attached, where=where, deadline=Deadline.after(60.0))
+    query = SearchQuery(text="", attached=attached, where=where, deadline=Deadline.after(LIMIT_S))
     return await RecallService(deps).recall(query, RecallOptions(budget_tokens=budget, **more))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
+import contextlib
 import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 from plait.domain.errors import RepositoryBusy, RepositoryNameTaken, RepositoryNotIndexed
 from plait.domain.values import Filter, Revision
 from plait.ports import Draft, FileRow, IndexStats, View
+from tests.contract.conftest import end_sessions
+from tests.processes import eventually
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Revision]]
@@ -100,7 +103,7 @@ async def test_a_killed_writer_loses_its_lock_at_once_and_leaves_nothing(
 ) -> None:
     await index(store, "r", A)
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", KILLED, truth_dsn, stdout=subprocess.PIPE
+        sys.executable, "-c", KILLED, truth_dsn, stdin=PIPE, stdout=PIPE
     )
     assert child.stdout is not None
     assert (await child.stdout.readline()).strip() == b"written"
@@ -116,7 +119,7 @@ async def test_a_killed_writer_loses_its_lock_at_once_and_leaves_nothing(
 
 
 KILLED = """
-import asyncio, sys, time
+import asyncio, sys
 import vector
 from plait.ports import FileRow
 from plait.settings import load
@@ -128,7 +131,7 @@ async def main():
     await store.write_files(draft, [FileRow("killed.toy", b"h", "toy", 1, 1, b"")])
     await store.retire(draft, ["pkg/a.toy"])
     print("written", flush=True)
-    time.sleep(60)
+    sys.stdin.read()  # until it is killed, or the tests have ended
 
 asyncio.run(main())
 """
@@ -136,12 +139,13 @@ asyncio.run(main())
 
 async def _begin_when_free(store: Store) -> Draft:
     """The server sees the closed socket within milliseconds."""
-    for _ in range(600):
-        try:
+
+    async def begun() -> Draft | None:
+        with contextlib.suppress(RepositoryBusy):
             return await store.begin("r", "/src")
-        except RepositoryBusy:
-            await asyncio.sleep(0.05)
-    raise AssertionError("the dead process still holds its lock")
+        return None
+
+    return await eventually(begun)
 
 
 async def test_one_writer_a_repository(store: Store, other: Store, index: IndexFiles) -> None:
@@ -178,11 +182,7 @@ async def test_writes_go_on_after_the_server_dropped_the_connections(
     lock = store._drafts[draft.repo_id].conn.info.backend_pid
     await store.write_files(draft, [FileRow("a.toy", b"h", "toy", 1, 1, b"")])
     with psycopg.connect(truth_dsn, autocommit=True) as conn:
-        conn.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'plait'"
-            " AND pid NOT IN (pg_backend_pid(), %s)",
-            (lock,),
-        )
+        end_sessions(conn, f"application_name = 'plait' AND pid <> {lock}")
     await store.write_files(draft, [FileRow("b.toy", b"h", "toy", 1, 1, b"")])
     assert (await store.publish(draft, IndexStats())).files == 2
 
@@ -317,6 +317,5 @@ def _rows(dsn: str, query: str) -> list[tuple[Any, ...]]:
 def _terminate(dsn: str, which: str) -> None:
     """End the sessions that hold an advisory lock which matches."""
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=plait") as conn:
-        conn.execute(
-            f"SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND {which}".encode()
-        )
+        held = f"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND {which}"
+        end_sessions(conn, f"pid IN ({held})")

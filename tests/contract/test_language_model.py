@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from plait.domain.errors import BadSettings, LanguageModelUnavailable
-from plait.language import open_model, wants_model
+from plait.language import chat, open_model, wants_model
 from plait.ports import LanguageModel
 from plait.settings import LanguageSettings
 from tests.chat_server import ChatServer, refused, said
+from tests.processes import LIMIT_S
 
 
 @pytest.fixture
@@ -19,6 +20,13 @@ def server() -> Iterator[ChatServer]:
     running = ChatServer()
     yield running
     running.close()
+
+
+@pytest.fixture(autouse=True)
+def rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is left alone is so for as long as a test takes."""
+    monkeypatch.setattr(chat, "REST_REFUSED_S", 2 * LIMIT_S)
+    monkeypatch.setattr(chat, "REST_AWAY_S", 2 * LIMIT_S)
 
 
 @pytest.fixture
@@ -33,7 +41,7 @@ def settings(url: str, **changes: Any) -> LanguageSettings:
     return LanguageSettings.model_validate({**given, **changes})
 
 
-async def ask(model: LanguageModel, timeout_s: float = 20.0) -> str:
+async def ask(model: LanguageModel, timeout_s: float = LIMIT_S) -> str:
     return await model.complete("system", "user", max_tokens=50, timeout_s=timeout_s)
 
 
@@ -87,7 +95,7 @@ async def test_a_refusal_is_named_and_not_asked_again_for_a_while(
 
 async def test_time_is_one_limit_for_all_tries(model: LanguageModel, server: ChatServer) -> None:
     def wait(_: dict[str, Any]) -> tuple[int, bytes]:
-        server.release.wait(30.0)
+        server.release.wait(LIMIT_S)
         return said("too late")
 
     server.answers = [lambda _: refused(503), wait]

@@ -11,6 +11,7 @@ from plait.domain.errors import BadModelFile, LanguageModelUnavailable
 from plait.language import open_reranker, wants_reranker
 from plait.ports import Reranker
 from plait.settings import RerankSettings
+from tests.processes import LIMIT_S
 from tests.tiny_cross_encoder import write
 
 TEXTS = ["cookie error", "def open a file", "open socket"]
@@ -28,30 +29,30 @@ def settings(folder: Path) -> RerankSettings:
 
 
 async def test_query_and_text_are_read_together(reranker: Reranker) -> None:
-    none, both, one = await reranker.score("open file", TEXTS, timeout_s=30.0)
+    none, both, one = await reranker.score("open file", TEXTS, timeout_s=LIMIT_S)
     assert 0.0 <= none < one < both <= 1.0
     assert one == pytest.approx(1 / (1 + 2.718281828 ** (3.0 - 2.0)), abs=1e-6)
-    turned = await reranker.score("cookie", TEXTS, timeout_s=30.0)
+    turned = await reranker.score("cookie", TEXTS, timeout_s=LIMIT_S)
     assert max(turned) == turned[0], "another query, another order"
 
 
 async def test_two_logits_are_no_and_yes(tmp_path: Path) -> None:
     pair = await open_reranker(settings(write(tmp_path / "pair", logits=2)))
-    none, both, one = await pair.score("open file", TEXTS, timeout_s=30.0)
+    none, both, one = await pair.score("open file", TEXTS, timeout_s=LIMIT_S)
     assert none < one < both
     await pair.close()
 
 
 async def test_a_score_depends_on_nothing_but_its_pair(reranker: Reranker) -> None:
-    together = await reranker.score("open file", TEXTS * 5, timeout_s=30.0)
-    (alone,) = await reranker.score("open file", TEXTS[1:2], timeout_s=30.0)
-    assert together == (await reranker.score("open file", TEXTS, timeout_s=30.0)) * 5
+    together = await reranker.score("open file", TEXTS * 5, timeout_s=LIMIT_S)
+    (alone,) = await reranker.score("open file", TEXTS[1:2], timeout_s=LIMIT_S)
+    assert together == (await reranker.score("open file", TEXTS, timeout_s=LIMIT_S)) * 5
     assert together[1] == alone
 
 
 async def test_nothing_is_scored_when_no_time_is_left(reranker: Reranker) -> None:
     assert await reranker.score("open file", TEXTS, timeout_s=0.0) == []
-    assert len(await reranker.score("open file", TEXTS, timeout_s=30.0)) == 3, "the next is read"
+    assert len(await reranker.score("open file", TEXTS, timeout_s=LIMIT_S)) == 3, "the next is read"
 
 
 @pytest.mark.parametrize(
@@ -59,15 +60,15 @@ async def test_nothing_is_scored_when_no_time_is_left(reranker: Reranker) -> Non
 )
 async def test_any_text_has_a_score(reranker: Reranker, text: str) -> None:
     for query in ("open file", text):
-        scores = await reranker.score(query, [text, "open file"], timeout_s=30.0)
+        scores = await reranker.score(query, [text, "open file"], timeout_s=LIMIT_S)
         assert len(scores) == 2
         assert all(0.0 <= score <= 1.0 for score in scores)
 
 
 async def test_a_long_text_gives_way_and_the_query_stays(reranker: Reranker) -> None:
     long = "the " * 500 + "cookie"
-    (late,) = await reranker.score("cookie", [long], timeout_s=30.0)
-    (early,) = await reranker.score("cookie", ["cookie " + long], timeout_s=30.0)
+    (late,) = await reranker.score("cookie", [long], timeout_s=LIMIT_S)
+    (early,) = await reranker.score("cookie", ["cookie " + long], timeout_s=LIMIT_S)
     assert late < early, "34 positions, so the last word is not read"
 
 
@@ -83,7 +84,7 @@ async def test_after_closing_it_says_so(tmp_path: Path) -> None:
     closed = await open_reranker(settings(write(tmp_path / "m")))
     await closed.close()
     with pytest.raises(LanguageModelUnavailable, match="closed"):
-        await closed.score("a", ["b"], timeout_s=1.0)
+        await closed.score("a", ["b"], timeout_s=LIMIT_S)
 
 
 async def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:

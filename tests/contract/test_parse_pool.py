@@ -23,7 +23,7 @@ from etl.segment import SegmentBuilder
 from plait.domain.errors import ParseWorkerFailed
 from plait.ports import Segment
 from plait.retrieval.text import tokens
-from tests.processes import cpu_s, wait_until
+from tests.processes import LIMIT_S, cpu_s, wait_until
 
 # Takes an extractor seconds: 950 kB of callbacks on one line.
 ENDLESS = b"x=>{y(z)};" * 95_000
@@ -162,7 +162,7 @@ def test_a_file_that_takes_too_much_memory_loses_only_itself(tmp_path: Path) -> 
 
 
 def test_a_file_that_only_its_grammar_takes_too_long_for_is_text(tmp_path: Path) -> None:
-    files = {"a.cs": b"class A { void M() { } }\n", "slow.cs": b"a<b<c<" * 50_000}
+    files = {"a.cs": b"class A { void M() { } }\n", "slow.cs": b"a<b<c<" * 150_000}
     done = run(tmp_path, write(tmp_path, files), timeout_s=0.7)
     assert skips(done) == {}
     assert [lost for batch in done for lost in batch.unparsed] == [("slow.cs", "parse timeout")]
@@ -171,8 +171,9 @@ def test_a_file_that_only_its_grammar_takes_too_long_for_is_text(tmp_path: Path)
 
 
 def test_a_killed_worker_is_told_and_replaced(tmp_path: Path) -> None:
-    jobs = write(tmp_path, {"endless.js": ENDLESS, "b.py": b"def b(): pass\n"})
-    with ParsePool(tmp_path, workers=1, timeout_s=60) as pool:
+    # Four times as long as it takes others: it must be at work still when we come to kill it.
+    jobs = write(tmp_path, {"endless.js": ENDLESS * 4, "b.py": b"def b(): pass\n"})
+    with ParsePool(tmp_path, workers=1, timeout_s=60, max_file_bytes=10**7) as pool:
 
         def kill_at_work() -> None:
             # Long after it was loaded, and long before it is through with the first file.
@@ -247,7 +248,7 @@ def test_leaving_the_pool_ends_its_workers_while_they_work(tmp_path: Path) -> No
         thread = threading.Thread(target=drain)
         thread.start()
         wait_until(lambda: len(workers()) == 2)
-    assert ended.wait(60)
+    assert ended.wait(LIMIT_S)
     thread.join()
     assert workers() == []
     pool.close()  # again is fine
@@ -262,11 +263,12 @@ def test_a_caller_that_stops_listening_leaves_nothing_behind(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
 def test_workers_end_in_silence_when_the_indexer_does(tmp_path: Path, sign: signal.Signals) -> None:
-    write(tmp_path, {f"endless{i}.js": ENDLESS for i in range(2)})
+    # Enough that both workers are at it whenever we look.
+    write(tmp_path, {f"endless{i}.js": ENDLESS for i in range(12)})
     code = (
         "import sys; from pathlib import Path; from etl.parse import Job, ParsePool\n"
-        "with ParsePool(Path(sys.argv[1]), workers=2, timeout_s=2) as pool:\n"
-        "    run = pool.run([Job(f'endless{i}.js', 'javascript', 'm', False, 10**6) for i in range(2)])\n"
+        "with ParsePool(Path(sys.argv[1]), workers=2, timeout_s=60) as pool:\n"
+        "    run = pool.run([Job(f'endless{i}.js', 'javascript', 'm', False, 10**6) for i in range(12)])\n"
         "    print('go', flush=True)\n"
         "    try: list(run)\n"
         "    except KeyboardInterrupt: sys.exit(130)\n"
@@ -283,10 +285,10 @@ def test_workers_end_in_silence_when_the_indexer_does(tmp_path: Path, sign: sign
     wait_until(lambda: len(parent.children()) == 2)
     children = parent.children()
     process.send_signal(sign)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=LIMIT_S)
     assert errors == ""
     assert process.returncode == (130 if sign == signal.SIGINT else -signal.SIGKILL)
-    _, alive = psutil.wait_procs(children, timeout=60)  # at most one batch longer
+    _, alive = psutil.wait_procs(children, timeout=LIMIT_S)  # at most one batch longer
     assert alive == []
 
 

@@ -30,6 +30,7 @@ from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Fil
 from plait.ports import View
 from plait.retrieval.feedback import SOURCE_CAP, SUCCESS_WEIGHT, UNPROVEN
 from tests.contract.conftest import IndexFiles
+from tests.processes import LIMIT_S
 from vector import locks
 from vector.store import Store
 
@@ -457,7 +458,7 @@ async def test_a_repository_that_is_being_removed_keeps_no_receipt(
 ) -> None:
     await index(store, "r", FILES)
     (repo,) = [r.repo_id for r in (await seen(store)).revisions]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_S):
         with psycopg.connect(truth_dsn) as conn:  # as a receipt that is being kept
             conn.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", (locks.RECALLING, repo))
             removing = asyncio.create_task(store.delete_repository("r", T))

@@ -16,6 +16,7 @@ from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryReceipt, Memory
 from plait.domain.retention import Action, CompactionPlan, Selector, Step
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory.entry import NOBODY
+from tests.processes import LIMIT_S
 from vector import clock, episodes, links, memories_batch
 from vector.pool import Connection
 from vector.store import Store
@@ -152,13 +153,13 @@ async def test_a_diff_that_is_forgotten_while_it_is_settled_leaves_nothing(
 
     monkeypatch.setattr(links, "tick", tick)
     claiming = asyncio.create_task(store.claim())
-    await asyncio.wait_for(settled.wait(), 60)
+    await asyncio.wait_for(settled.wait(), LIMIT_S)
     _, gone, owner = (r.episode_id for r in receipts)
     forgotten = [
         asyncio.create_task(store.forget("default", "r", Selector(ids=(id_,)), dry_run=False))
         for id_ in (gone, receipts[0].episode_id)
     ]
-    await asyncio.wait(forgotten, timeout=30)
+    await asyncio.wait(forgotten, timeout=LIMIT_S)
     assert all(task.done() for task in forgotten), "forgetting waits for the projector"
     go_on.set()
     delta = await claiming

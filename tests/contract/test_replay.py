@@ -32,6 +32,7 @@ from plait.retrieval.context import Deps
 from plait.retrieval.query import SearchQuery
 from plait.retrieval.recall import RecallAnswer, RecallService
 from tests.contract.conftest import IndexFiles
+from tests.processes import LIMIT_S
 from vector.store import Store
 
 T = "default"
@@ -70,7 +71,7 @@ def service(store: Store) -> RecallService:
 
 async def ask(store: Store, text: str, **more: Any) -> RecallAnswer:
     options = replace(OPTIONS, **more.pop("options", {}))
-    query = SearchQuery(text, EVERYTHING, deadline=Deadline.after(60.0), **more)
+    query = SearchQuery(text, EVERYTHING, deadline=Deadline.after(LIMIT_S), **more)
     return await service(store).recall(query, options)
 
 
@@ -208,7 +209,7 @@ async def test_an_answer_as_of_a_time_is_replayed_as_of_that(filled: Store) -> N
     at = datetime.now(UTC)
     await remember(filled, "upload retry upload retry upload")
     where = replace(EVERYTHING, as_of=AsOf(recorded=at))
-    query = SearchQuery(QUESTIONS[1], where, deadline=Deadline.after(60.0))
+    query = SearchQuery(QUESTIONS[1], where, deadline=Deadline.after(LIMIT_S))
     first = await service(filled).recall(query, OPTIONS)
     await remember(filled, "retry upload timeout upload")
     second = await again(filled, first)

@@ -24,6 +24,8 @@ from plait.domain.errors import PlaitError, SchemaMismatch
 from plait.settings import Settings, load
 from plait.supervisor.account import unprivileged
 from plait.supervisor.lease import wait_stopped
+from tests.contract.conftest import end_sessions
+from tests.processes import LIMIT_S
 from vector import embedded, pgdata, roles
 from vector.bulk import insert_rows
 from vector.pool import APP_ROLE, Connection, Database
@@ -395,10 +397,7 @@ async def test_connections_that_were_lost_come_back_inside_the_wall(
     fill(owner)
     for tenant in SCOPES:
         await store._app.rows(NAMES, {}, tenant=tenant)
-        owner.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE pid <> pg_backend_pid() AND datname = current_database()"
-        )
+        end_sessions(owner, "datname = current_database()")
         rows = await store._app.rows(NAMES, {}, tenant=tenant)
         assert [name for (name,) in rows] == sorted(SCOPES[tenant])
         async with store._app.connection(tenant) as conn:
@@ -474,12 +473,12 @@ def test_a_data_folder_from_before_gets_the_role(fresh_home: Path) -> None:
     settings = load(environ={"PLAIT_HOME": str(fresh_home)})
     asyncio.run(open_and_close(settings))
     folder = fresh_home / "postgres"
-    assert wait_stopped(folder, 60.0)
+    assert wait_stopped(folder, LIMIT_S)
     tools = pgdata.reachable(embedded.binaries(), folder, unprivileged(""))
     pgdata.single(tools, folder / "data", "plait", f"REVOKE {APP_ROLE} FROM plait;")
     with pytest.raises(SchemaMismatch, match=f"GRANT {APP_ROLE}"):
         asyncio.run(open_and_close(settings))
-    assert wait_stopped(folder, 60.0)
+    assert wait_stopped(folder, LIMIT_S)
     (folder / "data" / "plait-roles").unlink()
     asyncio.run(open_and_close(settings))
 

@@ -23,6 +23,7 @@ from plait.ports import Vectors
 from plait.retrieval.search import SearchQuery, SearchService
 from plait.settings import IndexSettings, SearchSettings, Settings
 from tests.contract.test_search_store import embed, unit
+from tests.processes import LIMIT_S
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -169,7 +170,7 @@ def age_revisions(dsn: str, ages: dict[int, str]) -> None:
 async def test_the_pipeline_answers_from_the_revision_of_that_time(
     keeper: Store, index: IndexFiles
 ) -> None:
-    service = SearchService(keeper, Words(), SearchSettings())
+    service = SearchService(keeper, Words(), SearchSettings(timeout_s=LIMIT_S))
     first = await index(keeper, "r", {"a.toy": ["open_socket: one"]})
     await embed(keeper, "r")
     before = await service.search(SearchQuery("open_socket", Filter(repos=("r",))))

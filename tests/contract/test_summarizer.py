@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from uuid import UUID
 
@@ -13,10 +13,13 @@ import pytest
 
 from plait.domain.errors import BadSettings
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
+from plait.memory import summary_model
 from plait.memory.extract import extract
 from plait.memory.summarize import Extractive, Summarizer, open_summarizer
 from plait.settings import MemorySettings
 from plait.tokens import count
+from tests.chat_server import HttpServer, body_of
+from tests.processes import LIMIT_S
 
 TEXTS = (
     "The cache in src/cache.py raised KeyError 42; we decided to warm load_all() first.",
@@ -47,7 +50,7 @@ class Model:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = body_of(self)
                 outer.requests.append(body)
                 answer = outer.answers.pop(0) if len(outer.answers) > 1 else outer.answers[0]
                 status, text = answer(body)
@@ -64,25 +67,26 @@ class Model:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.thread = threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True)
-        self.thread.start()
+        self.http = HttpServer(Handler)
 
     def says(self, *answers: tuple[int, str]) -> None:
         self.answers = [lambda _, one=one: one for one in answers]  # type: ignore[misc]
 
     def close(self) -> None:
         self.release.set()
-        self.http.shutdown()
-        self.http.server_close()
-        self.thread.join()
+        self.http.close()
 
 
 def _completion(text: str) -> dict[str, Any]:
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
     return {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+
+
+@pytest.fixture(autouse=True)
+def rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is left alone is so for as long as a test takes."""
+    monkeypatch.setattr(summary_model, "REST_S", 2 * LIMIT_S)
 
 
 @pytest.fixture
@@ -100,8 +104,13 @@ async def summarizer(model: Model) -> AsyncIterator[Summarizer]:
 
 
 def settings(model: Model, **changes: Any) -> MemorySettings:
-    url = f"http://127.0.0.1:{model.http.server_address[1]}/v1"
-    given = {"summarizer": "openai", "summary_model": "m", "summary_base_url": url}
+    url = f"{model.http.url}/v1"
+    given = {
+        "summarizer": "openai",
+        "summary_model": "m",
+        "summary_base_url": url,
+        "summary_timeout_s": LIMIT_S,
+    }
     return MemorySettings.model_validate({**given, **changes})
 
 
@@ -185,7 +194,7 @@ async def test_a_refusal_is_named_and_not_asked_again_for_a_while(
 
 async def test_a_model_that_does_not_answer_is_named(model: Model) -> None:
     def wait(_: dict[str, Any]) -> tuple[int, str]:
-        model.release.wait(5.0)
+        model.release.wait(LIMIT_S)
         return 200, GOOD
 
     model.answers = [wait]
