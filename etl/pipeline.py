@@ -45,6 +45,9 @@ from plait.ports import (
 )
 from plait.settings import Settings
 
+# How long a run waits for a projector of another process, and how often it looks.
+FOLLOW_S, LOOK_S = 300.0, 0.05
+
 
 class Truth(IndexStore, VectorQueue, Outbox, Protocol):
     """What indexing needs of the truth store."""
@@ -123,13 +126,30 @@ async def index_repository(
     repo = draft.repo
     with run.phase("graph"):
         progress.start("graph")
-        await Projector(truth, open_graph).run_until_idle()
+        await _project(truth, open_graph, repo)
     if provider is not None:
         with run.phase("vectors"):
             await fill_vectors(truth, provider, repo, progress)
     progress.finish()
     final = await truth.revision(repo)
     return _report(run, draft, final, changed=revision is not None, provider=provider)
+
+
+async def _project(
+    truth: Truth, open_graph: Callable[[], Awaitable[GraphStore]], repo: str
+) -> None:
+    """Bring the graph to the published revision of `repo`. A server's projector, which may be at it
+    already, is waited for; one that never ends leaves the graph for later."""
+    projector = Projector(truth, open_graph)
+    end = time.monotonic() + FOLLOW_S
+    while True:
+        await projector.run_until_idle()
+        known = await truth.revision(repo)
+        behind = known.graph_number < known.number
+        # Nothing waits for what was given up: the dead letters have it.
+        if not behind or not await truth.waiting([repo]) or time.monotonic() > end:
+            return
+        await asyncio.sleep(LOOK_S)
 
 
 @asynccontextmanager

@@ -461,6 +461,39 @@ async def test_the_same_request_id_gets_the_same_job(
     await ended(client, one)
 
 
+async def test_a_job_ends_when_the_graph_has_followed_whoever_projects_it(
+    client: AsyncPlaitClient, app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.py").write_text("def one():\n    return 1\n")
+    at_it, let_go = asyncio.Event(), asyncio.Event()
+    store: Any = await app.graph()
+    publish, apply = app.truth.publish, store.apply
+
+    async def published(draft: Any, stats: Any) -> Any:
+        revision = await publish(draft, stats)
+        await asyncio.wait_for(
+            at_it.wait(), LIMIT_S
+        )  # until the server's own projector has claimed it
+        return revision
+
+    async def held(delta: Any) -> None:
+        if delta.repo == "followed":
+            at_it.set()
+            await let_go.wait()
+        await apply(delta)
+
+    monkeypatch.setattr(app.truth, "publish", published)
+    monkeypatch.setattr(store, "apply", held)
+    job = await client.start_index(str(tmp_path), repository="followed", embed=False)
+    async for state in client.watch_index_job(job.id):
+        job = state
+        if state.state not in ("queued", "running"):
+            let_go.set()
+    assert job.state == "succeeded", job
+    assert job.revision is not None
+    assert job.revision.graph_revision == job.revision.revision
+
+
 async def test_stats_and_rebuild(client: AsyncPlaitClient, app: App, indexed: str) -> None:
     await client.rebuild([indexed])
 
