@@ -86,28 +86,30 @@ async def _write(
     # here, and each statement while the next is made.
     async with conn.pipeline():
         living = await rows.ask_alive(conn, repo_id, parts)
-        alike = await links.ask_alike(conn, repo_id, parts)
         chars = sum(len(p.entry.content) for p in parts)
-        terms = await off_loop(chars, rows.terms, parts)
-        index = await off_loop(chars, rows.indexed, parts, terms)
+        await off_loop(chars, rows.read, parts)
         made = plan(asked[0].repo, parts, await rows.alive(living), targets)
         refused = await _refused(conn, tenant, asked, made)
         done.refused |= refused
         asked = [request for request in asked if request.id not in refused]
         if not asked:
             return
+        alike = await links.ask_alike(conn, repo_id, parts)
+        stored = _stored(parts, made, at)
+        recorded = await requests.record(conn, tenant, repo_id, asked, stored)
+        terms = await off_loop(chars, rows.terms, parts)
+        index = await off_loop(chars, rows.indexed, parts, terms)
         similar = links.near(made, await links.buckets(alike))
         touched = await rows.write(
             conn, repo_id, tenant, made, at, model, terms, anchors, said, index
         )
         await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar, at))
         await rows.queue_event(conn, repo_id, touched)
-        receipts = _receipts(parts, made, similar, at)
-        recorded = await requests.record(conn, tenant, repo_id, asked, receipts)
+        receipts = _receipts(stored, similar)
+        for request in asked:
+            found = tuple(receipts[id(part)] for part in request.parts)
+            done.answers[request.id] = TurnReceipt(request.id, found, request.note)
     requests.check_recorded(recorded, asked)
-    for request in asked:
-        found = tuple(receipts[id(part)] for part in request.parts)
-        done.answers[request.id] = TurnReceipt(request.id, found, request.note)
     if any(slot.is_new or slot.changed for slot in made.slots):
         done.grown.append(repo_id)
 
@@ -164,18 +166,24 @@ def _edges(
     return out
 
 
+def _stored(parts: Sequence[Prepared], made: Plan, at: datetime) -> requests.Stored:
+    """Of the parts that are not refused."""
+    return {
+        id(part): (outcome[0].result(at), outcome[1])
+        for part, outcome in zip(parts, made.outcomes, strict=True)
+        if not isinstance(outcome, PlaitError)
+    }
+
+
 def _receipts(
-    parts: Sequence[Prepared],
-    made: Plan,
-    similar: Mapping[MemoryId, Sequence[tuple[MemoryId, float]]],
-    at: datetime,
+    stored: requests.Stored, similar: Mapping[MemoryId, Sequence[tuple[MemoryId, float]]]
 ) -> dict[int, MemoryReceipt]:
-    """By the identity of a part that is stored."""
-    out = {}
-    for part, outcome in zip(parts, made.outcomes, strict=True):
-        if isinstance(outcome, PlaitError):
-            continue
-        slot, duplicate = outcome
-        near = tuple(id_ for id_, _ in similar.get(slot.id, ()))
-        out[id(part)] = MemoryReceipt(slot.result(at), duplicate=duplicate, similar=near)
-    return out
+    """By the identity of a part, as `stored` is."""
+    return {
+        part: MemoryReceipt(
+            entry,
+            duplicate=duplicate,
+            similar=tuple(id_ for id_, _ in similar.get(entry.id, ())),
+        )
+        for part, (entry, duplicate) in stored.items()
+    }

@@ -197,15 +197,17 @@ def near(made: Plan, stored: Buckets) -> dict[MemoryId, list[tuple[MemoryId, flo
     out: dict[MemoryId, list[tuple[MemoryId, float]]] = {}
     for slot, part in fresh:
         others: dict[MemoryId, frozenset[str]] = {}
+        said: frozenset[str] = frozenset()  # made where it is compared: few memories are
         for number in part.sketch:
             if number not in shared:
                 continue
             bucket = stored[part.entry.agent_id, number]
             others.update(bucket[-MAX_BUCKET:])
-            bucket.append((slot.id, part.words))
+            said = said or frozenset(part.words or ())
+            bucket.append((slot.id, said))
         if not others:
             continue
-        scored = [(id_, jaccard(part.words, other)) for id_, other in others.items()]
+        scored = [(id_, jaccard(said, other)) for id_, other in others.items()]
         best = [(id_, s) for id_, s in scored if s >= JACCARD and id_ not in closed]
         if best:
             out[slot.id] = sorted(best, key=lambda pair: (-pair[1], pair[0]))[:MAX_SIMILAR]

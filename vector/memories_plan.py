@@ -23,15 +23,16 @@ MAX_UNITED_TAGS = 200
 MAX_READ = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Prepared:
-    """One memory with all that is computed before the transaction. `hash`: of the embedded text."""
+    """One memory with what is asked for first. `hash`: of the embedded text; `words`, of the part in which
+    near-duplicates are told, and `sketch` are there once it was read (`memories_write.read`)."""
 
     write: MemoryWrite
     id: MemoryId  # its own, if it becomes an entry
     hash: bytes
-    words: frozenset[str]
-    sketch: Sequence[int]
+    words: Sequence[str] | None = None
+    sketch: Sequence[int] = ()
 
     @property
     def entry(self) -> MemoryEntry:

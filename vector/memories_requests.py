@@ -127,23 +127,27 @@ def _as_answered(entry: MemoryEntry) -> MemoryEntry:
     return replace(entry, superseded_at=None, superseded_by=None)
 
 
+Stored = Mapping[int, tuple[MemoryEntry, bool]]
+"""By the identity of a part its entry as stored, and whether that held the text already."""
+
+
 async def record(
     conn: Connection,
     tenant: str,
     repo_id: int,
     asked: Sequence[Request],
-    receipts: Mapping[int, MemoryReceipt],
+    stored: Stored,
 ) -> Cursor:
     """Keep the answers; the cursor is for `check_recorded`, once its pipeline has ended."""
-    told = [[receipts[id(part)] for part in request.parts] for request in asked]
+    told = [[stored[id(part)] for part in request.parts] for request in asked]
     params = {
         "tenant": tenant,
         "repo": repo_id,
         "ids": text_array([request.id for request in asked]),
         "hashes": bytea_array([request.body_hash for request in asked]),
-        "entries": text_array([_array([r.entry.id for r in row]) for row in told]),
-        "duplicates": text_array([_array([r.duplicate for r in row]) for row in told]),
-        "versions": text_array([_array([r.entry.version for r in row]) for row in told]),
+        "entries": text_array([_array([entry.id for entry, _ in row]) for row in told]),
+        "duplicates": text_array([_array([duplicate for _, duplicate in row]) for row in told]),
+        "versions": text_array([_array([entry.version for entry, _ in row]) for row in told]),
         "notes": text_array([request.note for request in asked]),
         "made": [request.id for request in asked if is_made(request.id)],
     }

@@ -112,32 +112,22 @@ UPDATE memories i SET embedding = v.vector::halfvec, embedding_model = %(model)s
 
 
 def prepare(writes: Sequence[MemoryWrite]) -> list[Prepared]:
-    """What needs no database and is asked for first: ids, hashes, words. Some 15 µs a short memory."""
-    texts = [words(write.entry.content) for write in writes]
-    sketch: list[list[int]] = [[]] * len(writes)
-    for repo in {write.entry.repo for write in writes}:
-        at = [i for i, write in enumerate(writes) if write.entry.repo == repo]
-        for i, made in zip(at, sketches(repo, [texts[i] for i in at]), strict=True):
-            sketch[i] = made
+    """What needs no database and is asked for first: ids and hashes. Some 2 µs a short memory."""
+    ids = new_item_ids(len(writes))
     return [
-        _prepared(write, id_, text, made)
-        for write, id_, text, made in zip(
-            writes, new_item_ids(len(writes)), texts, sketch, strict=True
-        )
+        Prepared(write, MemoryId(id_), content_hash(write.entry))
+        for write, id_ in zip(writes, ids, strict=True)
     ]
 
 
-def _prepared(
-    write: MemoryWrite, id_: ItemId, text: Sequence[str], sketch: Sequence[int]
-) -> Prepared:
-    entry = write.entry
-    return Prepared(
-        write,
-        MemoryId(id_),
-        content_hash(entry),
-        frozenset(text if len(entry.content) <= MAX_READ else words(entry.content[:MAX_READ])),
-        sketch,
-    )
+def read(parts: Sequence[Prepared]) -> None:
+    """Give `parts`, all of one repository, their words and sketches. Some 6 µs a short memory."""
+    repo = parts[0].entry.repo if parts else ""
+    texts = [words(part.entry.content) for part in parts]
+    for part, text, sketch in zip(parts, texts, sketches(repo, texts), strict=True):
+        content = part.entry.content
+        part.words = text if len(content) <= MAX_READ else words(content[:MAX_READ])
+        part.sketch = sketch
 
 
 def content_hash(entry: MemoryEntry) -> bytes:

@@ -126,6 +126,7 @@ async def _compact(
     request_id: str,
 ) -> Compaction:
     prepared = rows.prepare([MemoryWrite(entry, "", b"") for entry in plan.summaries])
+    rows.read(prepared)
     mentioned = await links.code(conn, repo_id, prepared)
     at = await tick(conn, repo_id)
     if request_id:
