@@ -23,9 +23,9 @@ class Report:
     shown: str
 
 
-# Markdown's fences and Trac's; `> ` is a quoted report.
-_OPEN = re.compile(r"[ \t>]{0,12}(```+|~~~+|\{\{\{)[^`\n]{0,80}\Z")
-_CLOSE = re.compile(r"[ \t>]{0,12}(?:```+|~~~+|\}\}\})[ \t]*\Z|.{1,200}(?:```+|\}\}\})\Z")
+# Markdown's fences, with one backtick by mistake, and Trac's; `> ` is a quoted report.
+_OPEN = re.compile(r"[ \t>]{0,12}(?:(?:```+|~~~+|\{\{\{)[^`\n]{0,80}|`)\Z")
+_CLOSE = re.compile(r"[ \t>]{0,12}(?:`+|~~~+|\}\}\})[ \t]*\Z|.{1,200}(?:```+|\}\}\})\Z")
 _HEADING = re.compile(
     r"[ \t>]{0,6}(?:#{1,6}[ \t]{1,4}(.{1,120})|[*_]{2}(.{1,100})[*_]{2}:?|([A-Z][\w ,/&'()-]{1,60}):)[ \t]*\Z"
 )

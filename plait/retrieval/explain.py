@@ -210,7 +210,8 @@ async def _asked_deeper(
     """The two large arms again, `DEEP` down; an arm that was not asked, or cannot be, is left out."""
     deep: dict[str, Sequence[Candidate]] = {}
     if "lexical" in ctx.rankings and ctx.asked.terms:
-        deep["lexical"] = await deps.store.lexical(ctx.at, ctx.asked.terms, where, DEEP)
+        terms, weights = ctx.asked.terms, ctx.asked.weights
+        deep["lexical"] = await deps.store.lexical(ctx.at, terms, where, DEEP, weights)
     if "semantic" in ctx.rankings:
         try:
             provider = await deps.provider()

@@ -65,6 +65,7 @@ def test_a_report_is_taken_apart() -> None:
         ("Saving fails\n>>> save(1)\n0", Report("Saving fails", "0", ">>> save(1)")),
         ("Saving fails\n{{{\nsave(1)\n}}}\nso", Report("Saving fails", "so", "save(1)")),
         ("Saving fails\n> ```\n> save(1)\n> ```", Report("Saving fails", "", "> save(1)")),
+        ("Saving fails\n`\nsave(1)\n`\nso", Report("Saving fails", "so", "save(1)")),
         ("Saving fails\n```\nnever closed", Report("Saving fails", "", "never closed")),
         ("Saving fails\nAffected versions:\n1.2\n1.3", Report("Saving fails", "", "")),
         ("Saving fails\nOS: Linux\nPython version: 3.11", Report("Saving fails", "", "")),
