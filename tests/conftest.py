@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+from hypothesis.internal.conjecture import providers
 
 from graph import embedded as graph
 from plait.settings import Settings, load
@@ -72,6 +73,16 @@ def patience() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module, name in WAITS:
             patch.setattr(import_module(module), name, LIMIT_S)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def examples() -> Iterator[None]:
+    """Hypothesis draws constants of our modules that are imported too, which vary with the tests that came
+    before: where each run is to draw the same examples, it is kept from that."""
+    with pytest.MonkeyPatch.context() as patch:
+        if hypothesis_settings().derandomize:
+            patch.setattr(providers, "is_local_module_file", lambda path: False)
         yield
 
 
