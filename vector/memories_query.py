@@ -11,7 +11,7 @@ import numpy.typing as npt
 from plait.domain.errors import EmbeddingModelMismatch, InvalidInput
 from plait.domain.memory import AsOf, MemoryMatch, MemoryQueryOptions
 from plait.domain.values import Candidate, Collection, Filter, ItemId
-from plait.retrieval import threads
+from plait.retrieval import threads, wanted
 from plait.retrieval.all_of import all_of
 from plait.retrieval.fusion import minmax, order
 from plait.retrieval.memory_score import SAID_SEMANTIC
@@ -26,6 +26,7 @@ from vector.halfvec import half
 from vector.memories_read import COLUMNS, FROM, WIDTH, Where, matching, repositories, see, to_entry
 from vector.pool import Scoped
 from vector.search import AGENT_PLACE_COLUMNS, Lexical, to_place
+from vector.standing import EXTERNAL, OUTSIDE
 from vector.threads import around
 from vector.uuids import uuids
 from vector.views import PinnedView
@@ -85,6 +86,7 @@ class MemoryQuery(Lexical):
         weights = {"lexical": 1.0 - weight, "semantic": weight, "exact": EXACT_WEIGHT}
         fused = minmax(rankings, weights)
         scores = await self._in_sessions(
+            text,
             order(fused, rankings),
             fused,
             threads.by_words(rankings, weights),
@@ -111,6 +113,7 @@ class MemoryQuery(Lexical):
 
     async def _in_sessions(
         self,
+        text: str,
         ranked: Sequence[ItemId],
         fused: Mapping[ItemId, float],
         words: Mapping[ItemId, float],
@@ -118,15 +121,16 @@ class MemoryQuery(Lexical):
         tenant: str,
         top_k: int,
     ) -> dict[ItemId, float]:
-        """New scores, best first, by what was said next to the best and by what turns are; the best keeps
-        its score."""
+        """New scores, best first, by what was said next to the best, by what turns are, and by what of a run
+        `text` asks for; the best keeps its score."""
         head = ranked[: max(PLACED, 2 * top_k)]
         rows = await self._app.rows(
-            f"SELECT {AGENT_PLACE_COLUMNS} FROM memories i WHERE i.id = ANY(%(ids)s)",
-            {"ids": list(head)},
+            f"SELECT {EXTERNAL}, {AGENT_PLACE_COLUMNS} FROM memories i WHERE i.id = ANY(%(ids)s)",
+            {"ids": list(head), "outside": OUTSIDE},
             tenant=tenant,
         )
-        places = {ItemId(row[0]): to_place("", row) for row in rows}
+        places = {ItemId(row[1]): to_place("", row[1:]) for row in rows}
+        external = frozenset(ItemId(row[1]) for row in rows if row[0])
         there = [id_ for id_ in head if id_ in places]
         seeds = threads.seeds(there, places, words)
         scores = {id_: fused[id_] for id_ in ranked}
@@ -136,8 +140,10 @@ class MemoryQuery(Lexical):
         said = [id_ for id_ in there if threads.in_thread(places[id_])]
         lifted = threads.lifted(beside, fused, said, words)
         factors = threads.factors(places)
+        asked_for = wanted.factors(text, places, external, threads.openings(beside))
         for id_ in there:
-            scores[id_] = lifted.get(id_, fused[id_]) * factors.get(id_, 1.0)
+            factor = factors.get(id_, 1.0) * asked_for.get(id_, 1.0)
+            scores[id_] = lifted.get(id_, fused[id_]) * factor
         # The rest was not looked at: it stays behind, whatever was held against the others.
         rest = [id_ for id_ in ranked if id_ not in places]
         least, most = min(scores[i] for i in there), max((fused[i] for i in rest), default=0.0)

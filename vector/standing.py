@@ -57,7 +57,7 @@ _KNOWN_THEN = (
 
 # What tools printed and pages said: turns of theirs, outcomes that `Learn` took in, and what its writer
 # marks so. A run of tests is the repository's own word, its diffs and plans are the agent's.
-_EXTERNAL = """(
+EXTERNAL = """(
     i.kind IN ('turn', 'note', 'memory')
     AND (lower(coalesce(i.meta->>'role', '')) = ANY(%(outside)s)
          OR coalesce(i.meta->>'rule' = 'tool', false)
@@ -82,7 +82,7 @@ class Standings:
             where=cond.where,
             hash=HASH,
             proven=_PROVEN.format(known=_KNOWN_NOW if view.recorded is None else _KNOWN_THEN),
-            external=_EXTERNAL,
+            external=EXTERNAL,
         )
         params = {
             **cond.params,

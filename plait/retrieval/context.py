@@ -101,6 +101,7 @@ class SearchContext:
     order: Sequence[ItemId] = ()
     places: Mapping[ItemId, Place] = field(default_factory=dict)
     standing: Mapping[ItemId, Standing] = field(default_factory=dict)
+    openings: frozenset[ItemId] = frozenset()  # of the best those that begin their session
     also: Mapping[ItemId, tuple[ItemId, ...]] = field(default_factory=dict)  # joined neighbours
     reasons: Mapping[ItemId, tuple[str, ...]] = field(default_factory=dict)
     factors: Mapping[str, Mapping[ItemId, float]] = field(default_factory=dict)

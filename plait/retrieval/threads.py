@@ -52,6 +52,11 @@ def in_thread(place: Place) -> bool:
     return said and place.collection is Collection.MEMORIES
 
 
+def openings(around: Around) -> frozenset[ItemId]:
+    """Of those asked about, the ones that nothing was said before."""
+    return frozenset(id_ for id_, beside in around.items() if -1 not in beside.values())
+
+
 def lifted(
     around: Around,
     fused: Mapping[ItemId, float],

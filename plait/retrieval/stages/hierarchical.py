@@ -44,7 +44,8 @@ async def _threaded(ctx: SearchContext, deps: Deps) -> SearchContext:
     # What no arm found has nothing but its neighbours to speak for it, and was never among the best: see
     # docs/recall.md.
     fused = {**ctx.fused, **{id_: scores[id_] for id_ in scores if id_ in ctx.places}}
-    return replace(ctx, fused=fused, order=sorted(ctx.order, key=lambda id_: -fused[id_]))
+    order = sorted(ctx.order, key=lambda id_: -fused[id_])
+    return replace(ctx, fused=fused, order=order, openings=threads.openings(around))
 
 
 async def _heads(ctx: SearchContext, deps: Deps) -> dict[ItemId, ItemId]:

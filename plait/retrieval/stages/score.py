@@ -18,6 +18,7 @@ from plait.retrieval import (
     silence,
     threads,
     trust,
+    wanted,
 )
 from plait.retrieval.context import Deps, SearchContext
 from plait.retrieval.query import QueryKind
@@ -64,6 +65,7 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
         "said": said,
         "memory": memory_score.factors(theirs, blend),
         "turn": threads.factors(theirs),
+        "wanted": wanted.factors(ctx.asked.text, theirs, _external(standing), ctx.openings),
         "freshness": freshness.factors(theirs, standing),
         "trust": trust.factors(theirs, standing),
         "time": nearness.in_time(theirs, ctx.anchors.span),
@@ -75,6 +77,10 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
         factors={**ctx.factors, **{name: by_item for name, by_item in factors.items() if by_item}},
         reasons=_reasons(ctx, standing),
     )
+
+
+def _external(standing: Mapping[ItemId, Standing]) -> frozenset[ItemId]:
+    return frozenset(id_ for id_, known in standing.items() if known.external)
 
 
 def _session(ctx: SearchContext) -> str:

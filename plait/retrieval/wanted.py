@@ -1,0 +1,149 @@
+"""Which kinds of a run's items a question asks for: what somebody said, what a command printed, what was
+changed. Pure.
+
+The prompt of a run has all words of a question about it and seldom the answer, and a diff has the words of
+its path and of the code; "why" is answered by what the agent said, "which command" by the command. So what a
+question does not ask for counts less. Only in runs of agents: in a conversation everybody's turns
+are as good. Words decide, in English. Measured in docs/recall.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping
+from enum import StrEnum
+
+from plait.domain.values import Collection, ItemId
+from plait.ports import Place
+
+
+class Part(StrEnum):
+    """What an item is in its run."""
+
+    PROMPT = "prompt"  # the text that began it
+    USER = "user"  # what its user said later
+    SAID = "said"
+    OUTPUT = "output"
+    TEST = "test"
+    CHANGE = "change"
+
+
+class Wish(StrEnum):
+    """What a question is about; several may hold."""
+
+    USER = "user"
+    WHY = "why"
+    CHANGE = "change"
+    COMMAND = "command"
+    RESULT = "result"
+
+
+_WISHES: Mapping[Wish, re.Pattern[str]] = {
+    Wish.USER: re.compile(
+        r"\b(?:users?|asks?|asked|wants?|wanted|wish\w*|forb[ai]d\w*|prefer\w*|decid\w*|decision|request\w*|requir\w*"
+        r"|issue|report(?:s|ed|er)?|rul(?:e|es|ed|ing) out|allow\w*|according to|must|task)\b",
+        re.I,
+    ),
+    Wish.WHY: re.compile(
+        r"\bwhy\b|\breasons?\b|\bcaus(?:e|es|ed)\b|\bwhat (?:made|makes|broke|breaks|prevent\w*|(?:is|was) wrong)\b"
+        r"|\bwrong with\b|\bwhere (?:is|was|does|did)\b.{0,40}\b(?:bug|problem|fault|lost|error)\b|\broot cause\b|\bbad idea\b",
+        re.I,
+    ),
+    Wish.CHANGE: re.compile(
+        r"\b(?:fix(?:es|ed)?|chang\w+|edit\w*|patch\w*|diffs?|tried|try|attempt\w*|solutions?|solv\w+|implement\w*|replac\w+"
+        r"|renam\w+|refactor\w*|rewr\w+|modif\w+|code|lines?|add(?:s|ed)|remov\w+|approach\w*|idea)\b",
+        re.I,
+    ),
+    Wish.COMMAND: re.compile(
+        r"\bcommands?\b|\b(?:how|which|what)\b.{0,80}\b(?:runs?|ran|running|start(?:s|ed)?|invok\w+|execut\w+|launch\w*"
+        r"|measur\w+|reproduc\w+|install\w*|check(?:s|ed)?|buil[dt]|called|find out|found out|look(?:s|ed)? at)\b",
+        re.I,
+    ),
+    Wish.RESULT: re.compile(
+        r"\b(?:errors?|fail\w*|exceptions?|crash\w*|panic\w*|tracebacks?|raised|complain\w*|output|print\w*|exit code|status"
+        r"|versions?|tests?|specs?|suite|assert\w*|how (?:many|much|long|fast|full|often|large|big))\b",
+        re.I,
+    ),
+}
+_WORK = frozenset({Part.OUTPUT, Part.TEST, Part.CHANGE})
+_PARTS = {
+    Collection.TESTS: Part.TEST,
+    Collection.DIFFS: Part.CHANGE,
+    Collection.REFLECTIONS: Part.SAID,
+}
+MAX_READ = 400  # characters of a question
+# Chosen on the tuned halves of `runs`, `transcripts` and `alone`, where 0.5 to 0.7 (0.6 to 0.85) are within two
+# points of MRR of each other.
+CHANGE_UNASKED = 0.6
+PROMPT_UNASKED = 0.6
+OUTPUT_UNASKED = 0.75
+SAID_UNASKED = 0.75
+NOT_THE_USER = 0.75
+
+
+def wishes(text: str) -> frozenset[Wish]:
+    """What `text` asks for; empty where its words don't say."""
+    head = text[:MAX_READ]
+    return frozenset(wish for wish, words in _WISHES.items() if words.search(head))
+
+
+def factors(
+    text: str,
+    places: Mapping[ItemId, Place],
+    external: Container[ItemId],
+    openings: Container[ItemId] = (),
+) -> dict[ItemId, float]:
+    """What multiplies the scores of runs' items for what `text` asks for; 1.0 is left out. `external`:
+    what tools said. `openings`: what nothing was said before; one of a tool is a system's prompt, and no
+    sign of a run."""
+    parts = {
+        id_: part(place, external=id_ in external, opens=id_ in openings)
+        for id_, place in places.items()
+    }
+    worked = {_run(places[i]) for i, is_ in parts.items() if is_ in _WORK and i not in openings}
+    if not worked:
+        return {}
+    asked = wishes(text)
+    by_part = {is_: factor(is_, asked) for is_ in Part}
+    return {
+        id_: by_part[is_]
+        for id_, is_ in parts.items()
+        if is_ is not None and by_part[is_] != 1.0 and _run(places[id_]) in worked
+    }
+
+
+def part(place: Place, *, external: bool, opens: bool) -> Part | None:
+    """What the item is in a run; None for what is of none, and for plans."""
+    if not _run(place):
+        return None
+    if place.collection is not Collection.MEMORIES:
+        return _PARTS.get(place.collection)
+    if external:
+        # An edit that was tried is a turn of a file.
+        return Part.CHANGE if place.path else Part.OUTPUT
+    if place.source == "user":
+        return Part.PROMPT if opens else Part.USER
+    return Part.SAID
+
+
+def _run(place: Place) -> str:
+    """The session, else the run, of what an agent left; "" for what is of neither."""
+    if place.collection is Collection.FILES:
+        return ""
+    return place.session_key or (str(place.episode_id) if place.episode_id else "")
+
+
+def factor(part: Part, asked: frozenset[Wish]) -> float:
+    """1.0 for what is asked for, and for everything where nothing is."""
+    found = 1.0
+    if part is Part.CHANGE and Wish.CHANGE not in asked:
+        found *= CHANGE_UNASKED
+    if part is Part.PROMPT and Wish.USER not in asked:
+        found *= PROMPT_UNASKED
+    if part in (Part.OUTPUT, Part.TEST) and asked and not asked & {Wish.COMMAND, Wish.RESULT}:
+        found *= OUTPUT_UNASKED
+    if part is Part.SAID and asked and asked <= {Wish.COMMAND, Wish.RESULT}:
+        found *= SAID_UNASKED
+    if part not in (Part.PROMPT, Part.USER) and asked == {Wish.USER}:
+        found *= NOT_THE_USER
+    return found
