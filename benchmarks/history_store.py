@@ -23,8 +23,8 @@ def pieces(history: History) -> list[Piece]:
 
 
 def _piece(entry: Entry) -> Piece:
-    content = f"{entry.context}\n{entry.text}" if entry.context else entry.text
-    text = embedded_text(entry.path, entry.symbol, content)
+    text = embedded_text(entry.path, entry.symbol, entry.text, entry.context)
+    content = text.partition("\n")[2]  # the first line is its path and symbol
     hashed = hashlib.blake2b(text.encode(), digest_size=16).digest()
     function = f"{entry.path}::{entry.symbol}" if entry.symbol else ""
     return Piece(

@@ -13,6 +13,7 @@ from plait.domain.memory import NOW, AsOf
 from plait.domain.scope import DEFAULT_TENANT
 
 ItemId = NewType("ItemId", UUID)
+MAX_DIFF_HEAD = 12_000  # characters before the first hunk; a path may take 4,096 bytes, three times
 NodeId = NewType("NodeId", str)  # f"{repo}:{qualified name}", see `plait.domain.graph`
 
 
@@ -64,10 +65,19 @@ class Chunk:
 
 def embedded_text(path: str, symbol: str, content: str, context: str = "") -> str:
     """What of a chunk is embedded, and hashed into `content_hash`: `path qualified.name`, newline, source.
-    `context`: what its run came to, a line before the content of an item of an episode."""
+    `context`: what its run came to, a line before the content of an item of an episode. A diff of `path`
+    begins with its first hunk: its head says the path four times, and so outweighs what it changes."""
+    if path and content.startswith("diff --git "):
+        content = _without_head(path, content)
     if context:
         content = f"{context}\n{content}"
     return f"{path} {symbol}\n{content}" if symbol else f"{path}\n{content}"
+
+
+def _without_head(path: str, diff: str) -> str:
+    head, at, _ = diff.partition("\n@@ ")
+    one = at and len(head) < MAX_DIFF_HEAD and head.count("diff --git ") == 1 and path in head
+    return diff[len(head) + 1 :] if one else diff
 
 
 @dataclass(frozen=True, slots=True)

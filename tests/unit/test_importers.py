@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -293,3 +294,28 @@ def test_an_input_that_names_no_repository_says_what_to_do() -> None:
     (one,) = told(b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", options=Options())
     assert isinstance(one.error, PlaitError)
     assert "--repo" in str(one.error)
+
+
+def test_an_edit_that_was_given_up_is_kept_as_a_turn() -> None:
+    """Which fix was tried first? The submission has only the one that stayed."""
+
+    def edit(old: str, new: str) -> dict[str, str]:
+        action = (
+            f"str_replace_editor str_replace /testbed/src/a.py --old_str '{old}' --new_str '{new}'"
+        )
+        return {"thought": "", "action": action, "observation": "has been edited"}
+
+    patch = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-wait(30)\n+wait(30, fence)\n"
+    run = {
+        "trajectory": [edit("wait(30)", "wait(300)"), edit("wait(300)", "wait(30, fence)")],
+        "info": {"exit_status": "submitted", "submission": patch},
+    }
+    (episode,) = episodes(json.dumps(run).encode(), "x.traj")
+    tried = [a for a in episode.artifacts if a.kind is ArtifactKind.TURN]
+    assert [a.path for a in tried] == ["src/a.py"]
+    assert "+wait(300)" in tried[0].content
+    assert tried[0].meta["role"] == "tool"
+    (diff,) = (a for a in episode.artifacts if a.kind is ArtifactKind.DIFF)
+    assert "+wait(30, fence)" in diff.content
+    assert episode.outcome.metrics["edits"] == 2
+    assert episode.outcome.metrics["edits_dropped"] == 1

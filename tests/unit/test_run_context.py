@@ -31,6 +31,16 @@ def test_without_a_summary_an_item_is_what_it_was() -> None:
     assert embedded_text("a.py", "f", "x", "fixed it") == "a.py f\nfixed it\nx"
 
 
+def test_a_diff_of_one_file_is_searched_without_its_head() -> None:
+    hunk = "@@ -1 +1 @@\n-wait(30)\n+wait(60)"
+    diff = f"diff --git a/b.py b/b.py\nindex 1..2\n--- a/b.py\n+++ b/b.py\n{hunk}"
+    assert embedded_text("b.py", "", diff) == f"b.py\n{hunk}"
+    assert embedded_text("b.py", "", diff, "fixed it") == f"b.py\nfixed it\n{hunk}"
+    # A file that holds a diff of another, one of two files, and one without a hunk stay as they are.
+    for path, text in (("fix.patch", diff), ("", diff), ("b.py", diff.partition("@@")[0])):
+        assert embedded_text(path, "", text) == f"{path}\n{text}"
+
+
 @pytest.mark.parametrize("summary", ["", "the \0 importer \ud800 closes its files"])
 def test_the_words_and_the_hash_of_an_item_are_of_one_text(summary: str) -> None:
     turn = Artifact(ArtifactKind.TURN, "$ python --version\nPython 3.11", meta={"role": "tool"})

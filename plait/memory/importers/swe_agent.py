@@ -16,10 +16,12 @@ from typing import Any, BinaryIO
 import msgspec
 
 from plait.domain.errors import TranscriptInvalid
+from plait.domain.values import ArtifactKind
 from plait.memory.episode_json import Read
 from plait.memory.importers import edits, steps
 from plait.memory.importers.draft import Draft, Options, inside, repo_name
 from plait.memory.importers.jsonl import items, said, text
+from plait.memory.importers.trim import trim
 from plait.memory.importers.unified import FilePatch, add_file, split
 
 MAX_BYTES = 64 * 2**20
@@ -28,6 +30,7 @@ MAX_STEPS = 20_000
 MAX_FIELD_BYTES = 8 * 2**20
 EVIDENCE_PIECE = 8 * 2**20
 AGENT = "swe-agent"
+TRIED = "An edit that was not kept as it is:"
 
 _NULL = msgspec.Raw(b"null")
 _FENCE = re.compile(
@@ -151,6 +154,8 @@ class _Run:
         self.run, self.raw, self.name, self.options = run, raw, name, options
         info = _value(run.info)
         self.info: Mapping[str, Any] = info if isinstance(info, dict) else {}
+        patch = text(self.info, "submission")
+        self.submitted = frozenset(patch.replace("\r\n", "\n").split("\n"))
         self.out: list[Draft] = []
         self.written: list[tuple[str, str]] = []  # (path, diff) of editor commands
         self.began: datetime | None = None
@@ -219,16 +224,17 @@ class _Run:
             return
         self.final = None
         if word in _EDITOR:
-            self._edit(draft, action, observation)
+            self._edit(draft, action, observation, meta)
         elif word not in _LOOKING:
             if code is not None:
                 meta = {**meta, "exit_code": code}
             failed = None if code is None else code != 0
             steps.add_command(draft, action, observation, meta, failed=failed)
 
-    def _edit(self, draft: Draft, action: str, observation: str) -> None:
+    def _edit(self, draft: Draft, action: str, observation: str, meta: Mapping[str, Any]) -> None:
         """What the editor changed; looking at a file is left out. The submission has the whole diff:
-        these stand in for it where there is none."""
+        these stand in for it where there is none. What was tried and is not in it stays as a turn, since
+        the file never came to read so."""
         given = _arguments(action)
         if given is None or given.get("command") == "view":
             return
@@ -242,6 +248,22 @@ class _Run:
         draft.count("edits")
         if diff and given.get("command") in ("create", "str_replace") and len(self.written) < 2_000:
             self.written.append((path, diff))
+        if diff and not self._submits(diff):
+            short = trim(diff[diff.index("@@ ") :])
+            draft.count("edits_dropped")
+            draft.add(
+                ArtifactKind.TURN,
+                f"{TRIED}\n{short.text}",
+                path,
+                {**meta, "role": "tool", "tool": "edit"},
+            )
+
+    def _submits(self, diff: str) -> bool:
+        """Whether the submission has what `diff` adds, or takes away where it adds nothing. True too where
+        nothing was submitted, since the diff itself is kept then."""
+        lines = [x for x in diff.split("\n") if x[:1] in "+-" and x[:3] not in ("+++", "---")]
+        telling = [x for x in lines if x[0] == "+" and x[1:].strip()] or lines
+        return not any(self.submitted) or all(x in self.submitted for x in telling)
 
     # -- mini-swe-agent --
 
