@@ -5,6 +5,7 @@ from plait.retrieval.query import Mode
 from plait.retrieval.stages.cross_encoder import cross_encoder
 from plait.retrieval.stages.feedback import feedback
 from plait.retrieval.stages.fetch import fetch
+from plait.retrieval.stages.files import files
 from plait.retrieval.stages.filter import filter
 from plait.retrieval.stages.format import format
 from plait.retrieval.stages.fts import fts
@@ -28,6 +29,11 @@ def _has_feedback(ctx: SearchContext, deps: Deps) -> bool:
     return deps.receipts is not None and (ctx.options is not None or ctx.query.mode is Mode.FULL)
 
 
+def _lists_hits(ctx: SearchContext, deps: Deps) -> bool:
+    """A search that found something; a context is no list."""
+    return ctx.options is None and len(ctx.order) > 1
+
+
 def _has_reranker(ctx: SearchContext, deps: Deps) -> bool:
     return deps.reranker is not None
 
@@ -49,6 +55,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(tags),  # what tags say
     Stage(feedback, shed=3, when=_has_feedback),  # what became of earlier recalls
     Stage(score),  # the full score
+    Stage(files, when=_lists_hits),  # whole files that fit, and several of them
     Stage(rerank, shed=2, when=_has_reranker),  # a local model reads the best
     Stage(cross_encoder, calls_model=True, shed=1, when=_has_model),  # a chat model reads the best
     Stage(format, needed=True),  # hits, or a packed context

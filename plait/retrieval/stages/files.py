@@ -1,0 +1,26 @@
+"""Files whose chunks fit together first, and room for several of them among the first hits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plait.domain.values import ItemId
+from plait.retrieval import files as by_file
+from plait.retrieval.context import Deps, SearchContext, changed
+
+
+async def files(ctx: SearchContext, deps: Deps) -> SearchContext:
+    """Of a search; a context joins and packs what belongs together itself. The best hit keeps its score."""
+    scores = {id_: ctx.fused[id_] for id_ in ctx.order}
+    factors: dict[str, Mapping[ItemId, float]] = {}
+    order = list(ctx.order)
+    for name, factors_of in (("file", by_file.coherent), ("again", by_file.spread)):
+        factors[name] = factors_of(order, ctx.places, scores)
+        scores = {id_: scores[id_] * factors[name].get(id_, 1.0) for id_ in order}
+        order.sort(key=lambda id_: -scores[id_])
+    # Relative to the best, whose score says how sure fusion was of it.
+    top, best = max(ctx.fused[id_] for id_ in order), scores[order[0]]
+    scale = top / best if best > 0.0 else 1.0
+    fused = {id_: min(1.0, scores[id_] * scale) for id_ in order}
+    told = {name: f for name, f in factors.items() if f}
+    return changed(ctx, fused=fused, order=order, factors={**ctx.factors, **told})

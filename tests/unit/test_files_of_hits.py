@@ -1,0 +1,117 @@
+"""Files whose chunks fit together come first, and do not fill the list alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plait.domain.deadline import Deadline
+from plait.domain.values import Collection, ItemId
+from plait.ports import Place
+from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.files import AGAIN, PART, coherent, spread
+from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.stages.files import files
+
+DEPS = cast("Deps", SimpleNamespace())
+
+
+def n(number: int) -> ItemId:
+    return ItemId(UUID(int=number))
+
+
+def place(path: str, symbol: str = "", **more: Any) -> Place:
+    told = {"collection": Collection.FILES, "repo": "r", **more}
+    return Place(told["repo"], told["collection"], path, symbol, "function", False, 1, 2)
+
+
+def context(places: Sequence[Place], scores: Sequence[float]) -> SearchContext:
+    ids = [n(number) for number in range(len(places))]
+    query = SearchQuery("where is it")
+    return SearchContext(
+        query=query,
+        asked=analyse(query),
+        k=10,
+        fusion="minmax",
+        deadline=Deadline.after(10),
+        order=ids,
+        fused=dict(zip(ids, scores, strict=True)),
+        places=dict(zip(ids, places, strict=True)),
+    )
+
+
+async def ranked(places: Sequence[Place], scores: Sequence[float]) -> list[int]:
+    return [id_.int for id_ in (await files(context(places, scores), DEPS)).order]
+
+
+async def test_a_file_of_several_good_chunks_passes_one_of_a_single_better_chunk() -> None:
+    lucky, good = place("lucky.py"), [place("good.py", f"m.{name}") for name in "abc"]
+    assert (await ranked([lucky, *good], [0.8, 0.75, 0.7, 0.7]))[0] == 1
+
+
+async def test_a_chunk_that_is_far_better_stays_first() -> None:
+    lucky, good = place("lucky.py"), [place("good.py", f"m.{name}") for name in "abc"]
+    assert (await ranked([lucky, *good], [0.9, 0.4, 0.4, 0.4]))[0] == 0
+
+
+async def test_parts_of_a_symbol_make_room_for_other_files() -> None:
+    parts = [place("long.py", f"m.run#{i}" if i else "m.run") for i in range(4)]
+    others = [place(f"{i}.py", f"m.f{i}") for i in range(3)]
+    order = await ranked([*parts, *others], [0.9, 0.88, 0.86, 0.84, 0.5, 0.5, 0.5])
+    assert order[0] == 0
+    assert order.index(3) > order.index(6)
+
+
+async def test_the_best_score_stays_and_others_stay_below_it() -> None:
+    ctx = await files(context([place("a.py"), place("b.py"), place("a.py")], [0.7, 0.6, 0.5]), DEPS)
+    scores = [ctx.fused[id_] for id_ in ctx.order]
+    assert scores[0] == pytest.approx(0.7)
+    assert scores == sorted(scores, reverse=True)
+    assert set(ctx.factors) == {"file", "again"}
+
+
+async def test_what_agents_wrote_keeps_its_score() -> None:
+    note = replace(place("", repo="r"), collection=Collection.MEMORIES)
+    ctx = await files(context([note, note, note], [0.7, 0.6, 0.5]), DEPS)
+    assert [ctx.fused[id_] for id_ in ctx.order] == pytest.approx([0.7, 0.6, 0.5])
+
+
+async def test_files_of_one_path_in_two_repositories_are_two() -> None:
+    found = [place("a.py", repo="one"), place("a.py", repo="two")]
+    assert spread([n(0), n(1)], dict(enumerate_(found)), {n(0): 0.9, n(1): 0.8}) == {}
+
+
+def enumerate_(places: Sequence[Place]) -> list[tuple[ItemId, Place]]:
+    return [(n(number), found) for number, found in enumerate(places)]
+
+
+def test_of_scores_that_are_all_nothing_nothing_follows() -> None:
+    places = dict(enumerate_([place("a.py"), place("b.py")]))
+    assert coherent([n(0), n(1)], places, {n(0): 0.0, n(1): 0.0}) == {}
+
+
+def test_each_further_hit_of_a_file_counts_less() -> None:
+    places = dict(enumerate_([place("a.py", "m.a"), place("a.py", "m.b"), place("a.py", "m.b#2")]))
+    scores = {n(0): 0.9, n(1): 0.8, n(2): 0.7}
+    assert spread(list(places), places, scores) == pytest.approx(
+        {n(1): AGAIN, n(2): PART * AGAIN**2}
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.floats(0, 1))))
+def test_factors_are_of_what_is_there_and_never_above_one(
+    found: list[tuple[str, str, float]],
+) -> None:
+    places = dict(enumerate_([place(path, symbol) for path, symbol, _ in found]))
+    scores = {n(number): score for number, (_, _, score) in enumerate(found)}
+    order = sorted(places, key=lambda id_: -scores[id_])
+    for factors in (coherent(order, places, scores), spread(order, places, scores)):
+        assert set(factors) <= set(places)
+        assert all(0.0 < value <= 1.0 for value in factors.values())
