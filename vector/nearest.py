@@ -14,12 +14,14 @@ from plait.ports import View
 from vector.filters import Condition, condition
 from vector.halfvec import half
 from vector.pool import OVER_FETCH, Scoped
+from vector.search import PLACE_COLUMNS, remember
 
 # Up to here the filtered rows are compared one by one: recall 1, and faster than HNSW with a filter
 # that keeps one row in a hundred.
 EXACT_ROWS = 5_000
 # With a filter recall needs more than `OVER_FETCH`.
 OVER_FETCH_FILTERED = 4
+CODE = Collection.FILES.value  # the partition's name
 
 
 class Nearest:
@@ -41,11 +43,14 @@ class Nearest:
         rows: list[tuple[Any, ...]] = []
         if not plain_and_many:
             rows = await self._app.rows(_exact(cond, view.dim), params, tenant=view.tenant)
-        if plain_and_many or (rows and rows[0][2] > EXACT_ROWS):
+        if plain_and_many or (rows and rows[0][1] > EXACT_ROWS):
             more = OVER_FETCH_FILTERED if cond.restrictive else OVER_FETCH
             params["more"] = math.ceil(more * k)
             rows = await self._app.rows(_by_index(cond, view.dim), params, tenant=view.tenant)
-        return [Candidate(ItemId(row[0]), float(row[1])) for row in rows]
+            if cond.table == CODE:
+                # The index reads the rows anyway: where they stand need not be asked once more.
+                remember(view, (row[:-1] for row in rows))
+        return [Candidate(ItemId(row[0]), row[-1]) for row in rows]
 
 
 def literal(vector: npt.NDArray[np.float32]) -> str:
@@ -62,16 +67,17 @@ def _exact(cond: Condition, dim: int) -> str:
     return (
         f"WITH kept AS MATERIALIZED (SELECT i.id, i.embedding FROM {cond.table} i"
         f" WHERE {cond.where} AND i.embedding IS NOT NULL LIMIT %(limit)s)"
-        f" SELECT id, 1 - (embedding <=> %(query)s::halfvec({dim})) AS score,"
-        " (SELECT count(*) FROM kept) FROM kept ORDER BY score DESC, id LIMIT %(k)s"
+        f" SELECT id, (SELECT count(*) FROM kept), 1 - (embedding <=> %(query)s::halfvec({dim})) AS score"
+        " FROM kept ORDER BY score DESC, id LIMIT %(k)s"
     )
 
 
 def _by_index(cond: Condition, dim: int) -> str:
     # The inner query orders by distance alone: a second sort key loses the HNSW index.
     distance = f"i.embedding::halfvec({dim}) <=> %(query)s::halfvec({dim})"
+    columns = PLACE_COLUMNS if cond.table == CODE else "i.id"
     return (
-        f"SELECT id, 1 - distance AS score FROM (SELECT i.id, {distance} AS distance"
-        f" FROM {cond.table} i WHERE {cond.where} ORDER BY {distance} LIMIT %(more)s) near"
+        f"SELECT {columns}, 1 - distance AS score FROM (SELECT {columns}, {distance} AS distance"
+        f" FROM {cond.table} i WHERE {cond.where} ORDER BY {distance} LIMIT %(more)s) i"
         " WHERE distance IS NOT NULL ORDER BY score DESC, id LIMIT %(k)s"
     )

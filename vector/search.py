@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
@@ -19,6 +20,7 @@ from vector.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
 from vector.filters import Condition, condition
 from vector.pool import Scoped
 from vector.segments import Bools, split_body
+from vector.threads import AHEAD
 from vector.uuids import uuids
 from vector.views import PinnedView, read_view
 
@@ -35,6 +37,7 @@ PHRASE_TEXTS = 1_000
 PHRASE_PARSED = 100
 MAX_PHRASE = 500  # characters
 SIMILAR_NAMES = 50
+TURNS = 6
 
 SEGMENTS = """
 SELECT s.id, s.lengths, s.ids,
@@ -88,7 +91,7 @@ ASKS = (
 )
 AGENT_PLACE_COLUMNS = (
     f"{PLACE_COLUMNS}, i.importance, coalesce(i.valid_from, i.ts), i.type, i.source, i.agent_id,"
-    f" i.session_key, i.tags, i.episode_id, i.tokens, {ASKS}"
+    f" i.session_key, i.tags, i.episode_id, i.tokens, {ASKS}, {AHEAD}"
 )
 
 
@@ -112,7 +115,9 @@ class Lexical:
         space, postings = await self._postings(view, terms, where, beside=weights or {})
         if space is None:
             return []
+        await _give_way()
         scores = bm25.score(space, postings, weights=weights)
+        await _give_way()
         return await self._filtered(view, where, space, scores, k)
 
     async def counts(
@@ -185,14 +190,16 @@ class Lexical:
         return [Candidate(ItemId(id_), float(similarity)) for id_, similarity in rows]
 
     async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
+        assert isinstance(view, PinnedView), "views come from `view`"
+        missing = [id_ for id_ in ids if id_.int not in view.seen]
+        if missing:
+            rows = await self._by_id(
+                view, missing, tuple, PLACE_COLUMNS, agents=AGENT_PLACE_COLUMNS
+            )
+            remember(view, rows.values())
         repos = {r.repo_id: r.repo for r in view.revisions}
-        return await self._by_id(
-            view,
-            ids,
-            lambda row: to_place(repos[row[1]], row),
-            PLACE_COLUMNS,
-            agents=AGENT_PLACE_COLUMNS,
-        )
+        found = ((id_, view.seen.get(id_.int)) for id_ in ids)
+        return {id_: to_place(repos[row[1]], row) for id_, row in found if row is not None}
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
         join = " JOIN repository r ON r.id = i.repo_id"
@@ -357,10 +364,23 @@ class Lexical:
         return [c for c in portion if c.id not in left_out] if left_out else portion
 
 
+async def _give_way() -> None:
+    """Let what has come meanwhile go on: the query's vector, whose neighbours take the longest to find. From
+    the thread that makes it to the statement that asks with it are so many turns of the loop."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
 def _counted(space: Space, bodies: Sequence[tuple[int, bytes | None]], later: Bools) -> int:
     """Documents of a term that are not `later`; the dead are counted, as by the sizes of lists."""
     found = [split_body(body)[0] + space.offsets[n] for n, body in bodies if body is not None]
     return sum(int(np.count_nonzero(~later[docs])) for docs in found)
+
+
+def remember(view: View, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Rows of `PLACE_COLUMNS`, or of those of agents' items, need not be read again for `view`."""
+    assert isinstance(view, PinnedView), "views come from `view`"
+    view.seen.update((row[0].int, row) for row in rows)
 
 
 def to_place(repo: str, row: tuple[Any, ...]) -> Place:
@@ -368,7 +388,8 @@ def to_place(repo: str, row: tuple[Any, ...]) -> Place:
     if len(row) == 9:
         return Place(repo, _COLLECTIONS[row[2]], *row[3:])
     place = Place(repo, _COLLECTIONS[row[2]], *row[3:15])
-    return replace(place, tags=tuple(row[15]), episode_id=row[16], tokens=row[17], asks=row[18])
+    known = replace(place, tags=tuple(row[15]), episode_id=row[16], tokens=row[17])
+    return replace(known, asks=row[18], ahead=row[19])
 
 
 def to_item(row: tuple[Any, ...]) -> Item:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -61,9 +61,11 @@ SELECT r.id, r.name, p.number, r.root, f.files, c.chunks, c.embedded, r.graph_nu
 
 @dataclass(frozen=True, slots=True)
 class PinnedView(View):
-    """A view that knows the BM25 segments of its revisions, so that no arm asks again."""
+    """A view that knows the BM25 segments of its revisions, so that no arm asks again. `seen`: rows of
+    `places` that this answer has read already, by the number of the id, which hashes ten times as fast."""
 
     segments: tuple[SegmentRef, ...] = ()
+    seen: dict[int, tuple[Any, ...]] = field(default_factory=dict, compare=False, repr=False)
 
 
 async def read_view(app: Scoped, where: Filter) -> PinnedView:

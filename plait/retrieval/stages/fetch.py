@@ -10,11 +10,16 @@ from plait.retrieval.context import Deps, SearchContext, changed
 PLACED = 80
 
 
+def placed(ctx: SearchContext) -> int:
+    """How many of the best have their place looked up."""
+    return max(PLACED, 2 * ctx.k)
+
+
 async def fetch(ctx: SearchContext, deps: Deps) -> SearchContext:
     """The light score, for all: united first, so that any arm alone can bring an item in."""
     unite = fusion.rrf if ctx.fusion == "rrf" else fusion.minmax
     fused = unite(ctx.rankings, ctx.strategy.weights)
     order = fusion.order(fused, ctx.rankings)
-    head = order[: max(PLACED, 2 * ctx.k)]
+    head = order[: placed(ctx)]
     places = await deps.store.places(ctx.at, head) if head else {}
     return changed(ctx, fused=fused, places=places, order=list(places))

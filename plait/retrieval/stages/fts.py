@@ -9,6 +9,7 @@ from typing import Any
 from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.retrieval.all_of import all_of
 from plait.retrieval.context import Deps, SearchContext, changed
+from plait.retrieval.stages.fetch import placed
 from plait.retrieval.text import split
 
 Ranking = Sequence[Candidate]
@@ -39,6 +40,11 @@ async def fts(ctx: SearchContext, deps: Deps) -> SearchContext:
     if asked.exact and theirs and weights.get("exact"):
         arms["exact"] = _exact(ctx, deps, replace(where, collections=theirs))
     found = await all_of(*arms.values())
+    # The nearest vectors take longer: meanwhile the store reads what `fetch` will ask it for. An item that
+    # words alone found, and not among so many first, is none of the best of all arms.
+    best = [c.id for ranking in found for c in ranking[: placed(ctx)]]
+    if best:
+        await store.places(view, list(dict.fromkeys(best)))
     return changed(ctx, rankings={**ctx.rankings, **dict(zip(arms, found, strict=True))})
 
 
