@@ -24,8 +24,6 @@ from server.address import is_claimed
 
 T = TypeVar("T")
 
-ANSWER_S = 10.0
-
 
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncIterator[AsyncPlaitClient]:
@@ -85,12 +83,13 @@ def _tenant(settings: Settings) -> str:
 async def _answers(
     client: AsyncPlaitClient, address: discovery.ServerAddress, settings: Settings
 ) -> bool:
-    """Whether the server of `address` is there; False when it ended while we asked.
+    """Whether the server of `address` is there; False when it ended while we asked. One that has just
+    started on a busy machine is loading its model, and gets as long as any call without a deadline.
 
     Raises: ServerNotAnswering.
     """
     try:
-        await client.healthy(timeout_s=ANSWER_S)
+        await client.healthy(timeout_s=settings.server.timeout_s)
         return True
     except PlaitRpcError as exc:
         if _has_ended(address, settings):

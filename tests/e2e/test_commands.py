@@ -40,7 +40,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plait(command_environment: dict[str, str], repository: Path) -> Any:
     """Run one command inside the repository, which is indexed on the first call."""
 
-    def run(*arguments: str, cwd: Path = repository, stdin: str = "") -> Any:
+    def run(*arguments: str, cwd: Path = repository, stdin: str = "", **more: str) -> Any:
         command = [sys.executable, "-m", "server.cli", *patient(*arguments)]
         if arguments[:1] == ("-m",):
             command = [sys.executable, *arguments]
@@ -49,7 +49,7 @@ def plait(command_environment: dict[str, str], repository: Path) -> Any:
         return subprocess.run(
             command,
             cwd=cwd,
-            env=command_environment,
+            env={**command_environment, **more},
             input=stdin,
             capture_output=True,
             text=True,
@@ -206,7 +206,7 @@ def test_serve_answers_drains_and_leaves_nothing(
         address = ready(process)
         assert discovery.read(plait_home) is not None
         with PlaitClient(f"{address['host']}:{address['port']}") as client:
-            assert client.healthy()
+            assert client.healthy(timeout_s=LIMIT_S)
         # A command finds it, and a second server of this home is refused.
         found = plait("search", "ceiling")
         assert found.returncode == 0, found.stderr
@@ -242,7 +242,7 @@ def test_a_stopped_server_is_said_not_to_answer(
         address = ready(process)
         process.send_signal(signal.SIGSTOP)
         wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
-        done = plait("search", "ceiling")
+        done = plait("search", "ceiling", PLAIT_SERVER__TIMEOUT_S="2")
         process.send_signal(signal.SIGCONT)
     assert done.returncode == 1
     assert "[SERVER_NOT_ANSWERING]" in done.stderr

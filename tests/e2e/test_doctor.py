@@ -13,11 +13,11 @@ from plait.settings import Settings, load
 from plait.supervisor.lease import wait_stopped
 from plait.supervisor.state import read
 from server.doctor import Severity, as_json, inspect, render
-from tests.processes import gone
+from tests.processes import LIMIT_S, PATIENT, gone
 
 
 def settings_of(home: Path) -> Settings:
-    return load(environ={"PLAIT_HOME": str(home)})
+    return load(environ={**PATIENT, "PLAIT_HOME": str(home)})
 
 
 def test_a_home_that_was_never_used_stays_so(fresh_home: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_running_server_is_described(store_user: Callable[..., Any], fresh_hom
     assert password not in render(report) + as_json(report)
     assert json.loads(as_json(report))["stores"][0]["pid"] == pid
     user.close()
-    assert wait_stopped(fresh_home / "postgres", 60.0)
+    assert wait_stopped(fresh_home / "postgres", LIMIT_S)
     assert inspect(settings_of(fresh_home)).stores[0].status == "stopped"
 
 
@@ -60,7 +60,7 @@ def test_what_is_wrong_is_named_with_its_fix(
     user.kill()
     # A server that is still dying is an orphan that runs: another finding.
     assert gone(pid)
-    assert wait_stopped(folder, 60.0)
+    assert wait_stopped(folder, LIMIT_S)
     (folder / "password").chmod(0o644)
     report = inspect(settings_of(fresh_home))
     found = {finding.what: finding for finding in report.findings}
@@ -76,11 +76,11 @@ def test_a_failed_start_is_remembered(store_user: Callable[..., Any], fresh_home
     user = store_user("vector")
     user.answer()
     user.close()
-    assert wait_stopped(fresh_home / "postgres", 60.0)
+    assert wait_stopped(fresh_home / "postgres", LIMIT_S)
     version = fresh_home / "postgres" / "data" / "PG_VERSION"
     version.write_text("9\n")
     failing = store_user("vector")
-    assert failing.process.wait(60) != 0
+    assert failing.process.wait(LIMIT_S) != 0
     report = inspect(settings_of(fresh_home))
     assert report.stores[0].status == "failed"
     assert any("made by PostgreSQL 9" in finding.what for finding in report.findings)

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from plait.domain.errors import StoreFull
 from plait.settings import Settings, load
 from plait.supervisor.account import unprivileged
 from plait.supervisor.lease import wait_stopped
+from tests.processes import LIMIT_S, PATIENT, wait_until
 from vector import embedded as postgres
 from vector.pgchild import PostgresChild
 
@@ -37,12 +37,9 @@ def small_disk() -> Iterator[Path]:
         pytest.skip("this root may not mount")
     yield base / "home"
     for name in ("postgres", "graph"):
-        assert wait_stopped(base / "home" / name, 60.0)
+        assert wait_stopped(base / "home" / name, LIMIT_S)
     # A keeper gives up its locks a moment before it is gone.
-    for _ in range(600):
-        if subprocess.run(["umount", str(base)], check=False, capture_output=True).returncode == 0:
-            break
-        time.sleep(0.1)
+    wait_until(lambda: subprocess.run(["umount", str(base)], capture_output=True).returncode == 0)
     base.rmdir()
 
 
@@ -51,7 +48,7 @@ def resize(disk: Path, size: str) -> None:
 
 
 def settings_of(home: Path) -> Settings:
-    return load(environ={"PLAIT_HOME": str(home)})
+    return load(environ={**PATIENT, "PLAIT_HOME": str(home)})
 
 
 @needs_root
@@ -68,7 +65,7 @@ def test_a_disk_without_one_byte_left_is_named(small_disk: Path) -> None:
     resize(small_disk.parent, "300m")
     with postgres.ensure(settings_of(small_disk)) as lease, psycopg.connect(lease.dsn) as link:
         link.execute("CREATE TABLE kept AS SELECT 1 AS one")
-    assert wait_stopped(small_disk / "postgres", 60.0)
+    assert wait_stopped(small_disk / "postgres", LIMIT_S)
     filler = small_disk.parent / "filler"
     fill(filler)
     for ensure in (postgres.ensure, graph.ensure):

@@ -30,7 +30,7 @@ from plait.supervisor.child import StartAgain
 from plait.supervisor.files import open_log, private_folder
 from plait.supervisor.lease import wait_stopped
 from plait.supervisor.state import read
-from tests.processes import gone
+from tests.processes import LIMIT_S, PATIENT, gone, wait_until
 from vector import embedded as postgres
 
 KINDS = ["vector", "graph"]
@@ -39,7 +39,7 @@ Users = Callable[..., Any]  # starts a StoreUser of tests/conftest.py
 
 
 def settings_of(home: Path) -> Settings:
-    return load(environ={"PLAIT_HOME": str(home)})
+    return load(environ={**PATIENT, "PLAIT_HOME": str(home)})
 
 
 def keeper_of(folder: Path) -> int:
@@ -51,13 +51,15 @@ def keeper_of(folder: Path) -> int:
 
 def renewed(user: Any, old: int) -> int:
     """The pid of the server that takes the killed one's place: a signal needs a moment to arrive."""
-    end = time.monotonic() + 60
-    while True:
-        pid, _ = user.refresh()
-        if pid != old:
-            return int(pid)
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    now = old
+
+    def another() -> bool:
+        nonlocal now
+        now, _ = user.refresh()
+        return bool(now != old)
+
+    wait_until(another)
+    return now
 
 
 def remember(kind: str, home: Path, text: str) -> None:
@@ -107,7 +109,7 @@ def test_processes_that_start_at_once_share_one_server_and_the_last_stops_it(
     assert process.identify(pid) is not None
     users[-1].close()
     assert gone(pid)
-    assert wait_stopped(fresh_home / FOLDER[kind], 60.0)
+    assert wait_stopped(fresh_home / FOLDER[kind], LIMIT_S)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,17 +120,28 @@ def test_a_killed_user_is_no_user(kind: str, store_user: Users) -> None:
     assert gone(pid)
 
 
-def test_a_server_lingers_for_the_next_user(store_user: Users) -> None:
-    first = store_user("vector", linger_s=2.0)
+def test_a_server_lingers_for_the_next_user(store_user: Users, fresh_home: Path) -> None:
+    # Longer than any user takes to start; so it is ended by hand.
+    first = store_user("vector", linger_s=3600.0)
     pid, _ = first.answer()
     first.close()
-    second = store_user("vector", linger_s=2.0)
+    second = store_user("vector", linger_s=3600.0)
     assert second.answer()[0] == pid
+    second.close()
+    os.kill(keeper_of(fresh_home / "postgres"), signal.SIGTERM)
+    assert gone(pid)
+
+
+def test_a_lingering_server_ends_by_itself(store_user: Users) -> None:
+    user = store_user("vector", linger_s=0.5)
+    pid, _ = user.answer()
+    user.close()
+    assert gone(pid)
 
 
 def test_a_users_forked_child_does_not_keep_the_server(fresh_home: Path) -> None:
     lease = postgres.ensure(settings_of(fresh_home))
-    worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(3600,))
     worker.start()
     try:
         lease.close()
@@ -217,8 +230,8 @@ def test_an_unrelated_process_that_a_stale_pid_file_names_is_left_alone(
         os.kill(victim, signal.SIGKILL)
     user.kill()
     assert gone(pid)
-    assert wait_stopped(folder, 60.0)
-    with subprocess.Popen(["sleep", "120"]) as bystander:
+    assert wait_stopped(folder, LIMIT_S)
+    with subprocess.Popen(["sleep", "3600"]) as bystander:
         try:
             lines = pid_file.splitlines()
             lines[0] = str(bystander.pid)
@@ -235,14 +248,16 @@ def test_an_orphan_is_found_by_its_mark_and_stopped(fresh_home: Path) -> None:
     """As after a keeper killed between starting its server and writing its number down."""
     remember("vector", fresh_home, "kept")
     folder = fresh_home / "postgres"
-    assert wait_stopped(folder, 60.0)
+    assert wait_stopped(folder, LIMIT_S)
     mark = secrets.token_hex(8)
-    with subprocess.Popen(["sleep", "120", f"plait.mark={mark}"], stderr=subprocess.DEVNULL) as odd:
-        odd.wait(10)  # sleep refuses the argument: no process carries the mark
+    with subprocess.Popen(
+        ["sleep", "3600", f"plait.mark={mark}"], stderr=subprocess.DEVNULL
+    ) as odd:
+        odd.wait(LIMIT_S)  # sleep refuses the argument: no process carries the mark
     with subprocess.Popen(["tail", "-f", "/dev/null", f"--pid={os.getpid()}", mark]) as orphan:
         (folder / "child.json").write_text(json.dumps({"mark": mark}))
         assert recall("vector", fresh_home) == ["kept"]
-        assert orphan.wait(60) == -signal.SIGINT
+        assert orphan.wait(LIMIT_S) == -signal.SIGINT
 
 
 def test_an_initdb_that_was_killed_is_done_again(store_user: Users, fresh_home: Path) -> None:
@@ -261,7 +276,7 @@ def test_an_initdb_that_was_killed_is_done_again(store_user: Users, fresh_home: 
 
 def half_made(folder: Path) -> bool:
     """Whether the first look at a data folder that is being made comes before it is whole."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + LIMIT_S
     while not (folder / "data").exists():
         if list(folder.glob("data.new-*")):
             return True
@@ -335,7 +350,7 @@ def test_nothing_of_the_working_folder_is_imported(
 def test_a_home_may_have_any_name(kind: str, name: str, fresh_home: Path) -> None:
     home = fresh_home / name
     remember(kind, home, "kept")
-    assert wait_stopped(home / FOLDER[kind], 60.0)
+    assert wait_stopped(home / FOLDER[kind], LIMIT_S)
     assert recall(kind, home) == ["kept"]
 
 
@@ -368,7 +383,7 @@ def test_a_home_that_the_servers_account_cannot_enter_is_named(fresh_home: Path)
 def test_a_lost_password_is_replaced(fresh_home: Path) -> None:
     for kind in KINDS:
         remember(kind, fresh_home, "kept")
-        assert wait_stopped(fresh_home / FOLDER[kind], 60.0)
+        assert wait_stopped(fresh_home / FOLDER[kind], LIMIT_S)
     for path in fresh_home.glob("*/*password"):
         path.unlink()
     for kind in KINDS:
@@ -377,7 +392,7 @@ def test_a_lost_password_is_replaced(fresh_home: Path) -> None:
 
 def test_data_of_another_major_version_is_refused_with_a_way_out(fresh_home: Path) -> None:
     remember("vector", fresh_home, "kept")
-    assert wait_stopped(fresh_home / "postgres", 60.0)
+    assert wait_stopped(fresh_home / "postgres", LIMIT_S)
     (fresh_home / "postgres" / "data" / "PG_VERSION").write_text("17\n")
     with pytest.raises(SchemaMismatch, match="made by PostgreSQL 17"):
         postgres.ensure(settings_of(fresh_home))
@@ -385,7 +400,7 @@ def test_data_of_another_major_version_is_refused_with_a_way_out(fresh_home: Pat
 
 def test_damaged_data_fails_with_the_servers_own_words(fresh_home: Path) -> None:
     remember("vector", fresh_home, "kept")
-    assert wait_stopped(fresh_home / "postgres", 60.0)
+    assert wait_stopped(fresh_home / "postgres", LIMIT_S)
     (fresh_home / "postgres" / "data" / "global" / "pg_control").unlink()
     with pytest.raises(EmbeddedServerFailed, match="pg_control"):
         postgres.ensure(settings_of(fresh_home))

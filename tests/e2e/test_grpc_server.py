@@ -105,7 +105,7 @@ async def test_the_sync_client_gets_the_same(
 ) -> None:
     def ask() -> list[str]:
         with PlaitClient(f"127.0.0.1:{server.port}") as sync:
-            assert sync.healthy()
+            assert sync.healthy(timeout_s=LIMIT_S)
             return [str(h.item.id) for h in sync.search("backoff", where=where).hits]
 
     where = Filter(repos=(indexed,))

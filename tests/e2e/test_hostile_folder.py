@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import LIMIT_S
+
 OURS = ["plait", "vector", "graph", "server", "configs", "tests", "proto", "benchmarks"]
 # Beyond our own and our dependencies' names, these are imported by them or by our worker processes.
 STANDARD = [
@@ -72,7 +74,7 @@ def test_no_code_of_the_repository_runs(
         env={"PATH": os.environ["PATH"], "PLAIT_HOME": str(tmp_path / "home")},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT_S,
     )
     marker = root / "MARKER"
     assert not marker.exists(), marker.read_text()

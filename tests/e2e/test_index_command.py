@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import cpu_s, wait_until
+from tests.processes import LIMIT_S, PATIENT, cpu_s, wait_until
 
 Index = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -49,7 +49,12 @@ def repo(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(plait_home: Path) -> dict[str, str]:
-    return {**os.environ, "PLAIT_HOME": str(plait_home), "PLAIT_EMBEDDED__LINGER_S": "5"}
+    return {
+        **os.environ,
+        **PATIENT,
+        "PLAIT_HOME": str(plait_home),
+        "PLAIT_EMBEDDED__LINGER_S": "5",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +63,7 @@ def index(environment: dict[str, str]) -> Index:
         command = [sys.executable, "-m", "etl.index_repo"] if module else [plait()]
         words = [*command, *([] if module else ["index"]), *map(str, args)]
         return subprocess.run(
-            words, env=environment, cwd=cwd, capture_output=True, text=True, timeout=240
+            words, env=environment, cwd=cwd, capture_output=True, text=True, timeout=LIMIT_S
         )
 
     return run
@@ -219,7 +224,7 @@ def test_a_file_that_can_no_longer_be_parsed_is_not_found_as_it_was(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=LIMIT_S,
     )
     report = result(done)
     assert ["slow.py", "parse timeout"] in report["skipped_files"]
@@ -272,7 +277,7 @@ def test_a_run_that_is_stopped_half_way_is_completed_by_the_next(
     )
     wait_until(lambda: process.poll() is not None or cpu_s(process.pid) >= after_s)
     process.send_signal(sign)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=LIMIT_S)
     assert "Traceback" not in errors
     report = result(index(root, "--no-embed", "--json"))
     assert (report["files"], report["graph_published"]) == (405, True)

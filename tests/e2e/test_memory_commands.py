@@ -60,12 +60,16 @@ def test_a_memory_goes_in_and_comes_out(plait: Any) -> None:
     listed = json.loads(plait("memory", "list", *REPO, "--tag", "sea", "--json").stdout)
     assert [m["id"] for m in listed["memories"]] == [id_]
     assert listed["memories"][0]["importance"] == pytest.approx(0.8)
-    found = plait("memory", "query", "when do ferries leave", *REPO, "-k", "1", "--json")
-    assert found.returncode == 0, found.stderr
+    # The command's own server embeds it before it ends; what takes it too long is left to the next one.
+    for _ in range(5):
+        found = plait("memory", "query", "when do ferries leave", *REPO, "-k", "1", "--json")
+        assert found.returncode == 0, found.stderr
+        if not json.loads(found.stdout)["degraded"]:
+            break
+        stored(plait, "Ferries are white.")
     (match,) = json.loads(found.stdout)["matches"]
     assert match["memory"]["id"] == id_
-    # The command's own server embedded it before it ended.
-    assert "semantic" in " ".join(match["arms"]) or len(match["arms"]) >= 2
+    assert "semantic" in match["arms"]
 
 
 def test_a_memory_from_standard_input_is_found_in_the_terminal(plait: Any) -> None:
