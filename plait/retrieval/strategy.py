@@ -12,7 +12,8 @@ from plait.retrieval.query import Analysis, QueryKind
 # Weight of the semantic arm; the lexical one has the rest. Chosen on benchmarks/localisation.py.
 SEMANTIC_WEIGHT = {QueryKind.IDENTIFIERS: 0.4, QueryKind.PLAIN: 0.6}
 # One vector says less of a long text, an issue's say, than its words do: +2.6 of function MRR and +1.9 of
-# recall@10 on the 58 of 300 messages that are as long, +0.9 of MRR on those held out.
+# recall@10 on the 58 of 300 messages that are as long, +0.9 of MRR on those held out. Of a report only what it
+# says is embedded.
 LONG, LONG_SHARE = 30, 0.75  # words
 # Share of the weight that the semantic arm keeps where no code has a vector yet, for what agents wrote. A
 # guess; with the whole weight a note on anything came before the code that has the query's words.
@@ -59,7 +60,8 @@ def choose(
     """Pure: the same text gives the same strategy. `located`: how sure the surest place is that the text
     names and that is there; fusion scales an arm's best to 1, so it scales the arm's weight. `coverage`:
     the share of the chunks that have a vector; where few have, the nearest of them may be far."""
-    semantic = SEMANTIC_WEIGHT[asked.kind] * (LONG_SHARE if asked.words >= LONG else 1.0)
+    whole = asked.words < LONG or bool(asked.weights)
+    semantic = SEMANTIC_WEIGHT[asked.kind] * (1.0 if whole else LONG_SHARE)
     semantic *= LEAST_SEMANTIC + (1.0 - LEAST_SEMANTIC) * coverage
     kind = kind_of(asked, anchors)
     return Strategy(

@@ -11,6 +11,7 @@ from plait.retrieval.anchors import Anchors
 from plait.retrieval.query import SearchQuery, analyse
 from plait.retrieval.reported import LEAST, SHOWN, TITLE, as_report
 from plait.retrieval.stages.resolve import about
+from plait.retrieval.strategy import LONG, SEMANTIC_WEIGHT, choose
 
 REPORT = """\
 Timeouts of `Pool.acquire` are ignored
@@ -123,3 +124,11 @@ def test_errors_of_a_trace_are_shown() -> None:
     asked = about(analyse(SearchQuery(REPORT + trace)), found, located=False)
     assert asked.weights["lantern"] == asked.weights["wheel"] == SHOWN
     assert asked.weights["timeout"] == TITLE
+
+
+def test_a_report_is_compared_by_meaning_as_a_short_text_is() -> None:
+    long = " ".join(f"word{n}" for n in range(LONG))
+    plain = choose(analyse(SearchQuery(long)), Anchors()).weights["semantic"]
+    asked = as_report(analyse(SearchQuery(f"{long}\n```\nsave(1)\n```")))
+    assert choose(asked, Anchors()).weights["semantic"] == SEMANTIC_WEIGHT[asked.kind]
+    assert plain < SEMANTIC_WEIGHT[asked.kind]

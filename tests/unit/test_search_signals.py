@@ -7,7 +7,14 @@ import pytest
 from plait.domain.values import Collection
 from plait.ports import Place
 from plait.retrieval.query import SearchQuery, analyse
-from plait.retrieval.signals import FACTORS, LONG, signals, wanted
+from plait.retrieval.signals import (
+    DEFINITION,
+    DEFINITION_IN_LONG,
+    FACTORS,
+    LONG,
+    signals,
+    wanted,
+)
 
 
 def factors(text: str, path: str, kind: str = "function", *, is_test: bool = False) -> set[str]:
@@ -90,6 +97,21 @@ def test_a_long_text_is_about_methods_before_their_class(
     words: int, kind: str, expected: set[str]
 ) -> None:
     assert factors("session " * words, "src/session.py", kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "bonus"),
+    [
+        ("Session.get", 2 * DEFINITION),
+        ("Other.get", DEFINITION),
+        ("Session.get " + "word " * LONG, 2 * DEFINITION_IN_LONG),
+        ("Other.get " + "word " * LONG, DEFINITION_IN_LONG),
+    ],
+)
+def test_a_named_symbol_gets_a_bonus_a_smaller_one_in_a_long_text(text: str, bonus: float) -> None:
+    place = Place("r", Collection.FILES, "a.py", "m.Session.get", "method", is_test=False)
+    said = signals(place, wanted(analyse(SearchQuery(text))))
+    assert said.bonuses["definition"] == pytest.approx(bonus)
 
 
 def test_factors_only_demote() -> None:
