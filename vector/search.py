@@ -20,6 +20,7 @@ from vector.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
 from vector.filters import Condition, condition
 from vector.pool import Scoped
 from vector.segments import Bools, split_body
+from vector.threads import AHEAD
 from vector.uuids import uuids
 from vector.views import PinnedView, read_view
 
@@ -90,7 +91,7 @@ ASKS = (
 )
 AGENT_PLACE_COLUMNS = (
     f"{PLACE_COLUMNS}, i.importance, coalesce(i.valid_from, i.ts), i.type, i.source, i.agent_id,"
-    f" i.session_key, i.tags, i.episode_id, i.tokens, {ASKS}"
+    f" i.session_key, i.tags, i.episode_id, i.tokens, {ASKS}, {AHEAD}"
 )
 
 
@@ -387,7 +388,8 @@ def to_place(repo: str, row: tuple[Any, ...]) -> Place:
     if len(row) == 9:
         return Place(repo, _COLLECTIONS[row[2]], *row[3:])
     place = Place(repo, _COLLECTIONS[row[2]], *row[3:15])
-    return replace(place, tags=tuple(row[15]), episode_id=row[16], tokens=row[17], asks=row[18])
+    known = replace(place, tags=tuple(row[15]), episode_id=row[16], tokens=row[17])
+    return replace(known, asks=row[18], ahead=row[19])
 
 
 def to_item(row: tuple[Any, ...]) -> Item:

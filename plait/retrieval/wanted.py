@@ -79,6 +79,8 @@ PROMPT_UNASKED = 0.6
 OUTPUT_UNASKED = 0.75
 SAID_UNASKED = 0.75
 NOT_THE_USER = 0.75
+# A turn that says what the agent will do next, or asks what it shall do.
+AHEAD = 0.7
 
 
 def wishes(text: str) -> frozenset[Wish]:
@@ -105,11 +107,16 @@ def factors(
         return {}
     asked = wishes(text)
     by_part = {is_: factor(is_, asked) for is_ in Part}
-    return {
-        id_: by_part[is_]
-        for id_, is_ in parts.items()
-        if is_ is not None and by_part[is_] != 1.0 and _run(places[id_]) in worked
-    }
+    found = {}
+    for id_, is_ in parts.items():
+        place = places[id_]
+        if is_ is None or _run(place) not in worked:
+            continue
+        ahead = (
+            is_ is Part.SAID and place.ahead and not place.asks
+        )  # what only asks counts less anyway
+        found[id_] = by_part[is_] * (AHEAD if ahead else 1.0)
+    return {id_: by for id_, by in found.items() if by != 1.0}
 
 
 def part(place: Place, *, external: bool, opens: bool) -> Part | None:

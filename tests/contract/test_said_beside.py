@@ -186,6 +186,29 @@ async def test_a_text_that_only_asks_is_told_by_its_place(store: Store) -> None:
     assert all(places[id_].tokens > 0 for id_ in ids)
 
 
+async def test_a_turn_that_looks_ahead_is_told_by_its_place(store: Store) -> None:
+    texts = {
+        "Let me look at `src/app.py` first.": True,
+        "OK, now I'll run the tests of v1.2": True,
+        "I'm going to write a small script…": True,
+        "There is an old flag. Shall I keep it?": True,
+        "I'll keep thirty seconds, since a crash would block the job.": False,
+        "I won't touch the format.": False,
+        "Let me see. The lock is taken twice.": False,
+        "So the lock is taken twice.": False,
+        "Nowhere is it written.": False,
+        "Let me " + 50 * "really " + "look": False,
+    }
+    said = [Artifact(ArtifactKind.TURN, text, meta={"role": "assistant"}) for text in texts]
+    asked = Artifact(ArtifactKind.TURN, "Let me look at it myself.", meta={"role": "user"})
+    run = Episode("ahead", "r", Outcome("success"), [*said, asked], body_hash=b"1")
+    await store.append(run)
+    listed = (await store.list(MemoryFilter(repos=("r",), kinds=("turn",)), limit=20)).entries
+    places = await store.places(await store.view(HERE), [ItemId(entry.id) for entry in listed])
+    told = {entry.content: places[ItemId(entry.id)].ahead for entry in listed}
+    assert told == {**texts, asked.content: False}
+
+
 async def test_steps_of_a_run_are_found_by_what_it_came_to(store: Store) -> None:
     step = Artifact(ArtifactKind.TURN, "$ python --version\nPython 3.9.18", meta={"role": "tool"})
     came = Outcome("success", "the importer closes its files")

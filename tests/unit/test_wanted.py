@@ -89,6 +89,15 @@ def test_other_sessions_and_code_keep_their_scores() -> None:
     assert not set(ids) & set(found)
 
 
+def test_what_an_agent_is_going_to_do_counts_less_but_not_a_question_once_more() -> None:
+    places = {**RUN, SAID: replace(RUN[SAID], ahead=True), LATER: replace(RUN[LATER], ahead=True)}
+    found = wanted.factors("the release", places, EXTERNAL, frozenset([PROMPT]))
+    assert found[SAID] == wanted.AHEAD
+    assert LATER not in found
+    places[SAID] = replace(places[SAID], asks=True)
+    assert SAID not in wanted.factors("the release", places, EXTERNAL, frozenset([PROMPT]))
+
+
 def test_nothing_is_taken_away_altogether() -> None:
     for part in Part:
         for first in Wish:
