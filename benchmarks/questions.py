@@ -1,6 +1,6 @@
 """How well search finds the files that answer a developer's question about a repository that is new to them.
 
-    python -m benchmarks.questions [--cache DIR] [--project NAME] [--half tuned|held-out] [--json FILE]
+    python -m benchmarks.questions [--cache DIR] [--project NAME] [--half 'tuned'|'held out'] [--json FILE]
 
 The questions of `questions_tuned.jsonl` and `questions_held_out.jsonl` beside this file, written by reading the
 code: one JSON object a line with `project` (a name in `WHOLE` of benchmarks/polyglot_corpus.py), `language`, `kind`
@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from pathlib import Path
@@ -35,7 +35,8 @@ from plait.ports import EmbeddingProvider
 from plait.retrieval.search import SearchQuery, SearchService
 from plait.settings import EmbeddingSettings, SearchSettings
 
-METRICS = ("file nDCG@10", "file MRR", "file R@5")
+# Of the ranking by file, and of what the first ten hits alone show of it.
+METRICS = ("file nDCG@10", "file MRR", "file R@5", "nDCG@10 in ten hits")
 KINDS = ("semantic", "architecture", "symbol")
 SHOWN = VARIANTS[:8]
 BASE, BEST = "BM25 alone", "united, min-max + signals"
@@ -77,15 +78,28 @@ def questions(file: Path, half: str) -> list[Question]:
     return found
 
 
-def judge(relevant: frozenset[str], paths: Iterable[str]) -> tuple[float, ...]:
-    """`METRICS` of one ranking of chunks, with every file of `relevant` worth the same: nDCG as in Järvelin and
-    Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 20(4), 2002."""
-    files = list(dict.fromkeys(paths))
-    ranks = [rank for rank, path in enumerate(files, start=1) if path in relevant]
+def judge(relevant: frozenset[str], paths: Sequence[str]) -> tuple[float, ...]:
+    """`METRICS` of one ranking of chunks."""
+    ranks = _ranks(relevant, paths)
+    return (
+        _gain(ranks, len(relevant)),
+        1.0 / ranks[0] if ranks else 0.0,
+        sum(rank <= 5 for rank in ranks) / len(relevant),
+        _gain(_ranks(relevant, paths[:10]), len(relevant)),
+    )
+
+
+def _ranks(relevant: frozenset[str], paths: Sequence[str]) -> list[int]:
+    """Where the relevant files stand, each file counted once, at its best chunk."""
+    files = dict.fromkeys(paths)
+    return [rank for rank, path in enumerate(files, start=1) if path in relevant]
+
+
+def _gain(ranks: Sequence[int], relevant: int) -> float:
+    """nDCG@10 where all that is relevant is worth the same: Järvelin and Kekäläinen, "Cumulated gain-based evaluation
+    of IR techniques", TOIS 20(4), 2002."""
     gain = sum(1.0 / log2(1 + rank) for rank in ranks if rank <= 10)
-    ideal = sum(1.0 / log2(1 + rank) for rank in range(1, min(10, len(relevant)) + 1))
-    first = 1.0 / ranks[0] if ranks else 0.0
-    return gain / ideal, first, sum(rank <= 5 for rank in ranks) / len(relevant)
+    return gain / sum(1.0 / log2(1 + rank) for rank in range(1, min(10, relevant) + 1))
 
 
 async def store_of(project: Project, cache: Path, provider: EmbeddingProvider) -> MemoryStore:
@@ -110,7 +124,7 @@ async def results(
         fusion = "rrf" if variant.fusion == "rrf" else "minmax"
         query = SearchQuery(question.text, k=K, fusion=fusion)  # type: ignore[arg-type]
         answer = await services[question.project].search(query)
-        rows.append(judge(question.files, (hit.item.path for hit in answer.hits)))
+        rows.append(judge(question.files, [hit.item.path for hit in answer.hits]))
     return np.array(rows)
 
 
@@ -132,7 +146,7 @@ async def run(args: argparse.Namespace) -> dict[str, Any]:
     asked = [
         question
         for half, file in HALVES.items()
-        if args.half in ("", half) and file.is_file()
+        if args.half in ("", half)
         for question in questions(file, half)
         if args.project in ("", question.project)
     ]
@@ -190,7 +204,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--cache", type=Path, default=cache, help="projects and vectors")
     parser.add_argument("--project", default="", help="this one alone")
-    parser.add_argument("--half", choices=tuple(HALVES), default="", help="these alone")
+    parser.add_argument("--half", choices=tuple(HALVES), default="", help="this half alone")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     args = parser.parse_args()
     figures = asyncio.run(run(args))
