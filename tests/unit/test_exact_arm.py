@@ -12,7 +12,7 @@ import pytest
 
 from plait.domain.deadline import Deadline
 from plait.domain.values import Candidate, Collection, Filter, ItemId
-from plait.ports import View
+from plait.ports import Place, View
 from plait.retrieval.anchors import Anchors
 from plait.retrieval.context import SearchContext
 from plait.retrieval.query import SearchQuery, analyse
@@ -34,11 +34,14 @@ class Words:
         self.asked.append((tuple(terms), where.collections))
         return [Candidate(ItemId(UUID(int=i + 1)), 1.0) for i in range(min(k, self.holding))]
 
+    async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
+        return {}
+
 
 async def asked(text: str, store: Words, *collections: Collection) -> SearchContext:
     query = SearchQuery(text, Filter(collections=collections))
     analysis = analyse(query)
-    ctx = SearchContext(query, analysis, 10, "minmax", Deadline.after(10.0))
+    ctx = SearchContext(query, analysis, 10, "minmax", Deadline.after(60.0))
     ctx = replace(ctx, view=View((), "", 0), strategy=choose(analysis, Anchors()))
     deps: Any = SimpleNamespace(store=store, settings=SearchSettings())
     return await fts(ctx, deps)
