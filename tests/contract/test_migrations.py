@@ -44,12 +44,12 @@ async def test_another_process_that_migrates_for_long_is_waited_for(
     store: Store, truth_dsn: str, truth_settings: Settings
 ) -> None:
     hasty = truth_settings.model_copy(
-        update={"postgres": truth_settings.postgres.model_copy(update={"statement_timeout_s": 1.0})}
+        update={"postgres": truth_settings.postgres.model_copy(update={"statement_timeout_s": 3.0})}
     )
     async with await psycopg.AsyncConnection.connect(truth_dsn, autocommit=True) as conn:
         await conn.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
         opening = asyncio.create_task(vector.open(hasty))
-        await asyncio.wait({opening}, timeout=1.6)
+        await asyncio.wait({opening}, timeout=3.6)
         assert not opening.done()
     await (await opening).close()
 

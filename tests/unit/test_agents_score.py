@@ -61,7 +61,7 @@ def context(text: str, places: dict[int, Place], fused: dict[int, float]) -> Sea
         analyse(query),
         10,
         "minmax",
-        Deadline.after(10.0),
+        Deadline.after(60.0),
         view=View((Revision(1, "r", 1),), "", 0),
         strategy=Strategy(weights={"lexical": 1.0}),
         places={n(i): p for i, p in places.items()},

@@ -53,7 +53,7 @@ def context(text: str, places: Sequence[Place], scores: Sequence[float]) -> Sear
         analyse(query),
         k=10,
         fusion="minmax",
-        deadline=Deadline.after(5.0),
+        deadline=Deadline.after(60.0),
         view=View((Revision(1, "r", 1),), "", 0),
         fused=dict(zip(ids, scores, strict=True)),
         order=ids,

@@ -9,6 +9,7 @@ import pytest
 
 from plait.domain.errors import StoreUnavailable
 from server.collect import Collector
+from tests.processes import LIMIT_S
 
 
 class Receipts:
@@ -36,7 +37,7 @@ async def test_it_goes_on_after_faults_until_it_is_told_to_stop(
     store = Receipts(enough=4)
     caplog.set_level("INFO")
     await asyncio.wait_for(
-        Collector(store, first_s=0.001, every_s=0.001).run_forever(store.stop), 30.0
+        Collector(store, first_s=0.001, every_s=0.001).run_forever(store.stop), LIMIT_S
     )
     assert store.calls == 4
     told = [record.getMessage() for record in caplog.records]
@@ -47,5 +48,5 @@ async def test_it_goes_on_after_faults_until_it_is_told_to_stop(
 async def test_a_server_that_ends_soon_collects_nothing() -> None:
     store = Receipts(enough=1)
     store.stop.set()
-    await asyncio.wait_for(Collector(store).run_forever(store.stop), 30.0)
+    await asyncio.wait_for(Collector(store).run_forever(store.stop), LIMIT_S)
     assert store.calls == 0

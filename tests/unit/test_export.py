@@ -15,6 +15,7 @@ import pytest
 from etl.export import export_graph
 from plait.domain.errors import ExportFailed
 from plait.domain.graph import Edge, Node
+from tests.processes import LIMIT_S
 
 NODE = Node("r:m.f", "Function", "f", "m.f", "src/é.py", 3, 9, "python", "method")
 EDGE = Edge("CALLS", "r:m.f", "r:m.g", (4, 4, 7), "import", 0.9)
@@ -107,5 +108,5 @@ def test_a_reader_that_goes_away_is_told_once(tmp_path: Path) -> None:
     process.stdout.close()
     errors = process.stderr.read()
     process.stderr.close()
-    assert process.wait(timeout=30) == 3
+    assert process.wait(timeout=LIMIT_S) == 3
     assert errors == b""

@@ -46,25 +46,25 @@ def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_steady_graph_is_read_once() -> None:
     epochs, read = Scripted((7, False)), Reads()
-    assert await read_steady(epochs, ("a",), read, Deadline.after(5)) == 1
+    assert await read_steady(epochs, ("a",), read, Deadline.after(60.0)) == 1
     assert epochs.asked == [("a",), ("a",)]
     assert epochs.of_memory == [True, True]
 
 
 async def test_who_reads_code_takes_no_notice_of_episodes() -> None:
     epochs = Scripted((7, False))
-    assert await read_steady(epochs, ("a",), Reads(), Deadline.after(5), memory=False) == 1
+    assert await read_steady(epochs, ("a",), Reads(), Deadline.after(60.0), memory=False) == 1
     assert epochs.of_memory == [False, False]
 
 
 async def test_a_change_during_the_read_reads_again() -> None:
     epochs, read = Scripted((1, False), (2, False), (2, False)), Reads()
-    assert await read_steady(epochs, (), read, Deadline.after(5)) == 2
+    assert await read_steady(epochs, (), read, Deadline.after(60.0)) == 2
 
 
 async def test_a_change_that_began_during_the_read_reads_again() -> None:
     epochs, read = Scripted((1, False), (1, True), (1, True), (2, False)), Reads()
-    assert await read_steady(epochs, (), read, Deadline.after(5)) == 2
+    assert await read_steady(epochs, (), read, Deadline.after(60.0)) == 2
 
 
 class Fails(Reads):
@@ -83,19 +83,19 @@ class Fails(Reads):
 
 async def test_what_was_missing_from_half_a_graph_is_looked_for_again() -> None:
     epochs = Scripted((1, False), (2, False), (2, False))
-    assert await read_steady(epochs, (), Fails(UnknownSymbol("f"), 1), Deadline.after(5)) == 2
+    assert await read_steady(epochs, (), Fails(UnknownSymbol("f"), 1), Deadline.after(60.0)) == 2
 
 
 async def test_what_is_missing_from_a_steady_graph_is_said_at_once() -> None:
     read = Fails(UnknownSymbol("f"), 9)
     with pytest.raises(UnknownSymbol):
-        await read_steady(Scripted((1, False)), (), read, Deadline.after(5))
+        await read_steady(Scripted((1, False)), (), read, Deadline.after(60.0))
     assert read.count == 1
 
 
 async def test_a_read_that_met_deletions_of_another_layer_is_made_again() -> None:
     epochs, read = Scripted((1, False)), Fails(GraphUpdating("deleted"), 3)
-    assert await read_steady(epochs, (), read, Deadline.after(5), memory=False) == 4
+    assert await read_steady(epochs, (), read, Deadline.after(60.0), memory=False) == 4
 
 
 async def test_nothing_is_read_while_the_graph_changes() -> None:

@@ -13,6 +13,7 @@ from etl.pipeline import IndexRequest
 from plait.domain.errors import IndexJobUnknown
 from plait.settings import load
 from server.jobs import Job, JobProgress, Jobs, JobState
+from tests.processes import LIMIT_S
 
 ID = "job"
 
@@ -27,7 +28,7 @@ def jobs() -> Jobs:
 
 
 async def soon(stream: AsyncIterator[Job]) -> Job:
-    return await asyncio.wait_for(anext(stream), 20)
+    return await asyncio.wait_for(anext(stream), LIMIT_S)
 
 
 async def test_an_end_that_comes_while_the_watcher_is_busy_is_told(jobs: Jobs) -> None:
@@ -53,7 +54,7 @@ async def test_an_end_that_is_waited_for_wakes_every_watcher(jobs: Jobs) -> None
     watchers = [asyncio.create_task(states()) for _ in range(3)]
     await asyncio.sleep(0)
     jobs.update(ID, state=JobState.FAILED)
-    for told in await asyncio.wait_for(asyncio.gather(*watchers), 20):
+    for told in await asyncio.wait_for(asyncio.gather(*watchers), LIMIT_S):
         assert told == [JobState.RUNNING, JobState.FAILED]
 
 

@@ -64,7 +64,7 @@ def context(
         analyse(query),
         k,
         "minmax",
-        Deadline.after(10),
+        Deadline.after(60.0),
         wanted,
         **made,  # type: ignore[arg-type]
     )

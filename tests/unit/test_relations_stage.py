@@ -90,7 +90,7 @@ def context(where: Filter | None = None, options: RecallOptions | None = CONTEXT
         analyse(query),
         k=10,
         fusion="minmax",
-        deadline=Deadline.after(5.0),
+        deadline=Deadline.after(60.0),
         options=options,
         view=View((Revision(1, "r", 1),), "", 0),
         strategy=Strategy(weights={"lexical": 1.0}),

@@ -71,7 +71,7 @@ async def staged(
     store: Places, text: str, attached: str = "", where: Filter | None = None
 ) -> SearchContext:
     query = SearchQuery(text, where or Filter(), attached=attached)
-    ctx = SearchContext(query, analyse(query), 10, "minmax", Deadline.after(10.0))
+    ctx = SearchContext(query, analyse(query), 10, "minmax", Deadline.after(60.0))
     deps: Any = SimpleNamespace(
         foresee=lambda text: None,
         store=store,

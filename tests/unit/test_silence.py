@@ -109,7 +109,7 @@ def recall(text: str, rankings: dict[str, list[Candidate]]) -> SearchContext:
         analyse(query),
         10,
         "minmax",
-        Deadline.after(10.0),
+        Deadline.after(60.0),
         options=RecallOptions(),
         view=View((Revision(1, "r", 1),), "local:all-MiniLM-L6-v2-int8", 384),
         strategy=Strategy(weights={"semantic": 0.6, "lexical": 0.4}),

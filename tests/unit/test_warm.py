@@ -12,6 +12,7 @@ from plait.domain.values import Filter, Revision
 from plait.ports import CodeGraph, View
 from server import warm
 from server.warm import Warmer
+from tests.processes import LIMIT_S
 
 START = datetime(2026, 11, 3, tzinfo=UTC)
 
@@ -73,7 +74,7 @@ async def test_a_fault_is_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
     store.broken = 2
     stop = asyncio.Event()
     running = asyncio.create_task(Warmer(store).run_forever(stop))
-    await asyncio.wait_for(store.enough.wait(), 30)
+    await asyncio.wait_for(store.enough.wait(), LIMIT_S)
     stop.set()
-    await asyncio.wait_for(running, 30)
+    await asyncio.wait_for(running, LIMIT_S)
     assert store.read == [("default", "app")]
