@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -14,11 +15,16 @@ from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
 # Fixed numbers of PostgreSQL's types: of an element, and of the array.
+_BOOL, _BOOLS = 16, 1000
 _BYTEA, _BYTEAS = 17, 1001
 _INT8, _INT8S = 20, 1016
 _TEXT, _TEXTS = 25, 1009
 _UUID, _UUIDS = 2950, 2951
 _NULL = struct.pack(">i", -1)
+
+
+class BoolArray(bytes):
+    """A `boolean[]`."""
 
 
 class ByteaArray(bytes):
@@ -43,12 +49,21 @@ def bytea_array(values: Sequence[bytes | None]) -> ByteaArray:
 
 def bigint_array(values: npt.NDArray[np.int64]) -> BigintArray:
     """Of as many dimensions as `values` has."""
+    return BigintArray(_fixed(_INT8, ">i8", values))
+
+
+def bool_array(values: Sequence[bool]) -> BoolArray:
+    return BoolArray(_fixed(_BOOL, "u1", np.array(values, np.bool_)))
+
+
+def _fixed(element: int, form: str, values: npt.NDArray[Any]) -> bytes:
+    """As `_array`, of elements of one length and without NULLs."""
     if not values.size:
-        return BigintArray(struct.pack(">3i", 0, 0, _INT8))
-    elements = np.empty(values.shape, np.dtype([("length", ">i4"), ("value", ">i8")]))
-    elements["length"], elements["value"] = 8, values
+        return struct.pack(">3i", 0, 0, element)
+    parts = np.empty(values.shape, np.dtype([("length", ">i4"), ("value", form)]))
+    parts["length"], parts["value"] = np.dtype(form).itemsize, values
     sizes = b"".join(struct.pack(">2i", size, 1) for size in values.shape)
-    return BigintArray(struct.pack(">3i", values.ndim, 0, _INT8) + sizes + elements.tobytes())
+    return struct.pack(">3i", values.ndim, 0, element) + sizes + parts.tobytes()
 
 
 def text_array(values: Sequence[str | None]) -> TextArray:
@@ -90,6 +105,10 @@ class _ByteaArrayDumper(_Dumper):
     oid = _BYTEAS
 
 
+class _BoolArrayDumper(_Dumper):
+    oid = _BOOLS
+
+
 class _BigintArrayDumper(_Dumper):
     oid = _INT8S
 
@@ -105,6 +124,7 @@ class _UuidArrayDumper(_Dumper):
 def register(context: AdaptContext) -> None:
     """Let connections of `context` take these arrays."""
     context.adapters.register_dumper(ByteaArray, _ByteaArrayDumper)
+    context.adapters.register_dumper(BoolArray, _BoolArrayDumper)
     context.adapters.register_dumper(BigintArray, _BigintArrayDumper)
     context.adapters.register_dumper(TextArray, _TextArrayDumper)
     context.adapters.register_dumper(UuidArray, _UuidArrayDumper)

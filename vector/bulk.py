@@ -7,6 +7,7 @@ and INSERT from there, takes one round trip instead of five, and may stand in a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,14 @@ from psycopg import sql
 
 from vector.arrays import bytea_array, text_array, uuid_array
 from vector.pool import Columns, Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """Rows in the form in which they are sent."""
+
+    statement: sql.Composed
+    given: list[object]
 
 
 async def insert_rows(
@@ -26,11 +35,25 @@ async def insert_rows(
 ) -> None:
     """Insert `rows` in their order; `columns` are `(name, type)`. Arrays and JSON go in as text, see
     `array_literal`. Does nothing when there are no rows.
+    """
+    await send(conn, insert(table, columns, rows, on_conflict=on_conflict))
+
+
+async def send(conn: Connection, made: Insert | None) -> None:
+    """Carry `made` out; None: nothing."""
+    if made is not None:
+        await conn.execute(made.statement, made.given, binary=True)
+
+
+def insert(
+    table: str, columns: Columns, rows: Sequence[Sequence[Any]], *, on_conflict: str = ""
+) -> Insert | None:
+    """What `insert_rows` sends; None when there are no rows.
 
     A column whose values are all equal is sent once: most columns of a batch are such.
     """
     if not rows:
-        return
+        return None
     values = list(zip(*rows, strict=True))
     once = tuple(
         i > 0 and column.count(column[0]) == len(column) for i, column in enumerate(values)
@@ -42,7 +65,7 @@ async def insert_rows(
             zip(kinds, values, once, strict=True), key=lambda sent: not sent[2]
         )
     ]
-    await conn.execute(_statement(table, tuple(columns), once, on_conflict), given, binary=True)
+    return Insert(_statement(table, tuple(columns), once, on_conflict), given)
 
 
 @cache

@@ -128,7 +128,8 @@ class Memories(MemoryQuery, Similar, Episodes):
     async def turn(self, tenant: str, request_id: str, body_hash: bytes) -> TurnReceipt | None:
         async with self._app.connection(tenant) as conn:
             asked = Request(request_id, body_hash, "", [])
-            known = await requests.answered(conn, tenant, [asked])
+            given = await requests.ask(conn, tenant, [asked])
+            known = await requests.answered(conn, [asked], given)
             if request_id in known.refused:
                 raise known.refused[request_id]
             return known.answers.get(request_id)

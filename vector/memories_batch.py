@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -40,7 +41,12 @@ async def attempt(app: Scoped, tenant: str, asked: Sequence[Request], model: str
     done = Done()
     try:
         async with app.transaction(tenant) as conn:
-            known = await requests.answered(conn, tenant, asked)
+            parts = [part for request in asked for part in request.parts]
+            # Not for one: it would wait longer than it reads.
+            async with conn.pipeline() if len(parts) > 1 else nullcontext():
+                given = await requests.ask(conn, tenant, asked)
+                await off_loop(_chars(parts), rows.read, parts)
+            known = await requests.answered(conn, asked, given)
             done.answers, done.refused = known.answers, {**known.refused}
             fresh = [r for r in asked if r.id not in known.answers and r.id not in known.refused]
             by_repo: dict[str, list[Request]] = defaultdict(list)
@@ -82,12 +88,11 @@ async def _write(
     targets = await rows.newest(
         conn, repo_id, [p.write.supersedes for p in parts if p.write.supersedes is not None]
     )
-    # Sent without waiting for answers: the server looks up, and later writes, while words are counted
-    # here, and each statement while the next is made.
+    # Sent without waiting for answers, and what takes the server long first: it looks up and writes while
+    # words are counted here, and each statement while the next is made.
     async with conn.pipeline():
         living = await rows.ask_alive(conn, repo_id, parts)
-        chars = sum(len(p.entry.content) for p in parts)
-        await off_loop(chars, rows.read, parts)
+        await off_loop(_chars(parts), rows.sketch, parts)
         made = plan(asked[0].repo, parts, await rows.alive(living), targets)
         refused = await _refused(conn, tenant, asked, made)
         done.refused |= refused
@@ -95,14 +100,15 @@ async def _write(
         if not asked:
             return
         alike = await links.ask_alike(conn, repo_id, parts)
+        new = rows.versions(repo_id, tenant, made, at, anchors, said)
+        near = await links.buckets(alike)
+        touched = await rows.write(conn, repo_id, made, new, at, model)
+        # The server takes no more until it has read all rows: first what sends nothing.
+        index = await off_loop(_chars(parts), rows.indexed, new)
         stored = _stored(parts, made, at)
         recorded = await requests.record(conn, tenant, repo_id, asked, stored)
-        terms = await off_loop(chars, rows.terms, parts)
-        index = await off_loop(chars, rows.indexed, parts, terms)
-        similar = links.near(made, await links.buckets(alike))
-        touched = await rows.write(
-            conn, repo_id, tenant, made, at, model, terms, anchors, said, index
-        )
+        await rows.write_index(conn, repo_id, index)
+        similar = links.near(made, near)
         await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar, at))
         await rows.queue_event(conn, repo_id, touched)
         receipts = _receipts(stored, similar)
@@ -129,10 +135,14 @@ async def _refused(
                 refused[request.id] = outcome
     if refused:
         again = [request for request in asked if request.id in refused]
-        known = await requests.answered(conn, tenant, again)
+        known = await requests.answered(conn, again, await requests.ask(conn, tenant, again))
         if known.answers or known.refused:
             raise StoreContended("a request with the same id ended just now; run the same again")
     return refused
+
+
+def _chars(parts: Sequence[Prepared]) -> int:
+    return sum(len(part.entry.content) for part in parts)
 
 
 async def close(conn: Connection, tenant: str, repo_id: int, id_: MemoryId) -> bool:
@@ -142,7 +152,8 @@ async def close(conn: Connection, tenant: str, repo_id: int, id_: MemoryId) -> b
     if row is None or not row.alive:
         return False
     made = Plan([Slot(row.entry, row, closed=True)])
-    await rows.queue_event(conn, repo_id, await rows.write(conn, repo_id, tenant, made, at, "", {}))
+    new = rows.versions(repo_id, tenant, made, at)
+    await rows.queue_event(conn, repo_id, await rows.write(conn, repo_id, made, new, at))
     return True
 
 

@@ -186,6 +186,12 @@ async def buckets(asked: Cursor | None) -> Buckets:
     return found
 
 
+def _compared(part: Prepared) -> frozenset[str]:
+    """The words of the part of a text in which near-duplicates are told."""
+    content = part.entry.content
+    return frozenset(part.words if len(content) <= MAX_READ else words(content[:MAX_READ]))
+
+
 def near(made: Plan, stored: Buckets) -> dict[MemoryId, list[tuple[MemoryId, float]]]:
     """For each new entry the living ones of its agent with nearly its words, with the Jaccard
     similarity of their sets, best first. Those it takes the place of are none."""
@@ -203,7 +209,7 @@ def near(made: Plan, stored: Buckets) -> dict[MemoryId, list[tuple[MemoryId, flo
                 continue
             bucket = stored[part.entry.agent_id, number]
             others.update(bucket[-MAX_BUCKET:])
-            said = said or frozenset(part.words or ())
+            said = said or _compared(part)
             bucket.append((slot.id, said))
         if not others:
             continue

@@ -25,13 +25,13 @@ MAX_READ = 10_000
 
 @dataclass(slots=True)
 class Prepared:
-    """One memory with what is asked for first. `hash`: of the embedded text; `words`, of the part in which
-    near-duplicates are told, and `sketch` are there once it was read (`memories_write.read`)."""
+    """One memory with what is asked for first. `hash`: of the embedded text; `words` and `sketch` are there
+    once it was read (`memories_write.read`, `sketch`)."""
 
     write: MemoryWrite
     id: MemoryId  # its own, if it becomes an entry
     hash: bytes
-    words: Sequence[str] | None = None
+    words: Sequence[str] = ()
     sketch: Sequence[int] = ()
 
     @property

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+
 from plait.domain.errors import (
     MemoryNotFound,
     RequestForgotten,
@@ -16,7 +18,7 @@ from plait.domain.errors import (
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryReceipt, TurnReceipt
 from plait.memory.entry import is_made
-from vector.arrays import bytea_array, text_array
+from vector.arrays import bigint_array, bool_array, bytea_array, text_array, uuid_array
 from vector.memories_plan import Prepared
 from vector.memories_read import COLUMNS, WIDTH, to_entry
 from vector.pool import Connection, Cursor
@@ -40,11 +42,10 @@ SELECT e.entry_id, substr(e.target, 8)::uuid FROM memory_edge e
 """
 RECORD = """
 INSERT INTO memory_request (tenant, request_id, repo_id, body_hash, entry_ids, duplicate, versions, note)
-SELECT %(tenant)s, w.id, %(repo)s, w.hash, w.entries::uuid[], w.duplicate::boolean[],
-       w.versions::integer[], w.note
-  FROM unnest(%(ids)b::text[], %(hashes)b::bytea[], %(entries)b::text[], %(duplicates)b::text[],
-              %(versions)b::text[], %(notes)b::text[])
-       AS w (id, hash, entries, duplicate, versions, note)
+SELECT %(tenant)s, w.id, %(repo)s, w.hash, (%(entries)b::uuid[])[w.first:w.last],
+       (%(duplicates)b::boolean[])[w.first:w.last], (%(versions)b::bigint[])[w.first:w.last], w.note
+  FROM unnest(%(ids)b::text[], %(hashes)b::bytea[], %(firsts)b::bigint[], %(lasts)b::bigint[],
+              %(notes)b::text[]) AS w (id, hash, first, last, note)
  ORDER BY w.id
     ON CONFLICT (tenant, request_id) DO UPDATE
    SET repo_id = EXCLUDED.repo_id, entry_ids = EXCLUDED.entry_ids, duplicate = EXCLUDED.duplicate,
@@ -72,17 +73,20 @@ class Known:
     refused: dict[str, RequestIdReused] = field(default_factory=dict)
 
 
-async def answered(conn: Connection, tenant: str, asked: Sequence[Request]) -> Known:
-    """What was answered before. An id that was made from the body asks again once nothing that it led
-    to is alive: it says "this is so", not "this once"."""
+async def ask(conn: Connection, tenant: str, asked: Sequence[Request]) -> Cursor:
+    """Ask for what was answered before; `answered` has it."""
+    ids = text_array(list({request.id: None for request in asked}))
+    return await conn.execute(GIVEN, {"tenant": tenant, "ids": ids}, prepare=False)
+
+
+async def answered(conn: Connection, asked: Sequence[Request], cursor: Cursor) -> Known:
+    """What was answered before, by the cursor of `ask`. An id that was made from the body asks again once
+    nothing that it led to is alive: it says "this is so", not "this once"."""
     out = Known()
-    hashes = {request.id: request.body_hash for request in asked}
-    cursor = await conn.execute(
-        GIVEN, {"tenant": tenant, "ids": text_array(list(hashes))}, prepare=False
-    )
     given = await cursor.fetchall()
     if not given:
         return out
+    hashes = {request.id: request.body_hash for request in asked}
     versions, living = await _versions(conn, given)
     for id_, body_hash, entry_ids, duplicates, numbers, note in given:
         if not body_hash:
@@ -139,15 +143,20 @@ async def record(
     stored: Stored,
 ) -> Cursor:
     """Keep the answers; the cursor is for `check_recorded`, once its pipeline has ended."""
-    told = [[stored[id(part)] for part in request.parts] for request in asked]
+    told = [stored[id(part)] for request in asked for part in request.parts]
+    # What is kept of a request lies between the first and the last of its parts, of all in one row.
+    lasts = np.cumsum([len(request.parts) for request in asked], dtype=np.int64)
+    firsts = np.concatenate(([0], lasts[:-1])) + 1
     params = {
         "tenant": tenant,
         "repo": repo_id,
         "ids": text_array([request.id for request in asked]),
         "hashes": bytea_array([request.body_hash for request in asked]),
-        "entries": text_array([_array([entry.id for entry, _ in row]) for row in told]),
-        "duplicates": text_array([_array([duplicate for _, duplicate in row]) for row in told]),
-        "versions": text_array([_array([entry.version for entry, _ in row]) for row in told]),
+        "firsts": bigint_array(firsts),
+        "lasts": bigint_array(lasts),
+        "entries": uuid_array([entry.id for entry, _ in told]),
+        "duplicates": bool_array([duplicate for _, duplicate in told]),
+        "versions": bigint_array(np.array([entry.version for entry, _ in told], np.int64)),
         "notes": text_array([request.note for request in asked]),
         "made": [request.id for request in asked if is_made(request.id)],
     }
@@ -158,8 +167,3 @@ def check_recorded(cursor: Cursor, asked: Sequence[Request]) -> None:
     """Raises: StoreContended, when another transaction answered one of `asked` meanwhile."""
     if cursor.rowcount != len(asked):
         raise StoreContended("a request with the same id ended just now; run the same again")
-
-
-def _array(values: Sequence[object]) -> str:
-    """PostgreSQL's text form of an array of ids, numbers or truth values."""
-    return f"{{{values[0]}}}" if len(values) == 1 else "{" + ",".join(map(str, values)) + "}"

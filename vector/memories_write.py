@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -23,8 +24,8 @@ from plait.retrieval.text import tokens
 from vector import segments
 from vector.anchored import Anchor
 from vector.arrays import bytea_array, text_array
-from vector.bulk import array_literal, insert_rows
-from vector.memories_plan import MAX_READ, Key, Plan, Prepared, Row, Slot
+from vector.bulk import Insert, array_literal, insert, send
+from vector.memories_plan import Key, Plan, Prepared, Row, Slot
 from vector.memories_read import COLUMNS, FROM, WIDTH, to_entry
 from vector.nearest import literal
 from vector.pool import Connection, Cursor
@@ -120,14 +121,19 @@ def prepare(writes: Sequence[MemoryWrite]) -> list[Prepared]:
     ]
 
 
-def read(parts: Sequence[Prepared]) -> None:
-    """Give `parts`, all of one repository, their words and sketches. Some 6 µs a short memory."""
-    repo = parts[0].entry.repo if parts else ""
-    texts = [words(part.entry.content) for part in parts]
-    for part, text, sketch in zip(parts, texts, sketches(repo, texts), strict=True):
-        content = part.entry.content
-        part.words = text if len(content) <= MAX_READ else words(content[:MAX_READ])
-        part.sketch = sketch
+def read(parts: Iterable[Prepared]) -> None:
+    """Give `parts` their words."""
+    for part in parts:
+        part.words = words(part.entry.content)
+
+
+def sketch(parts: Sequence[Prepared]) -> None:
+    """Give `parts`, which were read and are all of one repository, their sketches. Some 5 µs a short
+    memory."""
+    if parts:
+        made = sketches(parts[0].entry.repo, [part.words for part in parts])
+        for part, numbers in zip(parts, made, strict=True):
+            part.sketch = numbers
 
 
 def content_hash(entry: MemoryEntry) -> bytes:
@@ -176,48 +182,55 @@ async def newest(conn: Connection, repo_id: int, ids: Iterable[MemoryId]) -> dic
 # -- writing ------------------------------------------------------------------------------------------
 
 
-Terms = Mapping[MemoryId, Sequence[str]]  # of each part, by its own id
 NO_ANCHORS: Mapping[Anchor, bytes] = MappingProxyType({})
 Said = Mapping[MemoryId, str]  # of each part, by its own id, the anchors that its text names
 NO_SAID: Said = MappingProxyType({})
 
 
-def terms(parts: Sequence[Prepared]) -> Terms:
-    """The text index's terms, in their order."""
-    return {
-        p.id: tokens(embedded_text(p.entry.path, p.entry.symbol, p.entry.content)) for p in parts
-    }
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What goes into `memories`: ids, the entries they are versions of, and their rows."""
+
+    ids: list[ItemId]
+    slots: list[Slot]
+    rows: Insert | None
 
 
-def indexed(parts: Sequence[Prepared], terms: Terms) -> Segment:
-    """The text index of `parts` if each becomes an entry, as most do."""
-    return segments.build([ItemId(p.id) for p in parts], [terms[p.id] for p in parts])
-
-
-async def write(
-    conn: Connection,
+def versions(
     repo_id: int,
     tenant: str,
     made: Plan,
     at: datetime,
-    model: str,
-    terms: Terms,
     anchors: Mapping[Anchor, bytes] = NO_ANCHORS,
     said: Said = NO_SAID,
-    index: Segment | None = None,
-) -> list[MemoryId]:
-    """Carry `made` out but for links to code and near-duplicates; the entries it touched. `anchors`: how
-    the code that they are anchored in reads now, `said`: that their texts name, `index`: what `indexed`
-    made of them, used if it holds."""
+) -> Versions:
+    """The new versions of `made`. `anchors`: how the code that they are anchored in reads now, `said`:
+    that their texts name."""
     changed = [slot for slot in made.slots if slot.changed]
-    fresh = [slot for slot in made.slots if slot.is_new]
+    slots = [*(slot for slot in made.slots if slot.is_new), *changed]
+    later = iter(new_item_ids(len(changed)))
+    ids = [ItemId(slot.id) if slot.is_new else next(later) for slot in slots]
+    rows = [
+        _item_row(id_, repo_id, tenant, slot, at, anchors, said)
+        for id_, slot in zip(ids, slots, strict=True)
+    ]
+    return Versions(ids, slots, insert("memories", ITEM_COLUMNS, rows))
+
+
+async def write(
+    conn: Connection, repo_id: int, made: Plan, new: Versions, at: datetime, model: str = ""
+) -> list[MemoryId]:
+    """Carry `made` out but for the text index, and links to code and near-duplicates; the entries it
+    touched. `new`: what `versions` made of it."""
+    changed = [slot for slot in new.slots if not slot.is_new]
     gone = [s for s in made.slots if s.closed and s.row is not None and s.row.alive]
     await close(conn, repo_id, at, [*gone, *changed])
-    await _insert(conn, repo_id, tenant, [*fresh, *changed], at, model, terms, anchors, said, index)
+    await send(conn, new.rows)
+    await _insert_vectors(conn, list(zip(new.ids, new.slots, strict=True)), model)
     await _close_edges(conn, repo_id, at, gone, [slot for slot in changed if slot.moved])
-    touched = {slot.id: None for slot in (*fresh, *changed, *gone)}
-    for new, _ in made.supersedes:
-        touched[new.id] = None
+    touched = {slot.id: None for slot in (*new.slots, *gone)}
+    for slot, _ in made.supersedes:
+        touched[slot.id] = None
     return list(touched)
 
 
@@ -230,34 +243,18 @@ async def close(conn: Connection, repo_id: int, at: datetime, slots: Sequence[Sl
         await conn.execute(CLOSE, params, prepare=False)
 
 
-async def _insert(
-    conn: Connection,
-    repo_id: int,
-    tenant: str,
-    slots: Sequence[Slot],
-    at: datetime,
-    model: str,
-    terms: Terms,
-    anchors: Mapping[Anchor, bytes],
-    said: Said,
-    index: Segment | None,
-) -> None:
-    """New versions with their text index, and vectors where there are some. The index goes first: the
-    server writes it while rows are made here."""
-    if not slots:
-        return
-    later = iter(new_item_ids(sum(not slot.is_new for slot in slots)))
-    ids = [ItemId(slot.id) if slot.is_new else next(later) for slot in slots]
-    if index is None or index.ids != ids:
-        # A changed version has the text of the part that changed it.
-        index = segments.build(ids, [terms[s.prepared.id] for s in slots if s.prepared])
-    await segments.insert_whole(conn, repo_id, Collection.MEMORIES.value, index)
-    rows = [
-        _item_row(id_, repo_id, tenant, s, at, anchors, said)
-        for id_, s in zip(ids, slots, strict=True)
-    ]
-    await insert_rows(conn, "memories", ITEM_COLUMNS, rows)
-    await _insert_vectors(conn, list(zip(ids, slots, strict=True)), model)
+def indexed(new: Versions) -> Segment:
+    """The text index of `new`."""
+    # A changed version has the text of the part that changed it.
+    entries = [slot.prepared.entry for slot in new.slots if slot.prepared is not None]
+    terms = [tokens(embedded_text(e.path, e.symbol, e.content)) for e in entries]
+    return segments.build(new.ids, terms)
+
+
+async def write_index(conn: Connection, repo_id: int, index: Segment) -> None:
+    """Write what `indexed` made, if there is any."""
+    if index.ids:
+        await segments.insert_whole(conn, repo_id, Collection.MEMORIES.value, index)
 
 
 def _item_row(

@@ -127,6 +127,7 @@ async def _compact(
 ) -> Compaction:
     prepared = rows.prepare([MemoryWrite(entry, "", b"") for entry in plan.summaries])
     rows.read(prepared)
+    rows.sketch(prepared)
     mentioned = await links.code(conn, repo_id, prepared)
     at = await tick(conn, repo_id)
     if request_id:
@@ -142,7 +143,9 @@ async def _compact(
         slot = Slot(part.entry, prepared=part)
         made.slots.append(slot)
         edges += mentioned.edges(slot.entry, part)
-    touched = await rows.write(conn, repo_id, tenant, made, at, "", rows.terms(prepared))
+    new = rows.versions(repo_id, tenant, made, at)
+    touched = await rows.write(conn, repo_id, made, new, at)
+    await rows.write_index(conn, repo_id, rows.indexed(new))
     await rows.add_edges(conn, repo_id, at, edges + await _derived(conn, repo_id, plan))
     await queue_memories(conn, repo_id, touched)
     until = _until(at, undo_s)
@@ -272,7 +275,9 @@ async def _undo(conn: Connection, tenant: str, id_: UUID) -> tuple[int, int]:
     await _check_later(conn, id_, summaries)
     alive = await rows.newest(conn, repo_id, [MemoryId(i) for i in summaries])
     slots = [Slot(row.entry, row, closed=True) for row in alive.values() if _alive(row)]
-    touched = await rows.write(conn, repo_id, tenant, Plan(slots), at, "", {})
+    made = Plan(slots)  # closed, all of them
+    new = rows.versions(repo_id, tenant, made, at)
+    touched = await rows.write(conn, repo_id, made, new, at)
     stored = await reopen.closed(conn, repo_id, [entry for entry, _, _ in steps])
     # What was closed by this run and by nothing since.
     back = await reopen.reopen(conn, repo_id, [c for c in stored if c.ended == ended], at)
