@@ -52,6 +52,10 @@ _VERSION = re.compile(
     r"(?:OS|Platform|Python|Operating system)[`*]{0,3}[ \t]?:).{0,200}\Z",
     re.IGNORECASE,
 )
+# What prints them: `pip list`, `np.show_versions()`. The listing that follows is of the form as well.
+_PRINTS_VERSIONS = re.compile(
+    r"show_versions|version_info\b|__version__|platform\.platform|\bpip3? (?:list|freeze|show)\b|\bconda list\b"
+)
 # Prompts, and lines that are code in a text without fences, as old trackers have them.
 _CODE = re.compile(
     r"[ \t>]{0,12}(?:>>> ?|\.\.\. |In \[\d|Out\[\d|\$ )"
@@ -81,12 +85,13 @@ def read(text: str) -> Report | None:
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """Each line with its kind: said, shown, or of the form."""
-    systems = fenced = False
+    systems = listed = fenced = False
     for line in text.split("\n"):
         if fenced:
             fenced = _CLOSE.match(line[:MAX_LINE]) is None
             bare = not fenced and not line.strip(" \t>`~}")
-            yield ("form" if systems or bare else "shown", line)
+            yield ("form" if systems or listed or bare else "shown", line)
+            listed = listed and fenced
         elif len(line) > MAX_LINE:
             yield ("form" if systems else "said", line)
         elif _OPEN.match(line):
@@ -98,6 +103,9 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
             own = not systems and _OF_TEMPLATES.match(name) is None
             yield ("said" if own else "form", name)
         elif systems or _VERSION.match(line) or _OF_TEMPLATES.match(line):
+            yield "form", line
+        elif _PRINTS_VERSIONS.search(line):
+            listed = True
             yield "form", line
         else:
             yield ("shown" if _CODE.match(line) else "said", line)

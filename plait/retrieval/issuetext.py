@@ -13,12 +13,14 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _BOX = re.compile(r"^[ \t]{0,8}[-*+] \[[ xX]\] .*$", re.MULTILINE)
 _IMAGE = re.compile(r"!\[[^\]\n]{0,200}\]\([^)\s]{1,500}\)|<img [^<>]{0,500}>")
 _LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\(https?://[^)\s]{1,500}\)")
+# Not the prompt `>>>`.
+_QUOTED = re.compile(r"^[ \t]{0,3}>(?!>) ?", re.MULTILINE)
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`)\]]{1,1000}")
 
 
 def plain(text: str) -> str:
     """`text` without an issue template's form; as it is where nothing would be left. A link keeps its
-    words, an address into a repository's files stays."""
+    words, an address into a repository's files stays; what is quoted from another report is read as its own."""
     short = text
     if "<!--" in short and "-->" in short:
         short = (
@@ -30,6 +32,8 @@ def plain(text: str) -> str:
         short = _IMAGE.sub(" ", short)
     if "://" in short:
         short = _ADDRESS.sub(_file_only, _LINK.sub(_words_and_file, short))
+    if "\n>" in short:
+        short = _QUOTED.sub("", short)
     return short if short.strip() else text
 
 

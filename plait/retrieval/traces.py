@@ -88,16 +88,22 @@ _RAISED = re.compile(r"((?:[A-Za-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80})(?:: (.{0,400
 _PANIC = re.compile(r"(?:panic|fatal error): (.{1,400})\Z")
 _BLOCK = (
     "Traceback (most recent call last)",
+    "Exception Group Traceback (most recent call last)",
     "During handling of the above exception",
     "The above exception was the direct cause",
     "goroutine ",
 )
+# Python draws a margin beside the exceptions of a group.
+_IN_GROUP = re.compile(r"^ {0,60}(?:[|+] )+")
 _SAME = ("stack backtrace:", "note: run with `RUST_BACKTRACE")
 
 
 def parse_traces(text: str) -> Trace:
     """The frames and errors in `text`. Nothing raises."""
-    reader = _Reader(text.split("\n")[:MAX_LINES])
+    lines = text.split("\n")[:MAX_LINES]
+    if "Exception Group Traceback" in text:
+        lines = [_IN_GROUP.sub("", line) for line in lines]
+    reader = _Reader(lines)
     reader.read()
     return Trace(
         tuple(_innermost_first(reader.blocks)),

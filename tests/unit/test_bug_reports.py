@@ -74,6 +74,10 @@ def test_a_report_is_taken_apart() -> None:
             "Saving fails\nimport store\nthe store is full",
             Report("Saving fails", "the store is full", "import store"),
         ),
+        (
+            "Saving fails\nOutput of `pip list`:\n```\nstore 1.2\n```\nwhen full\n```\nsave(1)\n```",
+            Report("Saving fails", "when full", "save(1)"),
+        ),
         # Prose that begins as code or as a list of versions does.
         ("Saving fails\nimport of the module fails\nreturn values are lost", None),
         ("Saving fails\nIn this version: nothing is kept", None),

@@ -27,6 +27,8 @@ from plait.retrieval.query import SearchQuery, analyse
             "https://github.com/o/r/blob/main/a.py#L3 fails",
         ),
         ("https://a.b/c", "https://a.b/c"),
+        ("they say:\n> it fails\n>  here", "they say:\nit fails\n here"),
+        ("as in\n>>> 1 > 0\nTrue", "as in\n>>> 1 > 0\nTrue"),
         ("plain words", "plain words"),
     ],
 )

@@ -149,6 +149,28 @@ def test_what_is_no_frame_stays_prose() -> None:
     assert parse_traces("one\n\ntwo").prose == "one\n\ntwo"
 
 
+def test_exceptions_of_a_group_are_read_without_their_margin() -> None:
+    found = parse_traces(
+        """\
+It fails
+  + Exception Group Traceback (most recent call last):
+  |   File "/srv/app/run.py", line 9, in run_all
+  |     start()
+  | ExceptionGroup: two (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/srv/app/work.py", line 4, in divide
+    |     2 / 0
+    | ZeroDivisionError: division by zero
+    +------------------------------------
+"""
+    )
+    assert [frame.function for frame in found.frames] == ["divide", "run_all"]
+    assert "ZeroDivisionError: division by zero" in found.errors
+    assert found.prose.startswith("It fails")
+    assert "start()" not in found.prose
+
+
 def test_recursion_is_cut() -> None:
     frames = parse_traces('  File "a.py", line 1, in f\n    f()\n' * 3_000).frames
     assert len(frames) == MAX_FRAMES
