@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -267,6 +268,38 @@ async def test_the_index_agrees_with_the_exact_scan(
         assert len(by_index) == len(exact)
         assert len({c.id for c in by_index} & {c.id for c in exact}) >= 9
         assert [c.score for c in by_index] == sorted((c.score for c in by_index), reverse=True)
+
+
+async def test_where_neighbours_stand_need_not_be_read_again(
+    store: Store, index: IndexFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await index(store, "r", {f"d{i}/f{i}.toy": [f"n{i}_{j}:" for j in range(4)] for i in range(30)})
+    monkeypatch.setattr("vector.queue.INDEX_FROM_ROWS", 100)
+    await embed(store, "r", dim=8)
+    monkeypatch.setattr(nearest_module, "EXACT_ROWS", 5)
+    view = await store.view(Filter())
+    near = await store.nearest(view, unit(1, 2, 3, 4, 5, 6, 7, 8), Filter(), 10)
+    ids = [c.id for c in near]
+    fresh = await store.places(await store.view(Filter()), ids)
+    assert list(fresh) == ids
+    assert len({place.path for place in fresh.values()}) > 1
+    monkeypatch.setattr(store, "_app", None)
+    assert await store.places(view, ids) == fresh
+
+
+async def test_one_caller_keeps_to_one_connection(store: Store) -> None:
+    async def backend(rest_s: float = 0.0) -> int:
+        query = "SELECT pg_backend_pid() FROM pg_sleep(%(rest_s)s)"
+        ((pid,),) = await store._app.rows(query, {"rest_s": rest_s}, tenant="local")
+        return int(pid)
+
+    # Until three are there at once, and none is on its way: a pool opens them beside those who wait.
+    while len(set(await asyncio.gather(*(backend(0.05) for _ in range(3))))) < 3:
+        pass
+    pool = store._app._db._pool
+    while pool.get_stats()["pool_available"] < pool.get_stats()["pool_size"]:
+        await backend(0.01)
+    assert len({await backend() for _ in range(6)}) == 1
 
 
 # -- agents' items --------------------------------------------------------------------------------
