@@ -30,6 +30,7 @@ from benchmarks.memory_store import MemoryStore
 from plait import embedding
 from plait.ports import EmbeddingProvider
 from plait.retrieval.context import Deps, SearchContext, Stage
+from plait.retrieval.query import analyse
 from plait.retrieval.runner import plan
 from plait.retrieval.search import Mode, SearchQuery, SearchService
 from plait.retrieval.signals import path_kind
@@ -62,8 +63,9 @@ class Variant:
         return (*first, *kept[1:at], Stage(self.only), *kept[at:])
 
     async def words(self, ctx: SearchContext, deps: Deps) -> SearchContext:
-        """`ctx` asking for its words alone, not for the name that they make: plain BM25."""
-        return replace(ctx, asked=replace(ctx.asked, joined=()))
+        """`ctx` asking for its words alone, not for the name that they make nor for what a report says first:
+        plain BM25."""
+        return replace(ctx, asked=replace(analyse(ctx.query), joined=()))
 
     async def only(self, ctx: SearchContext, deps: Deps) -> SearchContext:
         """Leave in `ctx` what this variant's arms found."""

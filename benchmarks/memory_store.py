@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Rev
 from plait.ports import Around, Place, Spot, Standing, Vectors, View
 from plait.retrieval.text import tokens
 from vector import bm25
+from vector import located as places
 from vector.vocabulary import Vocabulary, going_with, vocabulary_of
 
 
@@ -129,22 +131,34 @@ class MemoryStore:
     async def located(
         self, view: View, spots: Sequence[Spot], where: Filter, k: int
     ) -> list[list[ItemId]]:
-        """Whole paths or ends of them, names or ends of them; the narrowest chunk first."""
-        return [self._at(spot)[:k] for spot in spots]
+        """As `vector/located.py` finds them, by its own rules, without its bounds."""
+        return [self._at(places._clean(spot))[:k] for spot in spots]
 
     def _at(self, spot: Spot) -> list[ItemId]:
-        found = []
+        fits: set[str] = set()
+        if spot.path:
+            ends = [(places.fit(spot.path, path), 1, path) for path in self._paths(spot.path)]
+            best, sure = places._best(spot, ends)
+            fits = {path for _, path in best}
+            if not sure:
+                spot = replace(spot, start_line=0, end_line=0)
+        leaf, owner, first, last = places._asked(spot)
+        chunks = []
         for id_, piece in zip(self._ids, self._pieces, strict=True):
-            symbol = piece.symbol.partition("#")[0]
-            if spot.path and not _ends(spot.path, piece.path, "/"):
-                continue
-            if spot.symbol and not _ends(symbol, spot.symbol, "."):
-                continue
-            first, last = spot.start_line, spot.end_line or spot.start_line
-            if first and (piece.end_line < first or piece.start_line > last):
-                continue
-            found.append((piece.end_line - piece.start_line, id_))
-        return [id_ for _, id_ in sorted(found, key=lambda f: (f[0], f[1].int))]
+            named = piece.symbol.partition("#")[0].rpartition(".")[2] == leaf != ""
+            if spot.path:
+                held = first and piece.start_line <= last and piece.end_line >= first
+                there = piece.path in fits and (named or held or not (first or leaf))
+            else:
+                there = named and (not owner or f"{owner}." in piece.symbol)
+            if there:
+                lines = (piece.start_line, piece.end_line)
+                chunks.append(places._Chunk(id_, piece.path, piece.symbol, *lines))
+        return [ItemId(chunk.id) for chunk in places._ranked(spot, chunks)]
+
+    def _paths(self, named: str) -> set[str]:
+        name = named.rpartition("/")[2]
+        return {p.path for p in self._pieces if p.path.rpartition("/")[2] == name}
 
     async def chunks_of(
         self, view: View, symbols: Sequence[tuple[str, str, str]], where: Filter
@@ -166,10 +180,6 @@ class MemoryStore:
             self._vocabulary = vocabulary_of({symbol.rpartition(".")[2] for symbol in symbols})
         found = {word: going_with(word, [self._vocabulary], k) for word in words}
         return {word: terms for word, terms in found.items() if terms}
-
-
-def _ends(whole: str, end: str, joint: str) -> bool:
-    return whole == end or whole.endswith(joint + end) or end.endswith(joint + whole)
 
 
 def _index(
