@@ -137,6 +137,12 @@ class PostgresChild:
                 path=self._folder,
             )
             return Diagnosis(full, permanent=True)
+        if "pre-existing shared memory block" in log_tail:
+            dying = EmbeddedServerFailed(
+                f"processes of the PostgreSQL that ended in {self._folder} are still at work, at a slow "
+                f"disk perhaps; run again when they are done. Its log ends:\n{log_tail}"
+            )
+            return Diagnosis(dying, permanent=False, passing=True)
         if "could not bind" in log_tail or "could not create any" in log_tail:
             taken = EmbeddedServerFailed(
                 f"PostgreSQL found no free port or socket to listen on; its log ends:\n{log_tail}"

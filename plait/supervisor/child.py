@@ -25,10 +25,12 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a failed start's log says. `permanent`: trying again cannot help."""
+    """What a failed start's log says. `permanent`: trying again cannot help. `passing`: it ends by itself,
+    and the start works then."""
 
     error: PlaitError
     permanent: bool
+    passing: bool = False
 
 
 class StartAgain(Exception):

@@ -11,11 +11,12 @@ import signal
 import subprocess
 import threading
 import time
+from itertools import chain, repeat
 from pathlib import Path
 
 from plait.domain.errors import EmbeddedServerFailed, PlaitError
 from plait.supervisor import process, state
-from plait.supervisor.child import ChildServer, StartAgain
+from plait.supervisor.child import ChildServer, Diagnosis, StartAgain
 from plait.supervisor.files import open_log, read_json, tail, trim, unusable, write_private
 from plait.supervisor.locks import FileLock
 from plait.supervisor.process import Identity
@@ -113,33 +114,41 @@ class Keeper:
             )
 
     def _bring_up(self) -> None:
-        """Start the server and publish it, trying a few times. Raises: PlaitError."""
-        error: PlaitError | None = None
-        for pause in BACKOFF_S:
+        """Start the server and publish it, trying a few times; more often while it is known to wait for
+        something that passes. Raises: PlaitError."""
+        end = time.monotonic() + self._start_timeout_s
+        for tries, pause in enumerate(chain(BACKOFF_S, repeat(BACKOFF_S[-1])), start=1):
             time.sleep(pause)
-            try:
-                self._start_once()
+            failed = self._try_start()
+            if failed is None:
                 break
-            except StartAgain as exc:
-                self._stop_child()
-                error = EmbeddedServerFailed(f"{self._server.name} did not start: {exc}")
-                logger.warning("start failed: %s", exc)
-            except _Died as exc:
-                self._stop_child()
-                diagnosis = self._server.diagnose(exc.log_tail)
-                if diagnosis is not None and diagnosis.permanent:
-                    raise diagnosis.error from exc
-                if exc.code is None:  # it runs and won't answer: a second one would not either
-                    raise self._failure(exc) from exc
-                error = diagnosis.error if diagnosis is not None else self._failure(exc)
-                logger.warning("start failed", extra={"code": exc.code})
-        else:
-            raise error or EmbeddedServerFailed(f"{self._server.name} did not start")
+            if tries >= len(BACKOFF_S) and not (failed.passing and time.monotonic() < end):
+                raise failed.error
         self._started_at = time.monotonic()
         self._publish(Phase.READY)
         child = self._child
         assert child is not None
         threading.Thread(target=self._watch_child, args=(child,), daemon=True).start()
+
+    def _try_start(self) -> Diagnosis | None:
+        """Start the server once; why it failed, if another try may help. Raises: PlaitError."""
+        try:
+            self._start_once()
+            return None
+        except StartAgain as exc:
+            self._stop_child()
+            logger.warning("start failed: %s", exc)
+            error = EmbeddedServerFailed(f"{self._server.name} did not start: {exc}")
+            return Diagnosis(error, permanent=False)
+        except _Died as exc:
+            self._stop_child()
+            diagnosis = self._server.diagnose(exc.log_tail)
+            if diagnosis is not None and diagnosis.permanent:
+                raise diagnosis.error from exc
+            if exc.code is None:  # it runs and won't answer: a second one would not either
+                raise self._failure(exc) from exc
+            logger.warning("start failed", extra={"code": exc.code})
+            return diagnosis or Diagnosis(self._failure(exc), permanent=False)
 
     def _failure(self, died: _Died) -> EmbeddedServerFailed:
         how = "did not answer in time" if died.code is None else f"ended with status {died.code}"

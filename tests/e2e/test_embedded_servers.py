@@ -28,6 +28,7 @@ from plait.settings import Settings, load
 from plait.supervisor import process
 from plait.supervisor.child import StartAgain
 from plait.supervisor.files import open_log, private_folder
+from plait.supervisor.keeper import BACKOFF_S
 from plait.supervisor.lease import wait_stopped
 from plait.supervisor.state import read
 from tests.processes import LIMIT_S, PATIENT, gone, wait_until
@@ -216,6 +217,22 @@ def test_a_terminated_keeper_stops_its_server_cleanly(store_user: Users, fresh_h
     os.kill(keeper_of(fresh_home / "postgres"), signal.SIGTERM)
     assert gone(pid)
     renewed(user, pid)
+
+
+def test_a_dying_servers_processes_are_waited_for(store_user: Users, fresh_home: Path) -> None:
+    """One that hangs at a slow disk keeps the shared memory, and so the next server from its start."""
+    user = store_user("vector")
+    pid, _ = user.answer()
+    log = fresh_home / "postgres" / "server.log"
+    slow = psutil.Process(pid).children()[0]
+    slow.suspend()
+    try:
+        os.kill(pid, signal.SIGKILL)
+        refused = "pre-existing shared memory block"
+        wait_until(lambda: log.read_text().count(refused) > len(BACKOFF_S))
+    finally:
+        slow.resume()
+    assert renewed(user, pid) != pid
 
 
 def test_an_unrelated_process_that_a_stale_pid_file_names_is_left_alone(
