@@ -10,6 +10,7 @@ import grpc.aio
 import pytest
 
 from plait.client import AsyncPlaitClient
+from plait.domain.errors import PlaitError
 from plait.settings import Settings
 from server.app import App, open_app
 from server.grpc.server import Server, running
@@ -41,12 +42,15 @@ _opened: list[App] = []
 async def at_rest(app: App) -> None:
     """Wait until all that was written has its vectors and is in the graph. Either follows a write in the
     background, and changes what is found and how it is ranked."""
-    await app.embedder.run_until_idle()  # which links what is alike, for the graph
-    await eventually(lambda: _projected(app))
 
+    async def rests() -> bool:
+        try:
+            await app.embedder.run_until_idle()  # which links what is alike, for the graph
+            return await app.truth.waiting() == 0
+        except PlaitError:  # the background's own tries go on, too
+            return False
 
-async def _projected(app: App) -> bool:
-    return await app.truth.waiting() == 0
+    await eventually(rests)
 
 
 @pytest.fixture(scope="session")

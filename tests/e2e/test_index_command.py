@@ -279,7 +279,15 @@ def test_a_run_that_is_stopped_half_way_is_completed_by_the_next(
     process.send_signal(sign)
     _, errors = process.communicate(timeout=LIMIT_S)
     assert "Traceback" not in errors
-    report = result(index(root, "--no-embed", "--json"))
+    ran: list[subprocess.CompletedProcess[str]] = []
+
+    def let_go() -> bool:
+        """A statement that the killed run was at holds the repository until the store has ended it."""
+        ran.append(index(root, "--no-embed", "--json"))
+        return "[REPOSITORY_BUSY]" not in ran[-1].stderr
+
+    wait_until(let_go)
+    report = result(ran[-1])
     assert (report["files"], report["graph_published"]) == (405, True)
     assert result(index(root, "--no-embed", "--json"))["changed"] is False
 
