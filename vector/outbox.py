@@ -10,6 +10,7 @@ as the first, batch for batch, and can go on where the first one ended.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import socket
@@ -120,6 +121,7 @@ class Outbox:
     # would not keep two tasks of one process apart.
     _locked: set[int]
     _claiming: Connection | None
+    _connecting: asyncio.Lock
 
     async def claim(self) -> GraphDelta | None:
         runnable = await self._db.rows(q.RUNNABLE, {"held": list(self._locked)})
@@ -309,9 +311,11 @@ class Outbox:
     async def _claim_connection(self) -> Connection:
         """The connection that holds our claims. A new one has no locks; that is safe, since a delta
         that two projectors apply is the same one and the graph counts its batches."""
-        if self._claiming is None or self._claiming.closed or self._claiming.broken:
-            self._claiming = await self._db.dedicated()
-        return self._claiming
+        # Of two that were opened at once, one would be lost, and its lock with it.
+        async with self._connecting:
+            if self._claiming is None or self._claiming.closed or self._claiming.broken:
+                self._claiming = await self._db.dedicated()
+            return self._claiming
 
     async def _unlock(self, repo_id: int) -> None:
         conn = self._claiming

@@ -75,6 +75,7 @@ class Store(
         self._unmerged = {}
         self._merging = set()
         self._claiming = None
+        self._connecting = asyncio.Lock()
 
     @classmethod
     async def open(cls, settings: Settings) -> Store:

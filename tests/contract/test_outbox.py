@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable
@@ -536,6 +537,22 @@ async def test_two_tasks_of_one_process_never_claim_one_repository(
     assert sorted(delta.repo for delta in found) == ["r", "s"]
     for delta in found:
         await store.done(delta.event_id)
+
+
+async def test_claims_that_are_the_first_of_a_process_are_all_held(
+    store: Store, other: Store, index: IndexFiles
+) -> None:
+    """One connection holds them: of two that were opened at once, one would be lost with its lock."""
+    await index(store, "r", CODE)
+    await index(store, "s", CODE)
+    await store._close_claims()
+    found = [delta for delta in await asyncio.gather(store.claim(), store.claim()) if delta]
+    assert sorted(delta.repo for delta in found) == ["r", "s"]
+    gc.collect()
+    assert await other.claim() is None
+    for delta in found:
+        await store.done(delta.event_id)
+    assert await other.waiting() == 0
 
 
 async def test_an_event_that_another_ended_is_not_ended_again(
