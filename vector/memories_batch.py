@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -33,6 +33,7 @@ class Done:
 
     answers: dict[str, TurnReceipt] = field(default_factory=dict)
     refused: dict[str, PlaitError] = field(default_factory=dict)
+    again: Set[str] = frozenset()  # requests that were answered, and ask anew
     grown: list[int] = field(default_factory=list)
 
 
@@ -48,6 +49,7 @@ async def attempt(app: Scoped, tenant: str, asked: Sequence[Request], model: str
                 await off_loop(_chars(parts), rows.read, parts)
             known = await requests.answered(conn, asked, given)
             done.answers, done.refused = known.answers, {**known.refused}
+            done.again = known.again
             fresh = [r for r in asked if r.id not in known.answers and r.id not in known.refused]
             by_repo: dict[str, list[Request]] = defaultdict(list)
             for request in fresh:
@@ -62,7 +64,7 @@ async def attempt(app: Scoped, tenant: str, asked: Sequence[Request], model: str
         failpoint.hit("memory.after_commit")
     except pg.UniqueViolation as exc:
         raise StoreContended(
-            "two writers stored the same text at once; run the same again"
+            "two writers stored the same text, or answered one request, at once; run the same again"
         ) from exc
     return done
 
@@ -78,7 +80,8 @@ async def _write(
     """One repository's part of a batch."""
     parts = [part for request in asked for part in request.parts]
     if not parts:
-        requests.check_recorded(await requests.record(conn, tenant, repo_id, asked, {}), asked)
+        recorded = await requests.record(conn, tenant, repo_id, asked, {}, done.again)
+        requests.check_recorded(recorded, asked)
         done.answers |= {r.id: TurnReceipt(r.id, (), r.note) for r in asked}
         return
     mentioned = await links.code(conn, repo_id, parts)
@@ -106,7 +109,7 @@ async def _write(
         # The server takes no more until it has read all rows: first what sends nothing.
         index = await off_loop(_chars(parts), rows.indexed, new)
         stored = _stored(parts, made, at)
-        recorded = await requests.record(conn, tenant, repo_id, asked, stored)
+        recorded = await requests.record(conn, tenant, repo_id, asked, stored, done.again)
         await rows.write_index(conn, repo_id, index)
         similar = links.near(made, near)
         await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar, at))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -40,6 +40,8 @@ SELECT e.entry_id, substr(e.target, 8)::uuid FROM memory_edge e
  WHERE e.entry_id = ANY(%(entries)s) AND e.relation = '{Relation.SIMILAR_TO}' AND e.resolver = 'words'
  ORDER BY e.confidence DESC, e.target
 """
+# Without a place for conflicts where none was answered before: one met costs nothing then but another
+# attempt, and looking for it a third of the statement.
 RECORD = """
 INSERT INTO memory_request (tenant, request_id, repo_id, body_hash, entry_ids, duplicate, versions, note)
 SELECT %(tenant)s, w.id, %(repo)s, w.hash, (%(entries)b::uuid[])[w.first:w.last],
@@ -47,6 +49,8 @@ SELECT %(tenant)s, w.id, %(repo)s, w.hash, (%(entries)b::uuid[])[w.first:w.last]
   FROM unnest(%(ids)b::text[], %(hashes)b::bytea[], %(firsts)b::bigint[], %(lasts)b::bigint[],
               %(notes)b::text[]) AS w (id, hash, first, last, note)
  ORDER BY w.id
+"""
+AGAIN = f"""{RECORD}
     ON CONFLICT (tenant, request_id) DO UPDATE
    SET repo_id = EXCLUDED.repo_id, entry_ids = EXCLUDED.entry_ids, duplicate = EXCLUDED.duplicate,
        versions = EXCLUDED.versions, note = EXCLUDED.note, created_at = now()
@@ -67,10 +71,12 @@ class Request:
 
 @dataclass(slots=True)
 class Known:
-    """`refused`: ids that were used with another body, or whose memories were forgotten."""
+    """`refused`: ids that were used with another body, or whose memories were forgotten; `again`: that
+    were answered, and ask anew."""
 
     answers: dict[str, TurnReceipt] = field(default_factory=dict)
     refused: dict[str, RequestIdReused] = field(default_factory=dict)
+    again: set[str] = field(default_factory=set)
 
 
 async def ask(conn: Connection, tenant: str, asked: Sequence[Request]) -> Cursor:
@@ -96,6 +102,7 @@ async def answered(conn: Connection, asked: Sequence[Request], cursor: Cursor) -
             out.refused[id_] = RequestIdReused(id_)
             continue
         if is_made(id_) and entry_ids and living.isdisjoint(entry_ids):
+            out.again.add(id_)
             continue
         receipts = tuple(
             replace(versions[entry, number], duplicate=duplicate)
@@ -141,8 +148,10 @@ async def record(
     repo_id: int,
     asked: Sequence[Request],
     stored: Stored,
+    again: Set[str],
 ) -> Cursor:
-    """Keep the answers; the cursor is for `check_recorded`, once its pipeline has ended."""
+    """Keep the answers; the cursor is for `check_recorded`, once its pipeline has ended. `again`: as `Known`
+    has it. Raises: UniqueViolation, then at the latest, as `check_recorded` does."""
     told = [stored[id(part)] for request in asked for part in request.parts]
     # What is kept of a request lies between the first and the last of its parts, of all in one row.
     lasts = np.cumsum([len(request.parts) for request in asked], dtype=np.int64)
@@ -158,8 +167,10 @@ async def record(
         "duplicates": bool_array([duplicate for _, duplicate in told]),
         "versions": bigint_array(np.array([entry.version for entry, _ in told], np.int64)),
         "notes": text_array([request.note for request in asked]),
-        "made": [request.id for request in asked if is_made(request.id)],
     }
+    anew = [request.id for request in asked if request.id in again]
+    if anew:
+        return await conn.execute(AGAIN, {**params, "made": anew})
     return await conn.execute(RECORD, params)
 
 
