@@ -55,11 +55,11 @@ def test_a_diff_and_the_prompt_count_less_where_nobody_asks_for_them() -> None:
 
 
 def test_a_question_for_a_reason_prefers_what_was_said() -> None:
-    assert less("Why was the lease renewed twice?") == {PROMPT, DIFF, TRIED, OUTPUT, TEST}
+    assert less("Why was the lease renewed twice?") == {PROMPT, LATER, DIFF, TRIED, OUTPUT, TEST}
 
 
 def test_a_question_for_a_command_prefers_commands_to_talk() -> None:
-    assert less("Which command was run on the box?") == {PROMPT, DIFF, TRIED, SAID}
+    assert less("Which command was run on the box?") == {PROMPT, LATER, DIFF, TRIED, SAID}
 
 
 def test_a_question_about_the_user_prefers_what_the_user_said() -> None:
@@ -67,7 +67,7 @@ def test_a_question_about_the_user_prefers_what_the_user_said() -> None:
 
 
 def test_a_question_for_a_fix_prefers_changes_and_what_was_said_of_them() -> None:
-    assert less("Which fix came first?") == {PROMPT, OUTPUT, TEST}
+    assert less("Which fix came first?") == {PROMPT, LATER, OUTPUT, TEST}
 
 
 def test_a_conversation_without_tools_is_left_alone() -> None:
@@ -96,6 +96,17 @@ def test_what_an_agent_is_going_to_do_counts_less_but_not_a_question_once_more()
     assert LATER not in found
     places[SAID] = replace(places[SAID], asks=True)
     assert SAID not in wanted.factors("the release", places, EXTERNAL, frozenset([PROMPT]))
+
+
+def test_the_first_and_the_last_of_a_kind_come_first() -> None:
+    edits = [ItemId(UUID(int=n)) for n in (30, 31, 32)]
+    places = dict.fromkeys(edits, RUN[DIFF]) | {TEST: RUN[TEST]}
+    first = wanted.factors("What was the first fix?", places, frozenset())
+    assert [first.get(id_, 1.0) for id_ in edits] == pytest.approx([1.0, 0.85, 0.7])
+    last = wanted.factors("What is the final fix?", places, frozenset())
+    assert [last.get(id_, 1.0) for id_ in edits] == pytest.approx([0.7, 0.85, 1.0])
+    both = wanted.factors("the first fix and the last fix", places, frozenset())
+    assert not set(edits) & set(both)
 
 
 def test_nothing_is_taken_away_altogether() -> None:
