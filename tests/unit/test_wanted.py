@@ -67,7 +67,7 @@ def test_a_question_about_the_user_prefers_what_the_user_said() -> None:
 
 
 def test_a_question_for_a_fix_prefers_changes_and_what_was_said_of_them() -> None:
-    assert less("Which fix came first?") == {PROMPT, LATER, OUTPUT, TEST}
+    assert less("Which fix was it?") == {PROMPT, LATER, OUTPUT, TEST}
 
 
 def test_a_conversation_without_tools_is_left_alone() -> None:
