@@ -123,7 +123,9 @@ async def test_a_recall_finds_ones_own_and_its_id_is_nobody_elses(
 ) -> None:
     where = Filter(all_repos=True, collections=())
     word = SECRET[mine]
-    own = await clients[mine].recall(f"{word} price of an order", where=where, session_key="s")
+    # Not the session of this test's other side, in which both were shown something.
+    session = f"session-of-{mine}"
+    own = await clients[mine].recall(f"{word} price of an order", where=where, session_key=session)
     assert word in own.context
     assert {item.item.repo for item in own.items} == {REPO}
     assert own.recall_id is not None
@@ -140,7 +142,7 @@ async def test_a_recall_finds_ones_own_and_its_id_is_nobody_elses(
     other = await clients[theirs].recall(
         f"{word} price of an order",
         where=where,
-        session_key="s",
+        session_key=session,
         explain=True,
         why_not=[item.item.id for item in own.items][:5],
     )
