@@ -20,21 +20,33 @@ TITLE, SHOWN = 2.0, 0.3
 def as_report(asked: Analysis, subject: str = "") -> Analysis:
     """`asked` with the title first, what is shown last, and without versions, platforms and headings; as it is
     where its text is not laid out as a report. `subject`: what else its terms are of, a trace's errors."""
-    if asked.words < LEAST:
-        return asked
-    report = reports.read(asked.text)
+    report = _report(asked)
     if report is None:
         return asked
-    spoken = f"{report.title}\n{report.said}"
+    spoken = _spoken(report)
     title = query_terms(report.title)
     terms = dict.fromkeys((*title, *query_terms(spoken)))
     shown = [t for t in query_terms(f"{report.shown}\n{subject}") if t not in terms]
     names = identifiers(spoken)
     return replace(
         asked,
-        text=spoken.strip(),
+        text=spoken,
         terms=tuple(terms | dict.fromkeys(shown))[:MAX_TERMS],
         weights=dict.fromkeys(shown, SHOWN) | dict.fromkeys(title, TITLE),
         identifiers=names or asked.identifiers,
         phrases=phrases(spoken),
     )
+
+
+def embedded(asked: Analysis) -> str:
+    """The text of which `as_report` leaves the vector to be made."""
+    report = _report(asked)
+    return asked.text if report is None else _spoken(report)
+
+
+def _report(asked: Analysis) -> reports.Report | None:
+    return reports.read(asked.text) if asked.words >= LEAST else None
+
+
+def _spoken(report: reports.Report) -> str:
+    return f"{report.title}\n{report.said}".strip()

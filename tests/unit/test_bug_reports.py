@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plait.reading.reports import Report, read
 from plait.retrieval.anchors import Anchors
 from plait.retrieval.query import SearchQuery, analyse
-from plait.retrieval.reported import LEAST, SHOWN, TITLE, as_report
+from plait.retrieval.reported import LEAST, SHOWN, TITLE, as_report, embedded
 from plait.retrieval.stages.resolve import about
 from plait.retrieval.strategy import LONG, SEMANTIC_WEIGHT, choose
 
@@ -105,6 +105,7 @@ def test_what_is_said_counts_before_what_is_shown() -> None:
     assert asked.identifiers == ("Pool.acquire",)
     assert "zebra" not in asked.terms
     assert "fetch_parcel" not in asked.text
+    assert embedded(analyse(SearchQuery(REPORT))) == asked.text
 
 
 def test_names_that_are_only_shown_are_better_than_none() -> None:

@@ -20,7 +20,7 @@ from plait.retrieval.query import (
     identifiers,
     phrases,
 )
-from plait.retrieval.reported import as_report
+from plait.retrieval.reported import as_report, embedded
 from plait.retrieval.text import query_terms
 
 # More than another arm brings, since they don't compete: which of a named file's chunks is meant, the
@@ -43,7 +43,7 @@ async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
     `anchors`, without a read where it names none."""
     asked = ctx.asked
     if not asked.attached and "semantic" not in ctx.query.off:
-        deps.foresee(asked.text)  # on another thread, while the view is read
+        deps.foresee(embedded(asked))  # on another thread, while the view is read
     view = await deps.store.view(ctx.query.where)
     aside = len(asked.attached) > AT_ONCE
     anchors = await _done(aside, reading.read, asked.text, asked.attached, asked.identifiers)
