@@ -19,7 +19,7 @@ from plait.retrieval.packing.dedupe import same_text
 from plait.retrieval.packing.join import join
 from plait.retrieval.packing.pack import CODE, MEMORY, STAGE, Limits, pack, silent
 from plait.retrieval.packing.piece import Piece
-from plait.retrieval.packing.reasons import Words, reasons, words_of
+from plait.retrieval.packing.reasons import Words, reasons, replies_to, words_of
 from plait.retrieval.strategy import Kind
 from plait.retrieval.trust import trust
 from plait.settings import RecallSettings
@@ -94,9 +94,11 @@ def pool(ctx: SearchContext, bar: float) -> tuple[list[ItemId], dict[ItemId, Dro
 
 
 def wanted(ctx: SearchContext, kept: Sequence[ItemId]) -> list[ItemId]:
-    """The ids whose texts are needed: the candidates, and the neighbours that are joined to them."""
+    """The ids whose texts are needed: the candidates, the neighbours that are joined to them, and what short
+    turns reply to."""
     near = [other for id_ in kept for other in ctx.also.get(id_, ())[:MAX_ALSO]]
-    return list(dict.fromkeys((*kept, *near)))
+    asked = [ctx.before[id_] for id_ in kept if id_ in ctx.before]
+    return list(dict.fromkeys((*kept, *near, *asked)))
 
 
 def block(
@@ -117,7 +119,7 @@ def block(
     near = neighbours(ctx, {id_: items[id_] for id_ in wanted(ctx, kept) if id_ in items})
     words = words_of(ctx.asked)
     pieces = [
-        _piece(ctx, items[id_], near.get(id_, ()), arms.get(id_, {}), words)
+        _piece(ctx, items[id_], near.get(id_, ()), arms.get(id_, {}), words, items)
         for id_ in kept
         if id_ not in repeats
     ]
@@ -196,7 +198,12 @@ def neighbours(ctx: SearchContext, items: Mapping[ItemId, Item]) -> dict[ItemId,
 
 
 def _piece(
-    ctx: SearchContext, item: Item, near: Sequence[Item], arms: Mapping[str, float], words: Words
+    ctx: SearchContext,
+    item: Item,
+    near: Sequence[Item],
+    arms: Mapping[str, float],
+    words: Words,
+    items: Mapping[ItemId, Item],
 ) -> Piece:
     place = ctx.places.get(item.id) or Place(
         item.repo, item.collection, item.path, item.symbol, item.kind, item.is_test
@@ -206,7 +213,7 @@ def _piece(
     return Piece(
         item,
         ctx.fused.get(item.id, 0.0),
-        reasons(ctx, item, arms, words),
+        _reasons(ctx, item, items, reasons(ctx, item, arms, words)),
         trust(place, standing),
         freshness(place, standing),
         unqualify(ctx.at.tenant, item.repo) if several else "",
@@ -214,6 +221,19 @@ def _piece(
         dict(arms),
         standing.named if standing is not None else (),
     )
+
+
+def _reasons(
+    ctx: SearchContext, item: Item, items: Mapping[ItemId, Item], said: tuple[str, ...]
+) -> tuple[str, ...]:
+    """`said`, and of a short turn what it replies to: first, since the first is what a context shows, unless
+    a stage has something to tell. What a tool said is not quoted as a reason."""
+    other = ctx.before.get(item.id)
+    known = ctx.standing.get(other) if other is not None else None
+    if other is None or other not in items or known is None or known.external:
+        return said
+    reply = replies_to(items[other].content)
+    return (*said, reply) if ctx.reasons.get(item.id) else (reply, *said)
 
 
 def _map(ctx: SearchContext) -> bool:

@@ -22,6 +22,8 @@ SHARE = 0.2
 ANSWER = 0.3
 # So many of the best, and of the best by words, bring what is next to them.
 SEEDS = 32
+# Up to so many tokens a turn is shown with what it replies to: "Yes, the second one" answers nothing alone.
+SHORT_REPLY = 16
 # A turn that is nothing but a question.
 ASKED = 0.7
 # A turn of n tokens counts 1 − SHORT · e^(−n / TOKENS).
@@ -55,6 +57,16 @@ def in_thread(place: Place) -> bool:
 def openings(around: Around) -> frozenset[ItemId]:
     """Of those asked about, the ones that nothing was said before."""
     return frozenset(id_ for id_, beside in around.items() if -1 not in beside.values())
+
+
+def before(around: Around, places: Mapping[ItemId, Place]) -> dict[ItemId, ItemId]:
+    """By turn that is too short to be understood alone, what was said right before it."""
+    found: dict[ItemId, ItemId] = {}
+    for id_, beside in around.items():
+        place = places.get(id_)
+        if place is not None and 0 < place.tokens <= SHORT_REPLY:
+            found.update((id_, other) for other, step in beside.items() if step == -1)
+    return found
 
 
 def lifted(

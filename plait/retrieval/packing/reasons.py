@@ -9,6 +9,7 @@ from itertools import islice
 
 from plait.domain.values import Item
 from plait.retrieval.context import SearchContext
+from plait.retrieval.packing import wording
 from plait.retrieval.query import Analysis
 from plait.retrieval.text import query_terms
 
@@ -31,6 +32,9 @@ _ARMS = {
 # These say more than common words do.
 _TELLING = ("anchors", "identifiers", "phrase", "exact")
 _WORD = re.compile(r"[^\W_]+")
+_SENTENCE_END = re.compile(r"(?<=[.!?]) (?=\S)")
+MAX_REPLIED = 4_000  # characters of what a turn replies to that are read
+MAX_QUOTED = wording.MAX_REASON - len("after “”")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,16 @@ def words_of(asked: Analysis) -> Words:
     ends = (name.rpartition(".")[2] for name in asked.identifiers)
     names = {end.casefold(): end for end in ends}
     return Words(stems, names)
+
+
+def replies_to(text: str) -> str:
+    """`after “Which of the two?”`: the last question of `text`, else the beginning of its first line."""
+    head = text[:MAX_REPLIED]
+    lines = [line.strip() for line in head.splitlines() if line.strip()]
+    asked = next((line for line in reversed(lines) if line.endswith("?")), "")
+    # A dot inside of a name ends no sentence.
+    said = _SENTENCE_END.split(asked)[-1] if asked else "".join(lines[:1])
+    return f"after “{wording.one_line(said, MAX_QUOTED)}”"
 
 
 def reasons(

@@ -45,7 +45,10 @@ async def _threaded(ctx: SearchContext, deps: Deps) -> SearchContext:
     # docs/recall.md.
     fused = {**ctx.fused, **{id_: scores[id_] for id_ in scores if id_ in ctx.places}}
     order = sorted(ctx.order, key=lambda id_: -fused[id_])
-    return replace(ctx, fused=fused, order=order, openings=threads.openings(around))
+    ctx = replace(ctx, fused=fused, order=order, openings=threads.openings(around))
+    if ctx.options is None:
+        return ctx
+    return replace(ctx, before=threads.before(around, ctx.places))
 
 
 async def _heads(ctx: SearchContext, deps: Deps) -> dict[ItemId, ItemId]:

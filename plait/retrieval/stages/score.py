@@ -54,7 +54,9 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
     theirs = {i: p for i in ctx.order if memory_score.is_agents(p := ctx.places[i])}
     if not theirs:
         return ctx
-    standing = await deps.store.standing(ctx.at, list(theirs))
+    # Of what a short turn replies to it matters who said it.
+    asked_of = list(dict.fromkeys((*theirs, *ctx.before.values())))
+    standing = await deps.store.standing(ctx.at, asked_of)
     newest = memory_score.asks_for_newest(ctx.asked.text)
     blend = memory_score.Blend.of(deps.recall, newest=newest)
     said: Mapping[ItemId, float] = {}
@@ -92,6 +94,8 @@ def _reasons(
 ) -> Mapping[ItemId, tuple[str, ...]]:
     said = dict(ctx.reasons)
     for id_, known in standing.items():
+        if id_ not in ctx.places:
+            continue
         if why := freshness.reason(ctx.places[id_], known):
             # The first reason is the one that a context shows.
             said[id_] = (why, *said.get(id_, ()))
