@@ -198,8 +198,14 @@ class Lexical:
             )
             remember(view, rows.values())
         repos = {r.repo_id: r.repo for r in view.revisions}
-        found = ((id_, view.seen.get(id_.int)) for id_ in ids)
-        return {id_: to_place(repos[row[1]], row) for id_, row in found if row is not None}
+        found: dict[ItemId, Place] = {}
+        for id_ in ids:
+            known = view.seen.get(id_.int)
+            if isinstance(known, tuple):
+                known = view.seen[id_.int] = to_place(repos[known[1]], known)
+            if known is not None:
+                found[id_] = known
+        return found
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
         join = " JOIN repository r ON r.id = i.repo_id"

@@ -9,7 +9,7 @@ from typing import Any
 from plait.domain.errors import HistoryGone, InvalidInput, RepositoryNotIndexed
 from plait.domain.scope import check_tenant, unqualify
 from plait.domain.values import Collection, Filter, Revision
-from plait.ports import View
+from plait.ports import Place, View
 from vector.bm25 import SegmentRef
 from vector.clock import hold
 from vector.pool import Scoped
@@ -61,11 +61,14 @@ SELECT r.id, r.name, p.number, r.root, f.files, c.chunks, c.embedded, r.graph_nu
 
 @dataclass(frozen=True, slots=True)
 class PinnedView(View):
-    """A view that knows the BM25 segments of its revisions, so that no arm asks again. `seen`: rows of
-    `places` that this answer has read already, by the number of the id, which hashes ten times as fast."""
+    """A view that knows the BM25 segments of its revisions, so that no arm asks again. `seen`: places
+    that this answer has read already, as rows until they are asked for, by the number of the id, which hashes
+    ten times as fast."""
 
     segments: tuple[SegmentRef, ...] = ()
-    seen: dict[int, tuple[Any, ...]] = field(default_factory=dict, compare=False, repr=False)
+    seen: dict[int, Place | tuple[Any, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
 
 async def read_view(app: Scoped, where: Filter) -> PinnedView:
