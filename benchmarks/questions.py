@@ -38,7 +38,7 @@ from plait.settings import EmbeddingSettings, SearchSettings
 # Of the ranking by file, and of what the first ten hits alone show of it.
 METRICS = ("file nDCG@10", "file MRR", "file R@5", "nDCG@10 in ten hits")
 KINDS = ("semantic", "architecture", "symbol")
-SHOWN = VARIANTS[:8]
+SHOWN = (*VARIANTS[:8], Variant("without files", off=("files",)))
 BASE, BEST = "BM25 alone", "united, min-max + signals"
 K = 100  # chunks: enough for ten files
 HERE = Path(__file__).parent
