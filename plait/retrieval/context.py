@@ -102,9 +102,7 @@ class SearchContext:
     places: Mapping[ItemId, Place] = field(default_factory=dict)
     standing: Mapping[ItemId, Standing] = field(default_factory=dict)
     openings: frozenset[ItemId] = frozenset()  # of the best those that begin their session
-    before: Mapping[ItemId, ItemId] = field(
-        default_factory=dict
-    )  # by short turn what it replies to
+    before: Mapping[ItemId, ItemId] = field(default_factory=dict)  # of short turns
     also: Mapping[ItemId, tuple[ItemId, ...]] = field(default_factory=dict)  # joined neighbours
     reasons: Mapping[ItemId, tuple[str, ...]] = field(default_factory=dict)
     factors: Mapping[str, Mapping[ItemId, float]] = field(default_factory=dict)
