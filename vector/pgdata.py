@@ -16,7 +16,7 @@ from plait.domain.errors import EmbeddedServerFailed, SchemaMismatch, StoreFull
 from plait.supervisor.account import Account
 from plait.supervisor.files import give, secret, write_private
 from plait.supervisor.process import dies_with_parent
-from vector.embedded import pgvector_version
+from vector.pgversion import pgvector_version
 
 # The role that row security holds; our own may become it, and may make none itself.
 ROLES = "plait_app"
