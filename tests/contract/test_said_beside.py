@@ -209,6 +209,34 @@ async def test_a_turn_that_looks_ahead_is_told_by_its_place(store: Store) -> Non
     assert told == {**texts, asked.content: False}
 
 
+async def test_of_a_run_a_memory_query_prefers_what_it_asks_for(store: Store) -> None:
+    steps = [
+        ("user", "The mail jobs are run twice when a worker of the mail queue pauses for long."),
+        (
+            "assistant",
+            "Mail jobs are run twice because the mail queue never asks who holds a lease.",
+        ),
+        ("tool", "$ grep -rn lease mail\nmail/queue.py:12: lease = 30  # mail jobs run twice"),
+        ("assistant", "Let me look at the mail queue and why its jobs are run twice"),
+    ]
+    said = [Artifact(ArtifactKind.TURN, text, meta={"role": role}) for role, text in steps]
+    talk = [a for a in said if a.meta["role"] != "tool"]
+    options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=4)
+    await store.append(Episode("run", "r", Outcome("success"), said, body_hash=b"1"))
+    found = await store.query("why are the mail jobs run twice", None, options)
+    assert found[0].entry.content == steps[1][1]
+    ranks = [m.entry.content for m in found]
+    # Without a tool it is a conversation, in which what comes first and last is as good.
+    await store.append(Episode("talk", "r2", Outcome("success"), talk, body_hash=b"2"))
+    options = MemoryQueryOptions(MemoryFilter(repos=("r2",)), top_k=4)
+    spoken = await store.query("why are the mail jobs run twice", None, options)
+    scores = {m.entry.content: m.score for m in spoken}
+    in_run = {m.entry.content: m.score for m in found}
+    assert set(scores) == {a.content for a in talk} < set(ranks)
+    for n in (0, 3):
+        assert in_run[steps[n][1]] / in_run[steps[1][1]] < scores[steps[n][1]] / scores[steps[1][1]]
+
+
 async def test_steps_of_a_run_are_found_by_what_it_came_to(store: Store) -> None:
     step = Artifact(ArtifactKind.TURN, "$ python --version\nPython 3.9.18", meta={"role": "tool"})
     came = Outcome("success", "the importer closes its files")
