@@ -213,7 +213,8 @@ class MemoryQuery(Lexical):
         rows = await self._app.rows(_exact(cond, dim, EXACT_ROWS + 1), params, tenant=tenant)
         if rows and rows[0][2] > EXACT_ROWS:
             params["more"] = math.ceil(OVER_FETCH * k)
-            rows = await self._app.rows(_by_index(cond, dim), params, tenant=tenant)
+            # Planned for these values: else the sixth call could find other rows than the first.
+            rows = await self._app.rows(_by_index(cond, dim), params, tenant=tenant, prepare=False)
             if len(rows) < k:  # a filter that keeps few of many: one by one after all
                 rows = await self._app.rows(_exact(cond, dim, None), params, tenant=tenant)
         return [Candidate(ItemId(row[0]), float(row[1])) for row in rows]

@@ -46,7 +46,12 @@ class Nearest:
         if plain_and_many or (rows and rows[0][1] > EXACT_ROWS):
             more = OVER_FETCH_FILTERED if cond.restrictive else OVER_FETCH
             params["more"] = math.ceil(more * k)
-            rows = await self._app.rows(_by_index(cond, view.dim), params, tenant=view.tenant)
+            # With a filter the plan decides whether the index or each row is looked at, so what is found:
+            # the server would change it at a connection's sixth call for one that fits any values.
+            prepare = False if cond.restrictive else None
+            rows = await self._app.rows(
+                _by_index(cond, view.dim), params, tenant=view.tenant, prepare=prepare
+            )
             if cond.table == CODE:
                 # The index reads the rows anyway: where they stand need not be asked once more.
                 remember(view, (row[:-1] for row in rows))
