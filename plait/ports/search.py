@@ -61,7 +61,9 @@ class Place:
     episode_id: UUID | None = None
     tokens: int = 0  # of a memory's text; 0: not counted
     asks: bool = False  # a memory that is nothing but a question
-    ahead: bool = False  # an agent's, about what comes next: it asks at its end, or says what it will do
+    ahead: bool = (
+        False  # an agent's, about what comes next: it asks at its end, or says what it will do
+    )
 
     @property
     def file(self) -> tuple[str, str]:
