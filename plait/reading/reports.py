@@ -86,7 +86,7 @@ def read(text: str) -> Report | None:
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """Each line with its kind: said, shown, or of the form."""
     systems = listed = fenced = False
-    for line in text.split("\n"):
+    for line in text.replace("\r\n", "\n").split("\n"):
         if fenced:
             fenced = _CLOSE.match(line[:MAX_LINE]) is None
             bare = not fenced and not line.strip(" \t>`~}")

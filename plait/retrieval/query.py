@@ -184,7 +184,9 @@ def _attached(query: SearchQuery) -> str:
 
 
 def _clean(text: str) -> str:
-    return text.replace("\x00", " ").encode("utf-8", "replace").decode("utf-8")
+    # Forms on web pages send CRLF: to what reads line by line a fence would never end.
+    lines = text.replace("\r\n", "\n").replace("\x00", " ")
+    return lines.encode("utf-8", "replace").decode("utf-8")
 
 
 def _checked(query: SearchQuery, attached: str) -> str:

@@ -54,6 +54,12 @@ def test_a_report_is_taken_apart() -> None:
         assert form not in everything
 
 
+def test_line_ends_of_web_forms_are_line_ends() -> None:
+    crlf = REPORT.replace("\n", "\r\n")
+    assert read(crlf) == read(REPORT)
+    assert as_report(analyse(SearchQuery(crlf))) == as_report(analyse(SearchQuery(REPORT)))
+
+
 @pytest.mark.parametrize(
     ("text", "report"),
     [
