@@ -66,3 +66,20 @@ async def test_what_is_closed_is_not_found(store: Store, truth_dsn: str) -> None
     with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
         (repo_id,) = conn.execute("SELECT id FROM repository WHERE name = 'r'").fetchone() or (0,)
         assert look_up(conn, repo_id, [text(1), text(2)]) == (1, 5)
+
+
+async def test_a_process_from_before_finds_as_much(store: Store, truth_dsn: str) -> None:
+    """It asks with one list for all places, and goes on when another brings the schema up to date."""
+    done = await store.store(TENANT, [write(text(n)) for n in range(20)])
+    assert all(isinstance(one, MemoryReceipt) for one in done)
+    made = sketches("r", [words(text(n)) for n in range(20)])
+    every = sorted({number for sketch in made for number in sketch})
+    firsts = [sketch[0] for sketch in made]
+    with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
+        (repo_id,) = conn.execute("SELECT id FROM repository WHERE name = 'r'").fetchone() or (0,)
+        conn.execute("SELECT set_config('plait.tenant', %s, false)", (TENANT,))
+        for numbers in (every, firsts):
+            found = conn.execute(
+                "SELECT id FROM similar_memories(%s, %s::int8[], 10, 2000)", (repo_id, numbers)
+            ).fetchall()
+            assert len(found) == 20
