@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
@@ -29,6 +28,7 @@ from plait.domain.errors import PlaitError, StoreUnavailable
 from plait.settings import Settings
 from vector import arrays, halfvec
 from vector.errors import is_transient, translated
+from vector.warm import WarmPool
 
 logger = logging.getLogger(__name__)
 
@@ -46,14 +46,6 @@ BACKOFF = wait_random_exponential(multiplier=0.05, max=5.0)
 # Serving works as this role; vector/sql/0003_row_security.sql says what it may see.
 APP_ROLE = "plait_app"
 _SET_TENANT = "SELECT set_config('plait.tenant', %s, false)"
-
-
-class Warmest(deque[Any]):
-    """Connections at rest; the one that was given back last is taken first. Each is a process with caches of
-    its own: one caller's statements, spread over as many as there ever were, found them cold, 0.3 ms a search."""
-
-    def popleft(self) -> Any:
-        return self.pop()
 
 
 class PooledConnection(AsyncConnection[tuple[Any, ...]]):
@@ -84,7 +76,7 @@ class Database:
         self._dsn = dsn
         self._revive = revive
         self._schemas = schemas
-        self._pool: AsyncConnectionPool[PooledConnection] = AsyncConnectionPool(
+        self._pool: WarmPool[PooledConnection] = WarmPool(
             self._current_dsn,
             connection_class=PooledConnection,
             # A pool that is not in autocommit costs 2 to 2.8 times the CPU a read.
@@ -96,8 +88,6 @@ class Database:
             open=False,
             name=role or "plait",
         )
-        # The pool has no setting for this: it hands out the one that has rested longest.
-        self._pool._pool = Warmest()
 
     async def _current_dsn(self) -> str:
         return self._dsn
