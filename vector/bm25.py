@@ -168,10 +168,10 @@ def score(
 ) -> Floats:
     """A score a document, 0 where no term occurs. Terms with an idf below `min_idf` count only when
     no other term is there. Terms are added in sorted order: float sums depend on it. `weights` by term
-    multiplies its idf; a term that is not in it weighs 1, and the others never silence it."""
+    multiplies its idf; a term that is not in it weighs 1, and what weighs less never silences it."""
     present = {term: p for term, p in postings.items() if len(p.docs)}
     rare = {t: p for t, p in present.items() if idf(space.living, len(p.docs)) >= min_idf}
-    if weights and all(term in weights for term in rare):
+    if weights and all(weights.get(term, 1.0) < 1.0 for term in rare):
         rare = {}
     out = np.zeros(len(space.norm), np.float32)
     for term, p in sorted((rare or present).items()):

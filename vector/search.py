@@ -112,7 +112,8 @@ class Lexical:
         k: int,
         weights: Mapping[str, float] | None = None,
     ) -> list[Candidate]:
-        space, postings = await self._postings(view, terms, where, beside=weights or {})
+        less = {term for term, weight in (weights or {}).items() if weight < 1.0}
+        space, postings = await self._postings(view, terms, where, beside=less)
         if space is None:
             return []
         await _give_way()

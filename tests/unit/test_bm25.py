@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import numpy as np
@@ -26,7 +26,11 @@ def item(n: int) -> ItemId:
 
 
 def ranked(
-    docs: Sequence[Sequence[str]], cuts: Sequence[int], dead: set[int], terms: Sequence[str]
+    docs: Sequence[Sequence[str]],
+    cuts: Sequence[int],
+    dead: set[int],
+    terms: Sequence[str],
+    weights: Mapping[str, float] | None = None,
 ) -> dict[int, float]:
     """Score by document number, with the documents spread over segments that end at `cuts`."""
     refs, loaded, bodies = [], [], {term: [] for term in terms}  # type: ignore[var-annotated]
@@ -41,7 +45,7 @@ def ranked(
                 bodies[term].append((number, d + f))
     space = bm25.space_of(refs, loaded)
     postings = {t: bm25.gather(space, found) for t, found in bodies.items() if found}
-    scores = bm25.score(space, postings)
+    scores = bm25.score(space, postings, weights=weights)
     order, complete = bm25.best(space, scores, len(docs))
     assert complete
     return {int(space.ids[d].tobytes()[-1]) - 1: float(scores[d]) for d in order}
@@ -69,6 +73,14 @@ def by_definition(docs: Sequence[Sequence[str]], terms: Sequence[str]) -> dict[i
 @given(documents, st.lists(st.sampled_from(WORDS), min_size=1, unique=True))
 def test_scores_are_the_formula(docs: list[list[str]], terms: list[str]) -> None:
     assert ranked(docs, (), set(), terms) == pytest.approx(by_definition(docs, terms), rel=1e-5)
+
+
+def test_only_terms_that_count_whole_silence_common_ones() -> None:
+    docs = [["alpha", "rare"], *[["alpha", "beta"]] * 8]
+    assert set(ranked(docs, (), set(), ["alpha", "rare"])) == {0}
+    # A report's title counts more than another term: it is the query's own.
+    assert set(ranked(docs, (), set(), ["alpha", "rare"], {"rare": 2.0})) == {0}
+    assert len(ranked(docs, (), set(), ["alpha", "rare"], {"rare": 0.5})) == len(docs)
 
 
 @given(
