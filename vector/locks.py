@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
 
-from plait.domain.errors import StoreUnavailable
+from plait.domain.errors import PlaitError
 from vector.errors import translated
 from vector.pool import Connection
 
@@ -14,6 +16,9 @@ PROJECTING: Final = 0x504C0002
 MERGING: Final = 0x504C0003
 # Shared by who keeps a receipt (vector/sql/0005_recall.sql has the number too), alone `forget`'s.
 RECALLING: Final = 0x504C0004
+
+# How long a server is waited for that is told to let go of what ends with its connection anyway.
+RELEASE_S = 5.0
 
 
 async def try_lock(conn: Connection, space: int, repo_id: int) -> bool:
@@ -34,22 +39,25 @@ async def release(conn: Connection, space: int, repo_id: int) -> None:
 
     Closing alone would do, but the server would learn of it a moment later.
     """
-    try:
-        if not conn.closed:
-            await unlock(conn, space, repo_id)
-    except StoreUnavailable:
-        pass  # the connection is lost, and the lock with it
-    finally:
-        await conn.close()
+    await _let_go(conn, unlock(conn, space, repo_id))
 
 
 async def release_all(conn: Connection) -> None:
     """As `release`, of every lock that the connection holds."""
+    await _let_go(conn, _unlock_all(conn))
+
+
+async def _unlock_all(conn: Connection) -> None:
+    with translated():
+        await conn.execute("SELECT pg_advisory_unlock_all()")
+
+
+async def _let_go(conn: Connection, unlocking: Coroutine[Any, Any, None]) -> None:
     try:
-        if not conn.closed:
-            with translated():
-                await conn.execute("SELECT pg_advisory_unlock_all()")
-    except StoreUnavailable:
-        pass
+        # A server that answers nothing holds nobody up who leaves: what it is told next is the end.
+        async with asyncio.timeout(RELEASE_S):
+            await unlocking
+    except (PlaitError, TimeoutError):
+        pass  # the connection is lost, or is so below, and the locks with it
     finally:
         await conn.close()

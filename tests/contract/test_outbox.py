@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import signal
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable
@@ -18,7 +20,7 @@ from plait.domain.errors import InvalidInput, PlaitError, RepositoryNotIndexed
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.ports import GraphDelta
 from tests.contract.conftest import end_sessions
-from tests.processes import eventually
+from tests.processes import LIMIT_S, eventually
 from vector.outbox import queue_forget, queue_memories
 from vector.store import Store
 
@@ -586,3 +588,22 @@ async def test_an_event_that_failed_for_a_day_is_given_back_still(
         truth_dsn, "SELECT attempts, not_before < now() + interval '31 s' FROM outbox"
     )
     assert (attempts, due) == (5001, True)
+
+
+async def test_a_server_that_answers_nothing_holds_up_no_end(
+    store: Store, other: Store, index: IndexFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await index(store, "r", CODE)
+    await claimed(other)
+    assert other._claiming is not None
+    frozen = other._claiming.info.backend_pid
+    monkeypatch.setattr("vector.locks.RELEASE_S", 0.05)
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            await other.close()
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    # Told by the end of its connection, the server lets go of the claim.
+    delta = await eventually(store.claim)
+    assert delta.repo == "r"
