@@ -24,6 +24,8 @@ ANSWER = 0.3
 SEEDS = 32
 # Up to so many tokens a turn is shown with what it replies to: "Yes, the second one" answers nothing alone.
 SHORT_REPLY = 16
+# Facts, rules and how-tos: short, and understood alone.
+WHOLE = frozenset(["semantic", "procedural"])
 # A turn that is nothing but a question.
 ASKED = 0.7
 # A turn of n tokens counts 1 − SHORT · e^(−n / TOKENS).
@@ -64,7 +66,7 @@ def before(around: Around, places: Mapping[ItemId, Place]) -> dict[ItemId, ItemI
     found: dict[ItemId, ItemId] = {}
     for id_, beside in around.items():
         place = places.get(id_)
-        if place is not None and 0 < place.tokens <= SHORT_REPLY:
+        if place is not None and 0 < place.tokens <= SHORT_REPLY and place.type not in WHOLE:
             found.update((id_, other) for other, step in beside.items() if step == -1)
     return found
 
@@ -105,11 +107,10 @@ def lifted(
 
 
 def factors(places: Mapping[ItemId, Place]) -> dict[ItemId, float]:
-    """What multiplies scores of turns for what they are; 1.0 is left out. Facts, rules and how-tos are
-    short and whole."""
+    """What multiplies scores of turns for what they are; 1.0 is left out."""
     found = {}
     for id_, place in places.items():
-        if in_thread(place) and place.tokens and place.type not in ("semantic", "procedural"):
+        if in_thread(place) and place.tokens and place.type not in WHOLE:
             found[id_] = factor(place.tokens, asks=place.asks)
     return found
 

@@ -168,7 +168,7 @@ def _run(place: Place) -> str:
 
 
 def factor(part: Part, asked: frozenset[Wish]) -> float:
-    """1.0 for what is asked for, and for everything where nothing is."""
+    """1.0 for what is asked for. Where the words don't say, also for all but a change and the prompt."""
     found = 1.0
     if part is Part.CHANGE and Wish.CHANGE not in asked:
         found *= CHANGE_UNASKED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -60,6 +61,12 @@ def shown(*, external: bool = False, known: bool = True) -> str:
 
 def test_only_short_turns_are_shown_with_the_one_before() -> None:
     assert threads.before(AROUND, PLACES) == {REPLY: ASKED}
+
+
+@pytest.mark.parametrize("kind", ["semantic", "procedural"])
+def test_a_fact_is_no_reply_to_what_was_kept_before_it(kind: str) -> None:
+    places = {**PLACES, REPLY: replace(PLACES[REPLY], type=kind)}
+    assert threads.before(AROUND, places) == {}
 
 
 def test_the_question_stands_beside_the_reply() -> None:
