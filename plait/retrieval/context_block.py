@@ -233,6 +233,8 @@ def _reasons(
     if other is None or other not in items or known is None or known.external:
         return said
     reply = replies_to(items[other].content)
+    if not reply:
+        return said
     return (*said, reply) if ctx.reasons.get(item.id) else (reply, *said)
 
 

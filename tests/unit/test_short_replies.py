@@ -32,12 +32,12 @@ PLACES = {ASKED: place(9), REPLY: place(2), LONG: place(160)}
 AROUND = {ASKED: {REPLY: 1}, REPLY: {ASKED: -1, LONG: 1}, LONG: {REPLY: -1}}
 
 
-def shown(*, external: bool = False, known: bool = True) -> str:
+def shown(*, external: bool = False, known: bool = True, asked: str = TEXTS[ASKED]) -> str:
     items = {
         id_: Item(
             id_, Collection.MEMORIES, "app", "turn", "", "", "", 0, 0, text, datetime(2026, 1, 2, tzinfo=UTC)
         )
-        for id_, text in TEXTS.items()
+        for id_, text in {**TEXTS, ASKED: asked}.items()
     }  # fmt: skip
     query = SearchQuery("which one")
     ctx = SearchContext(
@@ -96,3 +96,9 @@ def test_a_quote_is_bounded_and_of_one_line() -> None:
     said = replies_to("why \u2028 " + "very " * 5_000 + "?")
     assert len(said) <= MAX_QUOTED + len("after “”")
     assert "\u2028" not in said
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "????", "\u200b\u202e?", "```"])
+def test_what_says_nothing_is_not_quoted(text: str) -> None:
+    assert replies_to(text) == ""
+    assert "after" not in shown(asked=text)

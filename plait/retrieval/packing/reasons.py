@@ -61,13 +61,15 @@ def words_of(asked: Analysis) -> Words:
 
 
 def replies_to(text: str) -> str:
-    """`after “Which of the two?”`: the last question of `text`, else the beginning of its first line."""
+    """`after “Which of the two?”`: the last question of `text`, else the beginning of its first line; "" where
+    it says nothing that can be seen."""
     head = text[:MAX_REPLIED]
     lines = [line.strip() for line in head.splitlines() if line.strip()]
     asked = next((line for line in reversed(lines) if line.endswith("?")), "")
     # A dot inside of a name ends no sentence.
     said = _SENTENCE_END.split(asked)[-1] if asked else "".join(lines[:1])
-    return f"after “{wording.one_line(said, MAX_QUOTED)}”"
+    quoted = wording.one_line(said, MAX_QUOTED)
+    return f"after “{quoted}”" if any(map(str.isalnum, quoted)) else ""
 
 
 def reasons(
