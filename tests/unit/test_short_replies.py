@@ -85,7 +85,6 @@ def test_what_a_tool_said_or_nobody_knows_is_not_quoted(external: bool, known: b
         ("Hi. Is v1.2 out?", "Is v1.2 out?"),
         ("Where is it?\nI looked\neverywhere", "Where is it?"),
         ("I went home\nand slept", "I went home"),
-        ("", ""),
     ],
 )
 def test_the_last_question_is_quoted_else_the_first_line(text: str, said: str) -> None:
