@@ -92,6 +92,10 @@ class Projector:
             if await self._failed(delta, exc):
                 return delta
             raise
+        except BaseException:
+            # Whoever asked has gone, a caller's deadline say: the event is the next one's, not ours for ever.
+            await asyncio.shield(self._outbox.give_back(delta.event_id))
+            raise
         await self._outbox.done(delta.event_id)
         return delta
 

@@ -208,6 +208,11 @@ class Outbox:
         finally:
             await self._unlock(claim.repo_id)
 
+    async def give_back(self, event_id: int) -> None:
+        claim = self._claims.pop(event_id, None)
+        if claim is not None:
+            await self._unlock(claim.repo_id)
+
     async def failed(self, event_id: int, cause: str, *, permanent: bool) -> bool:
         claim = self._ending(event_id)
         try:
@@ -303,6 +308,10 @@ class Outbox:
                 self._locked.add(repo_id)
                 conn = await self._claim_connection()
                 taken = await locks.try_lock(conn, locks.PROJECTING, repo_id)
+        except asyncio.CancelledError:
+            # The server may have given the lock already, and would keep it as long as the connection.
+            await asyncio.shield(self._unlock(repo_id))
+            raise
         finally:
             if not taken:
                 self._locked.discard(repo_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -10,6 +11,8 @@ import pytest
 from etl.project import Projector
 from plait.domain.errors import StoreUnavailable
 from plait.ports import GraphDelta, GraphStore
+from vector import locks
+from vector.pool import Connection
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -57,3 +60,52 @@ async def test_a_graph_that_is_away_is_waited_for(store: Store, index: IndexFile
         await projector(store, graph).run_until_idle()
     assert (await store.revision("wait")).graph_number == 1
     assert await store.waiting() == 1
+
+
+async def test_what_a_cancelled_run_was_at_is_anybodys_again(
+    store: Store, other: Store, index: IndexFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks for a projection, a comparison say, has a deadline."""
+    graph, at_it = Stubborn(StoreUnavailable("away")), asyncio.Event()
+
+    async def held(delta: GraphDelta) -> None:
+        at_it.set()
+        await asyncio.Event().wait()
+
+    await index(store, "left", {"a.toy": ["alpha: beta", "beta:"]})
+    with monkeypatch.context() as patch:
+        patch.setattr(graph, "apply", held)
+        run = asyncio.ensure_future(projector(store, graph).run_until_idle())
+        await at_it.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    await projector(other, graph).run_until_idle()
+    assert [delta.repo for delta in graph.taken] == ["left"]
+    await store.reset("left")
+    await projector(store, graph).run_until_idle()
+    assert await store.waiting() == 0
+
+
+async def test_a_claim_cancelled_as_it_is_given_is_not_kept(
+    store: Store, other: Store, index: IndexFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = Stubborn(StoreUnavailable("away"))
+    try_lock, given = locks.try_lock, asyncio.Event()
+
+    async def slow(conn: Connection, space: int, repo_id: int) -> bool:
+        taken = await try_lock(conn, space, repo_id)
+        given.set()
+        await asyncio.Event().wait()
+        return taken
+
+    await index(store, "given", {"a.toy": ["alpha: beta", "beta:"]})
+    with monkeypatch.context() as patch:
+        patch.setattr(locks, "try_lock", slow)
+        claiming = asyncio.ensure_future(store.claim())
+        await given.wait()
+        claiming.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await claiming
+    await projector(other, graph).run_until_idle()
+    assert [delta.repo for delta in graph.taken] == ["given"]
