@@ -5,16 +5,21 @@ Measured on issues of other projects and the functions that closed them, see doc
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from plait.reading import reports
 from plait.retrieval.query import MAX_TERMS, Analysis, identifiers, phrases
-from plait.retrieval.text import query_terms
+from plait.retrieval.text import STOP_WORDS, query_terms
 
 # A shorter text is a question with a line of code in it, which is what it is about.
 LEAST = 30  # words
+# So few telling words, as in "explain this:", leave the code to say what is meant. Chosen by hand.
+LEAST_SAID = 3
 # What a term of the title counts, and one that stands in code and logs alone, where another counts 1.
 TITLE, SHOWN = 2.0, 0.3
+
+_WORD = re.compile(r"\w+")
 
 
 def as_report(asked: Analysis, subject: str = "") -> Analysis:
@@ -45,7 +50,19 @@ def embedded(asked: Analysis) -> str:
 
 
 def _report(asked: Analysis) -> reports.Report | None:
-    return reports.read(asked.text) if asked.words >= LEAST else None
+    report = reports.read(asked.text) if asked.words >= LEAST else None
+    return report if report is not None and _says_something(_spoken(report)) else None
+
+
+def _says_something(text: str) -> bool:
+    telling: set[str] = set()
+    for match in _WORD.finditer(text):
+        word = match[0].lower()
+        if word not in STOP_WORDS:
+            telling.add(word)
+            if len(telling) == LEAST_SAID:
+                return True
+    return False
 
 
 def _spoken(report: reports.Report) -> str:

@@ -125,6 +125,17 @@ def test_a_short_question_with_code_stays_as_it_is() -> None:
     assert as_report(asked) is asked
 
 
+@pytest.mark.parametrize(
+    "said", ["What does this do?", "Explain this code:", "!!! ???\n- OS: Linux"]
+)
+def test_code_with_next_to_nothing_said_of_it_is_what_the_question_is_about(said: str) -> None:
+    code = "\n".join(f"parcel_{n} = store.fetch(parcel_{n}, 1)" for n in range(20))
+    asked = analyse(SearchQuery(f"{said}\n```\n{code}\n```"))
+    assert asked.words >= LEAST
+    assert as_report(asked) is asked
+    assert embedded(asked) == asked.text
+
+
 def test_errors_of_a_trace_are_shown() -> None:
     trace = (
         'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\nKeyError: 1\n'
