@@ -319,3 +319,13 @@ def test_an_edit_that_was_given_up_is_kept_as_a_turn() -> None:
     assert "+wait(30, fence)" in diff.content
     assert episode.outcome.metrics["edits"] == 2
     assert episode.outcome.metrics["edits_dropped"] == 1
+
+
+def test_what_looks_like_a_header_of_a_diff_is_an_edit_too() -> None:
+    action = "str_replace_editor str_replace '/testbed/@@ a.py' --old_str '-- a' --new_str '++ b'"
+    step = {"thought": "", "action": action, "observation": "has been edited"}
+    patch = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-wait(30)\n+wait(3)\n"
+    run = {"trajectory": [step], "info": {"exit_status": "submitted", "submission": patch}}
+    (episode,) = episodes(json.dumps(run).encode(), "x.traj")
+    (tried,) = (a for a in episode.artifacts if a.kind is ArtifactKind.TURN)
+    assert tried.content.split("\n")[1:] == ["@@ -1 +1 @@", "--- a", "+++ b"]

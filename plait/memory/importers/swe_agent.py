@@ -248,8 +248,9 @@ class _Run:
         draft.count("edits")
         if diff and given.get("command") in ("create", "str_replace") and len(self.written) < 2_000:
             self.written.append((path, diff))
-        if diff and not self._submits(diff):
-            short = trim(diff[diff.index("@@ ") :])
+        hunks = diff[diff.find("\n@@ ") + 1 :]
+        if diff and not self._submits(hunks):
+            short = trim(hunks)
             draft.count("edits_dropped")
             draft.add(
                 ArtifactKind.TURN,
@@ -258,10 +259,10 @@ class _Run:
                 {**meta, "role": "tool", "tool": "edit"},
             )
 
-    def _submits(self, diff: str) -> bool:
-        """Whether the submission has what `diff` adds, or takes away where it adds nothing. True too where
+    def _submits(self, hunks: str) -> bool:
+        """Whether the submission has what `hunks` add, or take away where they add nothing. True too where
         nothing was submitted, since the diff itself is kept then."""
-        lines = [x for x in diff.split("\n") if x[:1] in "+-" and x[:3] not in ("+++", "---")]
+        lines = [x for x in hunks.split("\n") if x.startswith(("+", "-"))]
         telling = [x for x in lines if x[0] == "+" and x[1:].strip()] or lines
         return not any(self.submitted) or all(x in self.submitted for x in telling)
 
