@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -99,8 +99,8 @@ async def results(
         service = SearchService(at.store, provider, SearchSettings(), variant.stages())
         rows = []
         for query in at.asked:
-            fusion = "rrf" if variant.fusion == "rrf" else "minmax"
-            answer = await service.search(SearchQuery(query.text, k=K, fusion=fusion))  # type: ignore[arg-type]
+            fused: Literal["rrf", "minmax"] = "rrf" if variant.fusion == "rrf" else "minmax"
+            answer = await service.search(SearchQuery(query.text, k=K, fusion=fused))
             rows.append(judge(query, [at.store.piece(hit.item.id) for hit in answer.hits]))
         found[at.project] = np.array(rows)
     return found

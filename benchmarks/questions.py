@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -121,8 +121,8 @@ async def results(
     }
     rows = []
     for question in asked:
-        fusion = "rrf" if variant.fusion == "rrf" else "minmax"
-        query = SearchQuery(question.text, k=K, fusion=fusion)  # type: ignore[arg-type]
+        fused: Literal["rrf", "minmax"] = "rrf" if variant.fusion == "rrf" else "minmax"
+        query = SearchQuery(question.text, k=K, fusion=fused)
         answer = await services[question.project].search(query)
         rows.append(judge(question.files, [hit.item.path for hit in answer.hits]))
     return np.array(rows)
