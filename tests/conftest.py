@@ -38,6 +38,10 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("plait")
 
+# The keeper has no gRPC in its process, but tests that do its work in theirs have: its core then runs in
+# each fork before the program starts, on closed files (an initdb died of it), unless it is told not to.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
+
 # A shell that starts a run in the background has it ignore Ctrl-C, and all that the tests start inherits
 # that: what they interrupt would not be.
 for number in (signal.SIGINT, signal.SIGQUIT):
