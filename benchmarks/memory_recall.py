@@ -42,7 +42,7 @@ from plait.retrieval.context import Deps, SearchContext, Stage
 from plait.retrieval.query import Mode, SearchQuery, analyse
 from plait.retrieval.runner import plan, run
 from plait.retrieval.stages import STAGES
-from plait.settings import EmbeddingSettings, RecallSettings, SearchSettings
+from plait.settings import EmbeddingSettings, RecallSettings, SearchSettings, parse
 
 K = 50
 ARMS = ("lexical", "semantic", "phrase", "identifiers", "exact", "anchors", "relations")
@@ -90,7 +90,7 @@ def deps(store: SearchStore, provider: EmbeddingProvider, **recall: float) -> De
     async def opened() -> EmbeddingProvider:
         return provider
 
-    return Deps(store, opened, SearchSettings(), RecallSettings(**recall))
+    return Deps(store, opened, SearchSettings(), parse(RecallSettings, recall))
 
 
 async def asked(text: str, over: Deps, stages: Sequence[Stage], *, silent: bool) -> SearchContext:

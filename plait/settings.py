@@ -7,15 +7,14 @@ else `PLAIT_CONFIG`, else none: the defaults run the embedded stores.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Annotated, Any, Literal, TypeVar
 
-import platformdirs
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+import msgspec
+from msgspec import Meta
 
 from plait.domain import failpoint
 from plait.domain.errors import BadSettings
@@ -25,124 +24,151 @@ PREFIX = "PLAIT_"
 _SPECIAL = {"PLAIT_HOME", "PLAIT_CONFIG", "PLAIT_DEBUG", "PLAIT_FAILPOINTS"}
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class Secret:
+    """A password or key: its `repr` and `str` hide it, so that no log or traceback shows it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def get_secret_value(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Secret({'*' * 10 if self._value else ''!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
 
 
-class PostgresSettings(_Section):
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Keys that are not declared are refused."""
+
+
+class PostgresSettings(_Section, frozen=True):
     """`dsn` empty: the embedded server. A DSN: that server, which needs pgvector ≥ 0.8."""
 
-    dsn: SecretStr = SecretStr("")
-    pool_size: int = Field(8, ge=1, le=100)
-    connect_timeout_s: float = Field(10.0, gt=0)
-    statement_timeout_s: float = Field(60.0, gt=0)
+    dsn: Secret = Secret("")
+    pool_size: Annotated[int, Meta(ge=1, le=100)] = 8
+    connect_timeout_s: Annotated[float, Meta(gt=0)] = 10.0
+    statement_timeout_s: Annotated[float, Meta(gt=0)] = 60.0
 
 
-class GraphSettings(_Section):
+class GraphSettings(_Section, frozen=True):
     """`uri` empty: the embedded server. A Bolt URI: that server (Neo4j 5 or later)."""
 
     uri: str = ""
     user: str = "neo4j"
-    password: SecretStr = SecretStr("")
+    password: Secret = Secret("")
     database: str = ""
     # A second, read-only login for users' Cypher; empty: the first one (Neo4j Community has no roles).
     reader_user: str = ""
-    reader_password: SecretStr = SecretStr("")
-    connect_timeout_s: float = Field(10.0, gt=0)
-    query_timeout_s: float = Field(10.0, gt=0, le=300)
-    max_rows: int = Field(1000, ge=1, le=100_000)
-    max_result_bytes: int = Field(16 * 2**20, ge=1024)
-    heap_mb: int = Field(512, ge=128)
+    reader_password: Secret = Secret("")
+    connect_timeout_s: Annotated[float, Meta(gt=0)] = 10.0
+    query_timeout_s: Annotated[float, Meta(gt=0, le=300)] = 10.0
+    max_rows: Annotated[int, Meta(ge=1, le=100_000)] = 1000
+    max_result_bytes: Annotated[int, Meta(ge=1024)] = 16 * 2**20
+    heap_mb: Annotated[int, Meta(ge=128)] = 512
 
 
-class EmbeddingSettings(_Section):
+class EmbeddingSettings(_Section, frozen=True):
     """Which model makes the vectors. One index holds vectors of one model."""
 
     provider: Literal["local", "openai", "ollama"] = "local"
     model: str = ""  # empty: the provider's default
-    dimension: int = Field(0, ge=0, le=4000)  # 0: the model's own
+    dimension: Annotated[int, Meta(ge=0, le=4000)] = 0  # 0: the model's own
     base_url: str = ""
-    api_key: SecretStr = SecretStr("")
+    api_key: Secret = Secret("")
     model_dir: str = ""  # local: a folder with model.onnx and tokenizer.json of your own
-    batch_size: int = Field(100, ge=1, le=2048)
-    timeout_s: float = Field(30.0, gt=0)
-    max_attempts: int = Field(5, ge=1, le=20)
-    threads: int = Field(0, ge=0)  # local: 0 = every core
-    cache_size: int = Field(1024, ge=0)  # hot queries kept
-    cache_ttl_s: float = Field(600.0, ge=0)
+    batch_size: Annotated[int, Meta(ge=1, le=2048)] = 100
+    timeout_s: Annotated[float, Meta(gt=0)] = 30.0
+    max_attempts: Annotated[int, Meta(ge=1, le=20)] = 5
+    threads: Annotated[int, Meta(ge=0)] = 0  # local: 0 = every core
+    cache_size: Annotated[int, Meta(ge=0)] = 1024  # hot queries kept
+    cache_ttl_s: Annotated[float, Meta(ge=0)] = 600.0
 
 
-class IndexSettings(_Section):
-    workers: int = Field(0, ge=0)  # 0: one a core
-    max_file_bytes: int = Field(1_000_000, ge=1)
-    parse_timeout_s: float = Field(10.0, gt=0)
-    batch_items: int = Field(500, ge=1, le=500)
-    max_attempts: int = Field(5, ge=1, le=20)
+class IndexSettings(_Section, frozen=True):
+    workers: Annotated[int, Meta(ge=0)] = 0  # 0: one a core
+    max_file_bytes: Annotated[int, Meta(ge=1)] = 1_000_000
+    parse_timeout_s: Annotated[float, Meta(gt=0)] = 10.0
+    batch_items: Annotated[int, Meta(ge=1, le=500)] = 500
+    max_attempts: Annotated[int, Meta(ge=1, le=20)] = 5
     # How long a replaced revision can still be searched as of its time; 0: the one before at most.
-    keep_s: float = Field(0.0, ge=0)
+    keep_s: Annotated[float, Meta(ge=0)] = 0.0
 
 
-class SearchSettings(_Section):
+class SearchSettings(_Section, frozen=True):
     """Weights were chosen on benchmarks/localisation.py; see docs/retrieval.md."""
 
     fusion: Literal["minmax", "rrf"] = "minmax"
-    k: int = Field(10, ge=1, le=200)
-    candidates: int = Field(150, ge=10, le=1000)  # an arm
-    timeout_s: float = Field(10.0, gt=0)
-    ef_search: int = Field(128, ge=1, le=1000)
+    k: Annotated[int, Meta(ge=1, le=200)] = 10
+    candidates: Annotated[int, Meta(ge=10, le=1000)] = 150  # an arm
+    timeout_s: Annotated[float, Meta(gt=0)] = 10.0
+    ef_search: Annotated[int, Meta(ge=1, le=1000)] = 128
     # Further terms from the repository's own names: never, in recalls and `full`, or always.
     expansion: Literal["off", "recall", "on"] = "recall"
 
 
-class ScopeSettings(_Section):
+class ScopeSettings(_Section, frozen=True):
     """`tenant`: whose data a command or an unlabelled call means."""
 
     tenant: str = "default"
 
 
-class MemorySettings(_Section):
+class MemorySettings(_Section, frozen=True):
     """Retention of memories; configs/memory.yaml says what each does."""
 
-    budget_tokens: int = Field(100_000, ge=100)  # of one scope (repository, agent)
-    compact_at: float = Field(0.9, gt=0, le=1)  # of the budget
-    compact_to: float = Field(0.6, gt=0, le=1)  # of the budget; what a compaction aims for
+    budget_tokens: Annotated[int, Meta(ge=100)] = 100_000  # of one scope (repository, agent)
+    compact_at: Annotated[float, Meta(gt=0, le=1)] = 0.9  # of the budget
+    compact_to: Annotated[float, Meta(gt=0, le=1)] = (
+        0.6  # of the budget; what a compaction aims for
+    )
     automatic: bool = True  # compact when `compact_at` is passed; else only by command
-    undo_s: float = Field(7 * 86_400.0, ge=0)
-    pin_recent: int = Field(20, ge=0)  # successes and failures each, the newest
-    near_duplicate: float = Field(0.95, gt=0, le=1)  # cosine from which two are linked
+    undo_s: Annotated[float, Meta(ge=0)] = 7 * 86_400.0
+    pin_recent: Annotated[int, Meta(ge=0)] = 20  # successes and failures each, the newest
+    near_duplicate: Annotated[float, Meta(gt=0, le=1)] = 0.95  # cosine from which two are linked
     summarizer: Literal["extractive", "openai"] = "extractive"
-    summary_tokens: int = Field(300, ge=20)
+    summary_tokens: Annotated[int, Meta(ge=20)] = 300
     summary_model: str = ""  # openai: the model's name
     summary_base_url: str = ""
-    summary_api_key: SecretStr = SecretStr("")
-    summary_timeout_s: float = Field(30.0, gt=0)
+    summary_api_key: Secret = Secret("")
+    summary_timeout_s: Annotated[float, Meta(gt=0)] = 30.0
 
 
-class RecallSettings(_Section):
+class RecallSettings(_Section, frozen=True):
     """Recall; configs/recall.yaml says what each does, docs/recall.md why it is so."""
 
-    budget_tokens: int = Field(4_000, ge=50, le=1_000_000)
-    window_share: float = Field(0.1, gt=0, le=1)  # of a stated window, in place of `budget_tokens`
-    items: int = Field(40, ge=1, le=200)  # the most a context holds
-    min_score: float = Field(0.2, ge=0, le=1)  # below it an item is no help
+    budget_tokens: Annotated[int, Meta(ge=50, le=1_000_000)] = 4_000
+    window_share: Annotated[float, Meta(gt=0, le=1)] = (
+        0.1  # of a stated window, in place of `budget_tokens`
+    )
+    items: Annotated[int, Meta(ge=1, le=200)] = 40  # the most a context holds
+    min_score: Annotated[float, Meta(ge=0, le=1)] = 0.2  # below it an item is no help
     # When less than this speaks for any candidate, nothing is recalled; 0: never silent.
-    silence: float = Field(0.05, ge=0, le=1)
-    cooldown_s: float = Field(1_800.0, ge=0)
-    keep_s: float = Field(30 * 86_400.0, ge=0)  # receipts; what feedback weighs stays longer
+    silence: Annotated[float, Meta(ge=0, le=1)] = 0.05
+    cooldown_s: Annotated[float, Meta(ge=0)] = 1_800.0
+    keep_s: Annotated[float, Meta(ge=0)] = (
+        30 * 86_400.0
+    )  # receipts; what feedback weighs stays longer
     # Shares of the budget that a collection may take while others still have something to say.
-    code_share: float = Field(0.6, gt=0, le=1)
-    memory_share: float = Field(0.5, gt=0, le=1)
-    max_graph_edges: int = Field(4_000_000, ge=0)  # of one repository, kept in memory
+    code_share: Annotated[float, Meta(gt=0, le=1)] = 0.6
+    memory_share: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    max_graph_edges: Annotated[int, Meta(ge=0)] = 4_000_000  # of one repository, kept in memory
     # The score of a memory: similarity, importance, recency. Weights are scaled to add up to 1.
-    similarity_weight: float = Field(0.7, ge=0)
-    importance_weight: float = Field(0.2, ge=0)
-    recency_weight: float = Field(0.1, ge=0)
-    half_life_days: float = Field(90.0, gt=0)
-    feedback_bound: float = Field(0.15, ge=0, le=0.15)
-    feedback_half_life_days: float = Field(60.0, gt=0)
+    similarity_weight: Annotated[float, Meta(ge=0)] = 0.7
+    importance_weight: Annotated[float, Meta(ge=0)] = 0.2
+    recency_weight: Annotated[float, Meta(ge=0)] = 0.1
+    half_life_days: Annotated[float, Meta(gt=0)] = 90.0
+    feedback_bound: Annotated[float, Meta(ge=0, le=0.15)] = 0.15
+    feedback_half_life_days: Annotated[float, Meta(gt=0)] = 60.0
 
 
-class LanguageSettings(_Section):
+class LanguageSettings(_Section, frozen=True):
     """A chat model for query rewriting and reranking; used by `full` alone, and only when named."""
 
     provider: Literal["none", "openai"] = (
@@ -150,41 +176,41 @@ class LanguageSettings(_Section):
     )
     model: str = ""
     base_url: str = ""
-    api_key: SecretStr = SecretStr("")
-    timeout_s: float = Field(8.0, gt=0)
+    api_key: Secret = Secret("")
+    timeout_s: Annotated[float, Meta(gt=0)] = 8.0
     rewrite: bool = True  # HyDE and expansion
     rerank: bool = True  # the cross-encoder stage
-    max_candidates: int = Field(30, ge=2, le=50)
+    max_candidates: Annotated[int, Meta(ge=2, le=50)] = 30
 
 
-class RerankSettings(_Section):
+class RerankSettings(_Section, frozen=True):
     """A local cross-encoder: a folder with model.onnx and tokenizer.json of your own. None is shipped."""
 
     model_dir: str = ""
-    timeout_s: float = Field(0.5, gt=0)
-    max_candidates: int = Field(30, ge=2, le=50)
-    threads: int = Field(0, ge=0)
+    timeout_s: Annotated[float, Meta(gt=0)] = 0.5
+    max_candidates: Annotated[int, Meta(ge=2, le=50)] = 30
+    threads: Annotated[int, Meta(ge=0)] = 0
 
 
-class ServerSettings(_Section):
+class ServerSettings(_Section, frozen=True):
     host: str = "127.0.0.1"
-    port: int = Field(50051, ge=0, le=65535)
-    max_concurrent: int = Field(256, ge=1)
-    drain_s: float = Field(10.0, ge=0)
-    timeout_s: float = Field(30.0, gt=0)  # of a call whose caller sets no deadline
-    max_timeout_s: float = Field(300.0, gt=0)  # what longer deadlines are cut to
-    max_message_bytes: int = Field(32 * 2**20, ge=1024)
+    port: Annotated[int, Meta(ge=0, le=65535)] = 50051
+    max_concurrent: Annotated[int, Meta(ge=1)] = 256
+    drain_s: Annotated[float, Meta(ge=0)] = 10.0
+    timeout_s: Annotated[float, Meta(gt=0)] = 30.0  # of a call whose caller sets no deadline
+    max_timeout_s: Annotated[float, Meta(gt=0)] = 300.0  # what longer deadlines are cut to
+    max_message_bytes: Annotated[int, Meta(ge=1024)] = 32 * 2**20
 
 
-class EmbeddedSettings(_Section):
+class EmbeddedSettings(_Section, frozen=True):
     """The child servers. `linger_s`: how long they outlive their last user."""
 
-    linger_s: float = Field(0.0, ge=0)
-    start_timeout_s: float = Field(60.0, gt=0)
+    linger_s: Annotated[float, Meta(ge=0)] = 0.0
+    start_timeout_s: Annotated[float, Meta(gt=0)] = 60.0
     run_as: str = ""  # root only: the account for PostgreSQL; empty: postgres, else nobody
 
 
-class Settings(_Section):
+class Settings(_Section, frozen=True):
     home: Path
     postgres: PostgresSettings = PostgresSettings()
     graph: GraphSettings = GraphSettings()
@@ -218,15 +244,39 @@ def load(
             _put(tree, key, value)
     for key, value in overrides.items():
         tree[key] = value
-    tree["home"] = Path(tree["home"]).expanduser().absolute()
+    tree["home"] = str(Path(tree["home"]).expanduser().absolute())
+    return parse(Settings, tree)
+
+
+S = TypeVar("S", bound=_Section)
+
+
+def parse(kind: type[S], tree: Mapping[str, Any]) -> S:
+    """`tree` as settings; text becomes what its key holds, as a number.
+
+    Raises: BadSettings, naming the key.
+    """
     try:
-        return Settings.model_validate(tree)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        key = ".".join(str(p) for p in first["loc"])
+        return msgspec.convert(tree, kind, strict=False, dec_hook=_decode)
+    except msgspec.ValidationError as exc:
+        what, _, where = str(exc).partition(" - at `$")
+        path = where.strip(".`")
+        unknown = _UNKNOWN.fullmatch(what)
+        key = ".".join(part for part in (path, unknown[1] if unknown else "") if part)
+        said = "there is no such setting" if unknown else what
         raise BadSettings(
-            f"setting `{key}`: {first['msg']}; docs/configuration.md lists every key", key=key
+            f"setting `{key}`: {said}; docs/configuration.md lists every key", key=key
         ) from None
+
+
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+
+
+def _decode(kind: type, value: Any) -> Any:
+    """What msgspec doesn't know: a `Secret`, a `Path`. Raises: ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"Expected `str`, got `{type(value).__name__}`")
+    return kind(value)
 
 
 def debug(environ: Mapping[str, str] | None = None) -> bool:
@@ -249,6 +299,8 @@ def time_zone(environ: Mapping[str, str] | None = None) -> str:
     env = os.environ if environ is None else environ
     named = env.get("TZ", "").removeprefix(":") or str(Path("/etc/localtime").resolve())
     name = named.rpartition("zoneinfo/")[2]
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         ZoneInfo(name)
     except (ValueError, ZoneInfoNotFoundError, OSError):
@@ -261,10 +313,14 @@ def default_home() -> Path:
     and the account it runs as can't enter /root."""
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return Path("/var/lib/plait")
+    import platformdirs
+
     return Path(platformdirs.user_data_dir("plait", appauthor=False))
 
 
 def _read_file(path: Path) -> dict[str, Any]:
+    import yaml  # here, as most commands read no file
+
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as exc:

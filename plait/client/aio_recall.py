@@ -10,10 +10,10 @@ from uuid import UUID
 from plait.client import recall_calls
 from plait.client.calls import Call
 from plait.client.memory_wire import When
-from plait.client.recall_context import format_context
 from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
+from plait.domain.memory import MemoryMatch
 from plait.domain.recall import ItemVerdict, RecallFormat
-from plait.domain.values import Collection, Filter, Outcome
+from plait.domain.values import Collection, Filter, Hit, Outcome
 
 T = TypeVar("T")
 
@@ -111,7 +111,17 @@ class AsyncRecallMethods(ABC):
         )
         return answer.context
 
-    format_context = staticmethod(format_context)
+    @staticmethod
+    def format_context(
+        found: RecallResult | Sequence[Hit | MemoryMatch],
+        *,
+        budget_tokens: int | None = None,
+        tokenizer: str = "",
+    ) -> str:
+        """As `plait.client.format_context`."""
+        from plait.client.recall_context import format_context  # packs, with a tokenizer's tables
+
+        return format_context(found, budget_tokens=budget_tokens, tokenizer=tokenizer)
 
     async def replay(
         self,

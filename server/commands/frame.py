@@ -88,7 +88,7 @@ def run_async(args: argparse.Namespace, work: Callable[[], Coroutine[Any, Any, i
 
 
 def _trace(args: argparse.Namespace) -> None:
-    from plait import settings  # pydantic costs 100 ms, which a help text need not pay
+    from plait import settings
 
     if args.debug or settings.debug():
         traceback.print_exc()

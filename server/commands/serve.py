@@ -55,13 +55,15 @@ def _port(text: str) -> int:
 
 
 def _settings(args: argparse.Namespace) -> Settings:
+    import msgspec
+
     from plait import settings as plait_settings
 
     settings = plait_settings.load(args.config)
     given = {"host": args.host, "port": args.port}
     changes = {key: value for key, value in given.items() if value is not None}
-    server = settings.server.model_copy(update=changes)
-    return settings.model_copy(update={"server": server})
+    server = msgspec.structs.replace(settings.server, **changes)
+    return msgspec.structs.replace(settings, server=server)
 
 
 def _ready(args: argparse.Namespace, address: ServerAddress) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from msgspec import structs
 
 import vector
 from plait.domain.memory import AsOf
@@ -169,7 +170,7 @@ async def test_a_revision_that_is_kept_has_its_graph(
     store: Store, index: IndexFiles, truth_settings: Settings, truth_dsn: str
 ) -> None:
     keeping = {"index": IndexSettings(keep_s=3600.0)}
-    keeper = await vector.open(truth_settings.model_copy(update=keeping))
+    keeper = await vector.open(structs.replace(truth_settings, **keeping))
     try:
         await index(keeper, "r", {"a.toy": ["gone:"]})
         await index(keeper, "r", CODE)

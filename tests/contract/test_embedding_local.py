@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from plait import embedding
@@ -215,9 +216,7 @@ async def test_folders_that_hold_no_usable_model(tmp_path: Path) -> None:
 
 
 async def test_documents_are_embedded_by_every_thread(tmp_path: Path) -> None:
-    provider = await local.open(
-        settings(folder_of(tmp_path / "own")).model_copy(update={"threads": 4})
-    )
+    provider = await local.open(replace(settings(folder_of(tmp_path / "own")), threads=4))
     texts = ["north", "east", "up"] * 500
     vectors = await provider.embed_documents(texts)
     assert (vectors.argmax(axis=1) == np.tile([0, 1, 2], 500)).all()

@@ -24,7 +24,7 @@ from plait import embedding
 from plait.domain.errors import EmbeddingRefused, EmbeddingUnavailable
 from plait.embedding.remote import MAX_INPUT_BYTES
 from plait.ports import EmbeddingProvider
-from plait.settings import EmbeddingSettings
+from plait.settings import EmbeddingSettings, parse
 from tests.chat_server import HttpServer, body_of
 from tests.processes import LIMIT_S
 
@@ -127,7 +127,7 @@ def remote(kind: str, server: Server, **changes: Any) -> EmbeddingSettings:
         "cache_size": 0,
         "timeout_s": LIMIT_S,
     }
-    return EmbeddingSettings.model_validate({**given, **changes})
+    return parse(EmbeddingSettings, {**given, **changes})
 
 
 @pytest.fixture(params=["openai", "ollama"])

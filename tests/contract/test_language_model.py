@@ -10,7 +10,7 @@ import pytest
 from plait.domain.errors import BadSettings, LanguageModelUnavailable
 from plait.language import chat, open_model, wants_model
 from plait.ports import LanguageModel
-from plait.settings import LanguageSettings
+from plait.settings import LanguageSettings, parse
 from tests.chat_server import ChatServer, refused, said
 from tests.processes import LIMIT_S
 
@@ -38,7 +38,7 @@ async def model(server: ChatServer) -> AsyncIterator[LanguageModel]:
 
 def settings(url: str, **changes: Any) -> LanguageSettings:
     given = {"provider": "openai", "model": "m", "base_url": url, "api_key": "key-1"}
-    return LanguageSettings.model_validate({**given, **changes})
+    return parse(LanguageSettings, {**given, **changes})
 
 
 async def ask(model: LanguageModel, timeout_s: float = LIMIT_S) -> str:

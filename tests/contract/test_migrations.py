@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import psycopg
 import pytest
+from msgspec import structs
 
 import vector
 from plait.domain.errors import SchemaMismatch, StoreUnavailable
@@ -43,8 +44,8 @@ async def test_several_processes_may_open_at_once(store: Store, truth_settings: 
 async def test_another_process_that_migrates_for_long_is_waited_for(
     store: Store, truth_dsn: str, truth_settings: Settings
 ) -> None:
-    hasty = truth_settings.model_copy(
-        update={"postgres": truth_settings.postgres.model_copy(update={"statement_timeout_s": 3.0})}
+    hasty = structs.replace(
+        truth_settings, postgres=structs.replace(truth_settings.postgres, statement_timeout_s=3.0)
     )
     async with await psycopg.AsyncConnection.connect(truth_dsn, autocommit=True) as conn:
         await conn.execute("SELECT pg_advisory_lock(%s)", (LOCK,))

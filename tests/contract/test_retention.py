@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from msgspec import structs
 
 from plait.domain import failpoint
 from plait.domain.errors import (
@@ -343,7 +344,7 @@ async def test_automatic_compaction_runs_when_due_and_not_in_vain(store: Store) 
     assert done is not None
     assert done.plan.tokens_after <= 600
     assert await auto.after_write(SCOPE) is None
-    off = service.Automatic(store, Extractive(), SMALL.model_copy(update={"automatic": False}))
+    off = service.Automatic(store, Extractive(), structs.replace(SMALL, automatic=False))
     await fill_more(store)
     assert await off.after_write(SCOPE) is None
 

@@ -16,7 +16,7 @@ from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
 from plait.memory import summary_model
 from plait.memory.extract import extract
 from plait.memory.summarize import Extractive, Summarizer, open_summarizer
-from plait.settings import MemorySettings
+from plait.settings import MemorySettings, parse
 from plait.tokens import count
 from tests.chat_server import HttpServer, body_of
 from tests.processes import LIMIT_S
@@ -111,7 +111,7 @@ def settings(model: Model, **changes: Any) -> MemorySettings:
         "summary_base_url": url,
         "summary_timeout_s": LIMIT_S,
     }
-    return MemorySettings.model_validate({**given, **changes})
+    return parse(MemorySettings, {**given, **changes})
 
 
 async def test_a_models_points_become_lines(summarizer: Summarizer) -> None:

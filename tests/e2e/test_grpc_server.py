@@ -13,6 +13,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from msgspec import structs
 
 from plait.client import AsyncPlaitClient, IndexJob, PlaitClient, PlaitRpcError
 from plait.client.errors import from_rpc
@@ -281,9 +282,7 @@ async def test_a_deadline_ends_the_work_too(client: AsyncPlaitClient, slow: Slow
 async def test_a_call_without_a_deadline_gets_the_servers(
     app: App, slow: Slow, settings: Settings
 ) -> None:
-    quick = settings.model_copy(
-        update={"search": settings.search.model_copy(update={"timeout_s": 0.2})}
-    )
+    quick = structs.replace(settings, search=structs.replace(settings.search, timeout_s=0.2))
     app.settings = quick
     try:
         async with running(app, host="127.0.0.1", port=0) as second:
@@ -378,8 +377,8 @@ async def test_health_follows_the_store(
 async def test_too_many_calls_at_once_are_refused(
     app: App, settings: Settings, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = settings.server.model_copy(update={"max_concurrent": 1})
-    monkeypatch.setattr(app, "settings", settings.model_copy(update={"server": one}))
+    one = structs.replace(settings.server, max_concurrent=1)
+    monkeypatch.setattr(app, "settings", structs.replace(settings, server=one))
     async with running(app, host="127.0.0.1", port=0) as narrow:
         async with AsyncPlaitClient(f"127.0.0.1:{narrow.port}") as client:
             first = asyncio.create_task(client.search("x", where=EVERYWHERE, timeout_s=LIMIT_S))
@@ -394,8 +393,8 @@ async def test_too_many_calls_at_once_are_refused(
 async def test_an_answer_too_large_to_send_is_cut_and_said_to_be(
     app: App, settings: Settings, indexed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = settings.server.model_copy(update={"max_message_bytes": 1024})
-    monkeypatch.setattr(app, "settings", settings.model_copy(update={"server": small}))
+    small = structs.replace(settings.server, max_message_bytes=1024)
+    monkeypatch.setattr(app, "settings", structs.replace(settings, server=small))
     async with running(app, host="127.0.0.1", port=0) as narrow:
         async with AsyncPlaitClient(f"127.0.0.1:{narrow.port}") as client:
             answer = await client.search("retries backoff attempts", where=Filter(repos=(indexed,)))

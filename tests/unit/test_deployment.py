@@ -71,4 +71,4 @@ def test_the_recall_file_writes_out_every_default() -> None:
     path = ROOT / "configs/recall.yaml"
     defaults = settings.RecallSettings()
     assert settings.load(path, environ={}).recall == defaults
-    assert set(yaml.safe_load(path.read_text())["recall"]) == set(defaults.model_dump())
+    assert set(yaml.safe_load(path.read_text())["recall"]) == set(defaults.__struct_fields__)

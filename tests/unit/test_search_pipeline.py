@@ -27,7 +27,7 @@ from plait.ports import Around, Place, Spot, Standing, Vectors, View
 from plait.retrieval.context import Deps, SearchContext, Stage
 from plait.retrieval.search import Degraded, QueryKind, SearchAnswer, SearchQuery, SearchService
 from plait.retrieval.stages import STAGES
-from plait.settings import SearchSettings
+from plait.settings import SearchSettings, parse
 from tests.processes import LIMIT_S
 
 
@@ -151,7 +151,7 @@ def found(answer: SearchAnswer) -> list[int]:
 
 def service(shelf: Shelf, model: Model | None = None, **settings: int) -> SearchService:
     return SearchService(
-        shelf, model or Model(), SearchSettings.model_validate({"timeout_s": LIMIT_S, **settings})
+        shelf, model or Model(), parse(SearchSettings, {"timeout_s": LIMIT_S, **settings})
     )
 
 

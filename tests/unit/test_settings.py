@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_secrets_are_not_shown() -> None:
 
 def test_every_key_is_documented() -> None:
     text = (ROOT / "docs/configuration.md").read_text()
-    for section, field in settings.Settings.model_fields.items():
-        keys = getattr(field.annotation, "model_fields", None)
+    for section, kind in get_type_hints(settings.Settings).items():
+        keys = getattr(kind, "__struct_fields__", None)
         for name in [f"{section}.{key}" for key in keys] if keys else [section]:
             assert f"`{name}`" in text, name
