@@ -1,7 +1,8 @@
-"""Start a keeper: `python -P boot.py MODULE:FUNCTION FOLDER LOCK_FD`, its configuration on stdin.
+"""Start a background process: `python -P boot.py MODULE:FUNCTION FOLDER FD`, its configuration on stdin.
 
-Run by path, with the working folder and its own off `sys.path` (`-P`) and no environment to speak of:
-a repository that holds a `plait/` or a `vector/` of its own is never imported from.
+It runs `function(folder, configuration, fd)`, and ends with what that returns. Run by path, with the
+working folder and its own off `sys.path` (`-P`): a repository that holds a `plait/` or a `vector/` of its
+own is never imported from.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
-import logging
 import os
 import sys
 from pathlib import Path
@@ -18,25 +18,13 @@ from pathlib import Path
 def main() -> int:
     entry, folder, fd = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     config = json.load(sys.stdin)
-    # The first process ends at once, so that the keeper is nobody's child and leaves no zombie.
+    # The first process ends at once, so that the second is nobody's child and leaves no zombie.
     if os.fork() > 0:
         os._exit(0)
     _use_same_plait(config["packages"])
-    from plait.supervisor.keeper import Keeper
-    from plait.supervisor.locks import FileLock
-    from plait.supervisor.state import KEEPER_LOCK
-
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     module, _, function = entry.partition(":")
-    server = getattr(importlib.import_module(module), function)(folder, config)
-    lock = FileLock(folder / KEEPER_LOCK, fd=fd)
-    return Keeper(
-        server,
-        folder,
-        lock,
-        linger_s=float(config["linger_s"]),
-        start_timeout_s=float(config["start_timeout_s"]),
-    ).run()
+    code: int = getattr(importlib.import_module(module), function)(folder, config, fd)
+    return code
 
 
 def _use_same_plait(packages: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import os
@@ -11,8 +12,10 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from itertools import chain, repeat
 from pathlib import Path
+from typing import Any
 
 from plait.domain.errors import EmbeddedServerFailed, PlaitError
 from plait.supervisor import process, state
@@ -33,6 +36,20 @@ MAX_DEATHS = 5
 PATIENCE = 10
 
 UNUSED, DIED, STOP = "unused", "died", "stop"
+
+
+def keep(folder: Path, config: Mapping[str, Any], fd: int) -> int:
+    """What `boot.py` runs: keep the server that `config["entry"]` makes. `fd`: `keeper.lock`, locked."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    module, _, function = str(config["entry"]).partition(":")
+    server = getattr(importlib.import_module(module), function)(folder, config)
+    return Keeper(
+        server,
+        folder,
+        FileLock(folder / state.KEEPER_LOCK, fd=fd),
+        linger_s=float(config["linger_s"]),
+        start_timeout_s=float(config["start_timeout_s"]),
+    ).run()
 
 
 class Keeper:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import logging
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from plait.domain.errors import EmbeddedServerFailed, StoreFull
-from plait.supervisor import process, state
-from plait.supervisor.files import open_log, private_folder, tail, trim, unusable
+from plait.supervisor import detached, process, state
+from plait.supervisor.files import private_folder, tail, unusable
 from plait.supervisor.locks import FileLock
 from plait.supervisor.state import Phase, State
 
@@ -165,35 +161,22 @@ def _ensure_keeper(kept: Kept, began: float, started: int) -> int:
 
 def _spawn(kept: Kept, lock: FileLock) -> None:
     """Start a keeper that inherits `lock`: there is no moment at which nobody holds it."""
-    boot = Path(__file__).with_name("boot.py")
     config = {
         **kept.config,
+        "entry": kept.entry,
         "linger_s": kept.linger_s,
         "start_timeout_s": kept.start_timeout_s,
-        "packages": _packages(),
     }
-    log = kept.folder / state.KEEPER_LOG
-    trim(log, 2**20)
-    with open_log(log) as output:
-        done = subprocess.run(
-            [sys.executable, "-P", str(boot), kept.entry, str(kept.folder), str(lock.fd)],
-            input=json.dumps(config).encode(),
-            stdout=output,
-            stderr=output,
-            # Nothing of the caller's environment but where its own packages may be (user site).
-            env={"PATH": os.defpath, "HOME": str(Path.home()), "LC_ALL": "C.UTF-8"},
-            cwd=kept.folder,
-            pass_fds=(lock.fd,),
-            start_new_session=True,
-            check=False,
-        )
-    logger.debug("keeper started", extra={"server": kept.name, "status": done.returncode})
-
-
-def _packages() -> str:
-    """Where our dependencies are, for a keeper that has not our `PYTHONPATH` and cannot find them."""
-    spec = importlib.util.find_spec("psutil")
-    return str(Path(spec.origin).parents[1]) if spec is not None and spec.origin else ""
+    status = detached.start(
+        "plait.supervisor.keeper:keep",
+        kept.folder,
+        lock.fd,
+        config,
+        log=kept.folder / state.KEEPER_LOG,
+        # Nothing of the caller's environment but where its own packages may be (user site).
+        env={"PATH": os.defpath, "HOME": str(Path.home()), "LC_ALL": "C.UTF-8"},
+    )
+    logger.debug("keeper started", extra={"server": kept.name, "status": status})
 
 
 def _no_keeper(kept: Kept) -> EmbeddedServerFailed | StoreFull:
