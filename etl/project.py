@@ -24,6 +24,9 @@ TRANSIENT = (Unavailable, Exhausted, Busy, OutOfTime)
 # Between two deltas of the memory layer: the next one covers what came meanwhile, which saves a claim
 # and a graph transaction each, and who reads the memory layer finds it at rest.
 PAUSE_S = 0.03
+# What another process queues, it projects itself: a look now and then is for one that died over it. A server
+# that nobody calls is to cost no CPU.
+LONGEST_IDLE_S = 15.0
 # Tries of an event that fails by an error that is not ours, before it makes way for what waits behind it.
 BUG_ATTEMPTS = 3
 
@@ -36,6 +39,7 @@ class Projector:
         self._outbox = outbox
         self._open_graph = open_graph
         self._woken = asyncio.Event()
+        self.at_work = False  # an event is being projected
 
     def wake(self) -> None:
         """Something was queued: `run_forever` looks at once instead of at its next turn."""
@@ -56,26 +60,31 @@ class Projector:
         return projected
 
     async def run_forever(self, stop: asyncio.Event, idle_s: float = 0.25) -> None:
-        """Project until `stop` is set: when woken, and every `idle_s` seconds for what other processes
-        queue. Errors are logged and retried."""
+        """Project until `stop` is set: when woken, and for what other processes queue every `idle_s`
+        seconds, more and more seldom while nothing comes. Errors are logged and retried."""
+        pause_s = idle_s
         stopping = asyncio.ensure_future(stop.wait())
         try:
             while not stop.is_set():
                 self._woken.clear()
+                projected = 1
                 try:
-                    await self.run_until_idle(stop)
+                    projected = await self.run_until_idle(stop)
                 except PlaitError as exc:
                     extra = {"reason": exc.reason, "error": str(exc)}
                     logger.warning("projection failed", extra=extra)
                     await asyncio.wait({stopping}, timeout=idle_s)  # whatever wakes it
-                await self._rest(stopping, idle_s)
+                woken = await self._rest(stopping, pause_s)
+                pause_s = idle_s if woken or projected else min(1.2 * pause_s, LONGEST_IDLE_S)
         finally:
             stopping.cancel()
 
-    async def _rest(self, stopping: asyncio.Future[Literal[True]], idle_s: float) -> None:
+    async def _rest(self, stopping: asyncio.Future[Literal[True]], idle_s: float) -> bool:
+        """Whether somebody woke us before `idle_s` had passed."""
         woken = asyncio.ensure_future(self._woken.wait())
         try:
             await asyncio.wait({stopping, woken}, timeout=idle_s, return_when=FIRST_COMPLETED)
+            return woken.done()
         finally:
             woken.cancel()
 
@@ -84,6 +93,7 @@ class Projector:
         delta = await self._outbox.claim()
         if delta is None:
             return None
+        self.at_work = True
         try:
             graph = await self._open_graph()
             await graph.apply(delta)
@@ -96,6 +106,8 @@ class Projector:
             # Whoever asked has gone, a caller's deadline say: the event is the next one's, not ours for ever.
             await asyncio.shield(self._outbox.give_back(delta.event_id))
             raise
+        finally:
+            self.at_work = False
         await self._outbox.done(delta.event_id)
         return delta
 

@@ -6,6 +6,7 @@ else `PLAIT_CONFIG`, else none: the defaults run the embedded stores.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from plait.domain.errors import BadSettings
 
 PREFIX = "PLAIT_"
 # Read by name below, not as settings keys.
-_SPECIAL = {"PLAIT_HOME", "PLAIT_CONFIG", "PLAIT_DEBUG", "PLAIT_FAILPOINTS"}
+_SPECIAL = {"PLAIT_HOME", "PLAIT_CONFIG", "PLAIT_DEBUG", "PLAIT_FAILPOINTS", "PLAIT_SERVER"}
 
 
 class Secret:
@@ -200,6 +201,17 @@ class ServerSettings(_Section, frozen=True):
     timeout_s: Annotated[float, Meta(gt=0)] = 30.0  # of a call whose caller sets no deadline
     max_timeout_s: Annotated[float, Meta(gt=0)] = 300.0  # what longer deadlines are cut to
     max_message_bytes: Annotated[int, Meta(ge=1024)] = 32 * 2**20
+    # A service that a client started leaves after so long without a call; 0: never.
+    idle_s: Annotated[float, Meta(ge=0)] = 1_800.0
+    # After so long it lets go what takes memory: models, tables, the embedded graph server; 0: never.
+    rest_s: Annotated[float, Meta(ge=0)] = 120.0
+
+
+class ClientSettings(_Section, frozen=True):
+    """Which server commands and clients talk to."""
+
+    server: str = ""  # `host:port` or `unix:/path`; empty: the service of this home
+    autostart: bool = True  # start that service in the background where none runs
 
 
 class EmbeddedSettings(_Section, frozen=True):
@@ -224,6 +236,16 @@ class Settings(_Section, frozen=True):
     language: LanguageSettings = LanguageSettings()
     rerank: RerankSettings = RerankSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
+    client: ClientSettings = ClientSettings()
+    source: Path | None = None  # the file that was read
+
+    def digest(self) -> str:
+        """Equal for settings by which a server answers alike, whoever asks from where."""
+        tree = {name: getattr(self, name) for name in self.__struct_fields__}
+        for name in ("home", "scope", "client", "source"):
+            del tree[name]
+        data = msgspec.json.encode(tree, enc_hook=_plain, order="sorted")
+        return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 def load(
@@ -242,8 +264,13 @@ def load(
     for key, value in env.items():
         if key.startswith(PREFIX) and key not in _SPECIAL:
             _put(tree, key, value)
-    for key, value in overrides.items():
-        tree[key] = value
+    if env.get("PLAIT_SERVER"):
+        _put(tree, "PLAIT_CLIENT__SERVER", env["PLAIT_SERVER"])
+    for key, told in overrides.items():
+        section = tree.get(key)
+        both = isinstance(told, dict) and isinstance(section, dict)
+        tree[key] = {**section, **told} if both else told  # type: ignore[dict-item]
+    tree["source"] = str(path) if path else None
     tree["home"] = str(Path(tree["home"]).expanduser().absolute())
     return parse(Settings, tree)
 
@@ -270,6 +297,10 @@ def parse(kind: type[S], tree: Mapping[str, Any]) -> S:
 
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+
+
+def _plain(value: Any) -> str:
+    return value.get_secret_value() if isinstance(value, Secret) else str(value)
 
 
 def _decode(kind: type, value: Any) -> Any:

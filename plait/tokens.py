@@ -76,6 +76,14 @@ def _tokenizer(encoding: str) -> _Tokenizer:
     return found
 
 
+def forget() -> bool:
+    """Let the tables go, some 60 MB; the next count reads them anew. False when none was read."""
+    held = bool(_read)
+    _tokenizer.cache_clear()
+    _read.clear()
+    return held
+
+
 def is_warm(encoding: str) -> bool:
     """Whether the next count reads no table."""
     return encoding in _read

@@ -26,7 +26,7 @@ def claimed(home: Path) -> Iterator[Path]:
     """
     folder = private_folder(discovery.folder(home))
     with FileLock(folder / "lock") as lock:
-        with _turn(folder):
+        with discovery.taking_turns(folder):
             if not lock.try_acquire():
                 raise _already(home)
         socket = discovery.socket_path(home)
@@ -50,24 +50,6 @@ def announce(home: Path, address: ServerAddress) -> None:
 def withdraw(home: Path) -> None:
     """Take the address back: who comes from now on is not to wait for a server that ends."""
     (discovery.folder(home) / "server.json").unlink(missing_ok=True)
-
-
-def is_claimed(home: Path) -> bool:
-    """Whether a live process is the server of `home`."""
-    path = discovery.folder(home) / "lock"
-    if not path.exists():
-        return False
-    with _turn(path.parent), FileLock(path) as lock:
-        return not lock.try_acquire(shared=True)
-
-
-@contextmanager
-def _turn(folder: Path) -> Iterator[None]:
-    """All who try the lock take turns: a look holds it for a moment, which who starts would mistake for
-    a server."""
-    with FileLock(folder / "turn") as turn:
-        turn.acquire()
-        yield
 
 
 def _already(home: Path) -> ServerAlreadyRunning:

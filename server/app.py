@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+import time
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterator,
+)
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -87,6 +95,7 @@ class Late(Generic[C]):
         self._opener = opener
         self._lock = asyncio.Lock()
         self._opened: C | None = None
+        self.used_at = 0.0  # `time.monotonic()` of the last need
 
     @property
     def is_open(self) -> bool:
@@ -98,6 +107,7 @@ class Late(Generic[C]):
         return self._opened
 
     async def __call__(self) -> C:
+        self.used_at = time.monotonic()
         if self._opened is not None:
             return self._opened
         # Shielded: a caller whose deadline passes leaves the opening to those who wait with it.
@@ -110,10 +120,47 @@ class Late(Generic[C]):
             return self._opened
 
     async def close(self) -> None:
+        """Close what is open; the next need opens it anew, once this is done. Nobody may be using it."""
         async with self._lock:
-            if self._opened is not None:
-                await self._opened.close()
-                self._opened = None
+            opened, self._opened = self._opened, None
+            if opened is not None:
+                await opened.close()
+
+
+class Calls:
+    """The calls that are being answered: unary ones in flight, and streams."""
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.streams = 0
+        self.ended_at = time.monotonic()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        self.in_flight += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            self.ended_at = time.monotonic()
+            if self.in_flight == 0:
+                self._idle.set()
+
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        self.streams += 1
+        try:
+            yield
+        finally:
+            self.streams -= 1
+            self.ended_at = time.monotonic()
+
+    async def idle(self) -> None:
+        """Wait until no unary call is being answered. Streams don't count: they end when told to."""
+        await self._idle.wait()
 
 
 class App:
@@ -135,6 +182,7 @@ class App:
         self.truth = truth
         self.graph = graph
         self.provider = provider
+        self._reranker = reranker
         deps = Deps(
             store=truth,
             provider=provider,
@@ -156,6 +204,7 @@ class App:
         self.embedder = Embedder(truth, provider)
         self.retention = Retention(settings.memory, truth, self.written)
         self.started_at = datetime.now(UTC)
+        self.calls = Calls()
         self._commits: set[asyncio.Task[Any]] = set()
         self._projecting: asyncio.Task[int] | None = None
 
@@ -214,6 +263,25 @@ class App:
         self.project_soon()
         assert self._projecting is not None
         await asyncio.wait({self._projecting}, timeout=deadline.left_s / 2)
+
+    @property
+    def heavy(self) -> tuple[Late[Any], ...]:
+        """What takes memory or a process and can be opened anew: the graph, models."""
+        found = (self.graph, self.provider, self._reranker)
+        return tuple(one for one in found if one is not None)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is being answered, written, indexed, projected or embedded."""
+        return bool(
+            self.calls.in_flight
+            or self.calls.streams
+            or self._commits
+            or self.jobs.running
+            or self.projector.at_work
+            or self.embedder.at_work
+            or (self._projecting is not None and not self._projecting.done())
+        )
 
     async def settle(self) -> None:
         """Wait for writes whose callers have gone, and for the projection that runs."""

@@ -21,7 +21,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("server.commands.verify", "compare the graph with the truth"),
     "rebuild": ("server.commands.rebuild", "make the graph again from the truth"),
     "repos": ("server.commands.repos", "list what is indexed, or delete it"),
-    "serve": ("server.commands.serve", "serve gRPC until stopped"),
+    "status": ("server.commands.status", "show what runs, and what is indexed"),
+    "stop": ("server.commands.stop", "end the background service"),
+    "serve": ("server.commands.serve", "serve gRPC in the foreground, for others too"),
     "doctor": ("server.commands.doctor", "show what runs where, and what is wrong"),
     "version": ("server.commands.version", "print the version"),
 }

@@ -107,7 +107,7 @@ def _check_home(settings: Settings, findings: list[Finding]) -> int:
         findings.append(
             Finding(
                 Severity.PROBLEM if free < FULL_BYTES else Severity.WARNING,
-                f"only {_size(free)} are free on the disk of {home}",
+                f"only {size(free)} are free on the disk of {home}",
                 "free some space, or move PLAIT_HOME to another disk",
             )
         )
@@ -313,7 +313,7 @@ def _from_error(error: PlaitError) -> Finding:
 
 def render(report: DoctorReport) -> str:
     """The report for people: plain text, no colour."""
-    lines = [f"home        {report.home}  ({_size(report.free_bytes)} free)"]
+    lines = [f"home        {report.home}  ({size(report.free_bytes)} free)"]
     lines += [f"{name:<11} {version}" for name, version in report.versions.items()]
     for store in report.stores:
         lines += ["", *_render_store(store)]
@@ -332,16 +332,17 @@ def _render_store(store: StoreReport) -> list[str]:
         lines.append(f"  at        {store.where}")
     if store.pid:
         lines.append(
-            f"  process   {store.pid} (keeper {store.keeper_pid}), up {_duration(store.uptime_s)}, "
-            f"{_size(store.rss_bytes)} resident"
+            f"  process   {store.pid} (keeper {store.keeper_pid}), up {duration(store.uptime_s)}, "
+            f"{size(store.rss_bytes)} resident"
             + (f", restarted {store.restarts} times" if store.restarts else "")
         )
     if store.folder and store.status != "unused":
-        lines.append(f"  data      {store.folder}  ({_size(store.data_bytes)})")
+        lines.append(f"  data      {store.folder}  ({size(store.data_bytes)})")
     return lines
 
 
-def _size(count: int) -> str:
+def size(count: int) -> str:
+    """As in "12 MB"."""
     value = float(count)
     for unit in ("B", "KB", "MB"):
         if value < 1024:
@@ -350,7 +351,8 @@ def _size(count: int) -> str:
     return f"{value:.1f} GB"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """As in "4 min 10 s"."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return (

@@ -52,6 +52,11 @@ class Embedder:
         self._woken = asyncio.Event()
         self._turn = asyncio.Lock()
 
+    @property
+    def at_work(self) -> bool:
+        """Whether a batch is being embedded, or waits."""
+        return self._turn.locked() or bool(self._waiting)
+
     def add(self, repos: Collection[str]) -> None:
         """Something was written in `repos`."""
         self._waiting |= set(repos)

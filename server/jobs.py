@@ -159,6 +159,11 @@ class Jobs:
         if event := self._changed.pop(job_id, None):
             event.set()
 
+    @property
+    def running(self) -> bool:
+        """Whether any job waits or runs."""
+        return bool(self._tasks)
+
     async def close(self) -> None:
         """Stop what runs: a run that is cut off leaves the published revision as it was."""
         tasks = list(self._tasks.values())

@@ -1,105 +1,148 @@
-"""A client for a command line: of the running server of this PLAIT_HOME, or of one in this process.
+"""A client for a command line: of the server that it names, of the service of this PLAIT_HOME, started if
+none runs, or, where `client.autostart` is off, of a server in this process.
 
-Either way every command speaks the contract over a socket: one path, tested as one.
+Whichever it is, every command speaks the contract over a socket: one path, tested as one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from plait.client import discovery
+from plait.client import calls, discovery
 from plait.client.aio import AsyncPlaitClient
 from plait.client.calls import Call
+from plait.client.discovery import ServerAddress
 from plait.client.errors import PlaitRpcError
 from plait.client.transport import may_retry
 from plait.domain.errors import ServerNotAnswering
 from plait.domain.scope import DEFAULT_TENANT
 from plait.settings import Settings
-from server.address import is_claimed
 
 T = TypeVar("T")
+
+SILENCE_S = 5.0
 
 
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncIterator[AsyncPlaitClient]:
-    """Raises: ServerNotAnswering; and as `server.app.open_app`, when it starts a server of its own."""
-    address = discovery.read(settings.home)
-    if address is not None and is_claimed(settings.home):
-        async with AsyncExitStack() as stack:
-            following = await stack.enter_async_context(_Following(address, settings, stack))
-            if await _answers(following, address, settings):
-                yield following
-                return
-    async with (
-        _own_server(settings) as target,
-        AsyncPlaitClient(target, tenant=_tenant(settings)) as client,
-    ):
+    """Raises: ServiceNotStarted, HomeUnusable; and as `server.app.open_app`, when it starts a server of its
+    own. Calls raise ServerNotAnswering too."""
+    if settings.client.server:
+        async with AsyncPlaitClient(settings.client.server, tenant=_tenant(settings)) as client:
+            yield client
+        return
+    async with AsyncExitStack() as stack:
+        client = _Following(settings, stack)
+        stack.push_async_callback(client.close)
+        await client.find()
         yield client
 
 
 class _Following(AsyncPlaitClient):
-    """Of a server that may end between two calls, or between a look and the first: then one of our own
-    answers, if the call may be sent again."""
+    """Of the service of a home, which may end between two calls: then the next one answers, if the call
+    may be sent again."""
 
-    def __init__(
-        self, address: discovery.ServerAddress, settings: Settings, stack: AsyncExitStack
-    ) -> None:
-        super().__init__(address.target, tenant=_tenant(settings))
+    def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
+        address = discovery.running(settings.home)
+        # Until `find` has been awaited there may be nobody to call: the channel connects on first use.
+        super().__init__(
+            address.target if address else f"unix:{discovery.socket_path(settings.home)}",
+            tenant=_tenant(settings),
+        )
         self._address = address
         self._settings = settings
         self._stack = stack
         self._moving = asyncio.Lock()
+        if address is not None:
+            _say_other_settings(address, settings)
+
+    async def find(self) -> None:
+        """Make sure that somebody answers. Raises: as `connected`."""
+        if self._address is not None:
+            return
+        if not self._settings.client.autostart:
+            own = await self._stack.enter_async_context(_own_server(self._settings))
+            self._stack.push_async_callback(self._move(own))
+            return
+        from plait.client import service
+
+        self._address = await asyncio.to_thread(service.ensure, self._settings)
+        assert self._address is not None
+        if self.target != self._address.target:
+            self._stack.push_async_callback(self._move(self._address.target))
 
     async def _run(self, call: Call[T]) -> T:
+        asked = self._address
         try:
-            return await super()._run(call)
+            return await self._answered(call)
         except PlaitRpcError as exc:
-            ended = call.retry and may_retry(exc) and _has_ended(self._address, self._settings)
+            ended = call.retry and may_retry(exc) and asked and _has_ended(asked, self._settings)
             if not ended:
                 raise
         async with self._moving:
-            if self.target == self._address.target:
-                own = await self._stack.enter_async_context(_own_server(self._settings))
-                self._stack.push_async_callback(self._move(own))
+            if self._address is asked:
+                self._address = discovery.running(self._settings.home)
+                if self._address is not None:
+                    # A channel that just failed waits before it connects again: a new one does not.
+                    self._stack.push_async_callback(self._move(self._address.target))
+                await self.find()
         return await super()._run(call)
 
+    async def _answered(self, call: Call[T]) -> T:
+        """The answer to `call`, or, where none comes for some seconds and the server is not even heard to
+        live, ServerNotAnswering."""
+        answer = asyncio.ensure_future(super()._run(call))
+        try:
+            done, _ = await asyncio.wait({answer}, timeout=SILENCE_S)
+            if not done and self._address is not None:
+                await self._listen(self._address)
+            return await answer
+        finally:
+            answer.cancel()
 
-def _has_ended(address: discovery.ServerAddress, settings: Settings) -> bool:
+    async def _listen(self, address: ServerAddress) -> None:
+        # One that has just started on a busy machine is loading its model, and gets as long as any call
+        # without a deadline.
+        try:
+            await super()._run(calls.healthy(self._settings.server.timeout_s))
+        except PlaitRpcError as exc:
+            if not _has_ended(address, self._settings):
+                raise _silent(address, exc) from exc
+
+
+def _has_ended(address: ServerAddress, settings: Settings) -> bool:
     """Whether the server of `address` is no more, or about to be."""
-    return discovery.read(settings.home) != address or not is_claimed(settings.home)
+    return discovery.read(settings.home) != address or not discovery.is_claimed(settings.home)
+
+
+def _silent(address: ServerAddress, exc: PlaitRpcError) -> ServerNotAnswering:
+    return ServerNotAnswering(
+        f"the server of this PLAIT_HOME, process {address.pid}, does not answer ({exc.message}); "
+        f"look at its log, or end it with `plait stop` or `kill {address.pid}`",
+        pid=address.pid,
+        cause=exc.reason,
+    )
+
+
+def _say_other_settings(address: ServerAddress, settings: Settings) -> None:
+    if address.background and address.settings not in ("", settings.digest()):
+        print(
+            "note: the running service was started with other settings; `plait stop`, and the next "
+            "command starts it with these",
+            file=sys.stderr,
+        )
 
 
 def _tenant(settings: Settings) -> str:
     """What calls say of their tenant: nothing where this command was told nothing, so that the server's
     own setting holds."""
     return "" if settings.scope.tenant == DEFAULT_TENANT else settings.scope.tenant
-
-
-async def _answers(
-    client: AsyncPlaitClient, address: discovery.ServerAddress, settings: Settings
-) -> bool:
-    """Whether the server of `address` is there; False when it ended while we asked. One that has just
-    started on a busy machine is loading its model, and gets as long as any call without a deadline.
-
-    Raises: ServerNotAnswering.
-    """
-    try:
-        await client.healthy(timeout_s=settings.server.timeout_s)
-        return True
-    except PlaitRpcError as exc:
-        if _has_ended(address, settings):
-            return False
-        raise ServerNotAnswering(
-            f"the server of this PLAIT_HOME, process {address.pid}, does not answer ({exc.message}); "
-            f"look at its log, or end it with `kill {address.pid}`",
-            pid=address.pid,
-            cause=exc.reason,
-        ) from exc
 
 
 @asynccontextmanager

@@ -17,12 +17,16 @@ from plait.client.discovery import ServerAddress
 from plait.settings import Settings
 from server.address import announce, claimed, withdraw
 from server.app import open_app
+from server.rest import Rest
 
 logger = logging.getLogger(__name__)
 
 
-def run(settings: Settings, on_ready: Callable[[ServerAddress], None]) -> None:
+def run(
+    settings: Settings, on_ready: Callable[[ServerAddress], None], *, background: bool = False
+) -> None:
     """Serve until SIGTERM or SIGINT, on uvloop. `on_ready` gets the address once calls are answered.
+    `background`: on the home's socket alone, and until nobody has called for `server.idle_s`.
 
     Raises: ServerAlreadyRunning, PortTaken, HomeUnusable, StoreUnavailable, SchemaMismatch,
         EmbeddedServerFailed.
@@ -30,17 +34,19 @@ def run(settings: Settings, on_ready: Callable[[ServerAddress], None]) -> None:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(settings, on_ready))
+        runner.run(serve(settings, on_ready, background=background))
 
 
-async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -> None:
+async def serve(
+    settings: Settings, on_ready: Callable[[ServerAddress], None], *, background: bool = False
+) -> None:
     """As `run`, inside a running loop."""
     from server.grpc.server import running
 
     stop = asyncio.Event()
     _on_signals(stop)
-    host, port = settings.server.host, settings.server.port
-    if not _is_loopback(host):
+    host, port = ("", None) if background else (settings.server.host, settings.server.port)
+    if host and not _is_loopback(host):
         logger.warning("listening without authentication beyond this machine", extra={"host": host})
     with claimed(settings.home) as socket:
         async with open_app(settings, background=True) as app:
@@ -53,10 +59,15 @@ async def serve(settings: Settings, on_ready: Callable[[ServerAddress], None]) -
                     port=server.port,
                     version=plait.__version__,
                     started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                    background=background,
+                    settings=settings.digest(),
                 )
                 announce(settings.home, address)
                 on_ready(address)
+                rest = Rest(app, settings, address if background else None)
+                resting = asyncio.create_task(rest.run(stop), name="rest")
                 await stop.wait()
+                resting.cancel()
                 withdraw(settings.home)
                 logger.info("draining", extra={"limit_s": settings.server.drain_s})
 

@@ -30,6 +30,8 @@ PATIENT = {
     "PLAIT_SERVER__TIMEOUT_S": "300",
     "PLAIT_SERVER__DRAIN_S": "60",
     "PLAIT_EMBEDDED__START_TIMEOUT_S": "300",
+    # A command brings its own server, which ends with it; tests of the service say otherwise.
+    "PLAIT_CLIENT__AUTOSTART": "false",
 }
 
 

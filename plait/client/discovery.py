@@ -7,8 +7,12 @@ import json
 import os
 import socket as sockets
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from plait.supervisor.locks import FileLock
 
 # `struct sockaddr_un.sun_path` holds 108 bytes with its NUL on Linux, 104 on macOS.
 MAX_SOCKET_BYTES = 103
@@ -16,7 +20,8 @@ MAX_SOCKET_BYTES = 103
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """`socket` is always there; `port` 0 means no TCP."""
+    """`socket` is always there; `port` 0 means no TCP. `background`: a client started it, and it leaves
+    when nobody calls. `settings`: a digest of those that it answers by."""
 
     pid: int
     socket: str
@@ -24,6 +29,8 @@ class ServerAddress:
     port: int
     version: str
     started_at: str
+    background: bool = False
+    settings: str = ""
 
     @property
     def target(self) -> str:
@@ -70,3 +77,21 @@ def running(home: Path) -> ServerAddress | None:
     except (OSError, ValueError):
         return None
     return address
+
+
+def is_claimed(home: Path) -> bool:
+    """Whether a live process is the server of `home`, or is becoming it."""
+    path = folder(home) / "lock"
+    if not path.exists():
+        return False
+    with taking_turns(path.parent), FileLock(path) as lock:
+        return not lock.try_acquire(shared=True)
+
+
+@contextmanager
+def taking_turns(folder: Path) -> Iterator[None]:
+    """All who try a server's lock take turns: a look holds it for a moment, which who starts would mistake
+    for a server."""
+    with FileLock(folder / "turn") as turn:
+        turn.acquire()
+        yield

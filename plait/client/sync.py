@@ -33,8 +33,8 @@ T = TypeVar("T")
 class PlaitClient(MemoryMethods, RecallMethods):
     """Calls a Plait server, from any thread. One channel: share the client, and close it.
 
-    `target`: `host:port`, or `unix:/path/to/socket`; empty: the running `plait serve` of this PLAIT_HOME,
-    else 127.0.0.1:50051. Every call raises `PlaitRpcError` when it fails, has
+    `target`: `host:port`, or `unix:/path/to/socket`; empty: what PLAIT_SERVER names, else the service of this
+    PLAIT_HOME, started in the background where none runs. Every call raises `PlaitRpcError` when it fails, has
     a deadline (`timeout_s` overrides it), and is sent again when no server answered, if that is safe.
 
     `tenant`: whose data the calls mean; empty: the server's own setting. Reads name their repositories,

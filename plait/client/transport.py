@@ -12,9 +12,9 @@ from plait import settings
 from plait.client import discovery
 from plait.client.calls import Call
 from plait.client.errors import PlaitRpcError
+from plait.domain.errors import ServerNotAnswering
 from plait.settings import ServerSettings
 
-DEFAULT_TARGET = "127.0.0.1:50051"
 MAX_ATTEMPTS = 4
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 2.0
@@ -32,12 +32,28 @@ OPTIONS = (
 
 
 def default_target() -> str:
-    """The running `plait serve` of this PLAIT_HOME; `DEFAULT_TARGET` where there is none.
+    """The server that PLAIT_SERVER names, else the service of this PLAIT_HOME, which is started in the
+    background where none runs: that blocks for a second or two.
 
-    Raises: BadSettings.
+    Raises: BadSettings, ServiceNotStarted, HomeUnusable; ServerNotAnswering, where none runs and
+        `client.autostart` is off.
     """
-    address = discovery.running(settings.load().home)
-    return address.target if address else DEFAULT_TARGET
+    loaded = settings.load()
+    if loaded.client.server:
+        return loaded.client.server
+    if address := discovery.running(loaded.home):
+        return address.target
+    if not loaded.client.autostart:
+        raise ServerNotAnswering(
+            f"no server of {loaded.home} runs and `client.autostart` is off; run `plait serve`, or say "
+            "where one is: PLAIT_SERVER=host:port",
+            home=loaded.home,
+        )
+    from plait.client import service
+
+    started = service.ensure(loaded)
+    assert started is not None
+    return started.target
 
 
 def waits(call: Call[Any], left_s: float) -> Iterator[float]:

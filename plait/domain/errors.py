@@ -7,6 +7,7 @@ mapped ancestor. `docs/errors.md` lists every reason with its fix, and a test ke
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import ClassVar
 
@@ -478,6 +479,20 @@ class ServerNotAnswering(Unavailable):
     """A server of this PLAIT_HOME runs and doesn't answer."""
 
     reason = "SERVER_NOT_ANSWERING"
+
+
+class ServiceNotStarted(Unavailable):
+    """The background service of a PLAIT_HOME could not be started, or be stopped. Where it said why, the
+    `reason` is that of its own error."""
+
+    reason: str = "SERVICE_NOT_STARTED"  # type: ignore[misc]  # of the instance, see `because`
+
+    @classmethod
+    def because(cls, reason: str, message: str, values: Mapping[str, str]) -> ServiceNotStarted:
+        """With the reason, text and values of the error that ended its start."""
+        error = cls(message, **values)
+        error.reason = reason
+        return error
 
 
 class TooManyJobs(Exhausted):

@@ -32,7 +32,14 @@ def start(
     trim(log, LOG_BYTES)
     with open_log(log) as output:
         done = subprocess.run(
-            [sys.executable, "-P", str(Path(__file__).with_name("boot.py")), entry, str(folder), str(fd)],
+            [
+                sys.executable,
+                "-P",
+                str(Path(__file__).with_name("boot.py")),
+                entry,
+                str(folder),
+                str(fd),
+            ],
             input=json.dumps({**config, "packages": _packages()}).encode(),
             stdout=output,
             stderr=output,

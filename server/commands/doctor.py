@@ -25,7 +25,7 @@ ANSWER_S = 5.0
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "plait doctor") -> int:
-    out = frame.parser(prog, "Show what runs where, and what is wrong.", EXAMPLES)
+    out = frame.parser(prog, "Show what runs where, and what is wrong.", EXAMPLES, server=False)
     out.add_argument(
         "--server", metavar="HOST:PORT", help="only ask whether the server there answers"
     )
@@ -62,9 +62,8 @@ def _look(args: argparse.Namespace) -> int:
 def _server(settings: Settings) -> str:
     """A line about `plait serve` of this home."""
     from plait.client import discovery
-    from server.address import is_claimed
 
     known = discovery.read(settings.home)
-    if known is None or not is_claimed(settings.home):
+    if known is None or not discovery.is_claimed(settings.home):
         return "\n`plait serve` is not running; commands bring a server of their own."
     return f"\n`plait serve` runs as process {known.pid} at {known.host}:{known.port}; see `plait repos`."

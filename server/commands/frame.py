@@ -34,9 +34,9 @@ class Usage(Exception):
 
 
 def parser(
-    prog: str, about: str, examples: str, *, add_help: bool = True
+    prog: str, about: str, examples: str, *, add_help: bool = True, server: bool = True
 ) -> argparse.ArgumentParser:
-    """A parser with the options that every command has."""
+    """A parser with the options that every command has. `server`: it asks one, any one."""
     out = argparse.ArgumentParser(
         prog=prog,
         add_help=add_help,
@@ -45,6 +45,13 @@ def parser(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     out.add_argument("--config", type=Path, metavar="FILE", help="settings file (YAML)")
+    if server:
+        out.add_argument(
+            "--server",
+            default="",
+            metavar="ADDRESS",
+            help="the server to ask, HOST:PORT or unix:/PATH (or PLAIT_SERVER; default: this home's)",
+        )
     out.add_argument("--json", action="store_true", help="print the result as JSON")
     out.add_argument("--debug", action="store_true", help="show tracebacks (or PLAIT_DEBUG=1)")
     return out
@@ -154,11 +161,15 @@ def add_as_of(out: argparse.ArgumentParser) -> None:
 
 
 def load(args: argparse.Namespace) -> Settings:
-    """The settings, with what `--tenant` says."""
+    """The settings, with what `--tenant` and `--server` say."""
     from plait import settings
 
-    tenant = getattr(args, "tenant", "")
-    return settings.load(args.config, **({"scope": {"tenant": tenant}} if tenant else {}))
+    told: dict[str, Any] = {}
+    if tenant := getattr(args, "tenant", ""):
+        told["scope"] = {"tenant": tenant}
+    if server := getattr(args, "server", ""):
+        told["client"] = {"server": server}
+    return settings.load(args.config, **told)
 
 
 def time(text: str) -> datetime:

@@ -48,9 +48,9 @@ async def _repos(args: argparse.Namespace) -> int:
             return await _delete(args, client)
         found = await client.list_repositories()
     if args.json:
-        print(json.dumps({"repositories": [_as_json(r) for r in found]}, ensure_ascii=False))
+        print(json.dumps({"repositories": [as_json(r) for r in found]}, ensure_ascii=False))
     elif found:
-        _show(found)
+        show(found)
     else:
         print("nothing is indexed yet; run `plait index PATH`", file=sys.stderr)
     return OK if found else NOTHING_FOUND
@@ -65,8 +65,8 @@ async def _delete(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
     return OK
 
 
-def _show(found: Sequence[Repository]) -> None:
-    from server.commands import show
+def show(found: Sequence[Repository]) -> None:
+    from server.commands import show as shown
 
     columns = ("name", "revision", "files", "chunks", "vectors", "graph", "root")
     cells = [
@@ -81,9 +81,9 @@ def _show(found: Sequence[Repository]) -> None:
         )
         for r in found
     ]
-    show.rows(columns, cells, show.console())
+    shown.rows(columns, cells, shown.console())
 
 
-def _as_json(r: Repository) -> dict[str, Any]:
+def as_json(r: Repository) -> dict[str, Any]:
     published = r.published_at.isoformat() if r.published_at else None
     return {**asdict(r), "revision": asdict(r.revision), "published_at": published}

@@ -26,7 +26,7 @@ once. There is no authentication: keep it on the loopback address, or behind som
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "plait serve") -> int:
-    out = frame.parser(prog, "Serve gRPC until stopped.", EXAMPLES)
+    out = frame.parser(prog, "Serve gRPC until stopped.", EXAMPLES, server=False)
     out.add_argument("--host", help="address to listen on (default: `server.host`)")
     out.add_argument(
         "--port",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any, NoReturn
 
@@ -20,6 +20,7 @@ from grpc_status import rpc_status
 from plait.domain import failpoint
 from plait.domain.errors import DeadlineExceeded, PlaitError, RequestMalformed
 from plait.settings import ScopeSettings
+from server.app import Calls
 from server.grpc import scope
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
@@ -49,16 +50,10 @@ class Malformed:
 class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Wraps every method of plait.v1; health and reflection pass untouched."""
 
-    def __init__(self, limits: Limits, scopes: ScopeSettings) -> None:
+    def __init__(self, limits: Limits, scopes: ScopeSettings, calls: Calls) -> None:
         self._limits = limits
         self._scopes = scopes
-        self._in_flight = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-
-    async def idle(self) -> None:
-        """Wait until no unary call is being answered. Streams don't count: they end when told to."""
-        await self._idle.wait()
+        self._calls = calls
 
     async def intercept_service(
         self,
@@ -89,7 +84,7 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
     def _unary(self, method: str, behaviour: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
         async def call(request: Any, context: Any) -> Any:
-            with self._counted():
+            with self._calls.one():
                 return await answer(request, context)
 
         async def answer(request: Any, context: Any) -> Any:
@@ -116,10 +111,11 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             raise TypeError(f"{method} streams and has no entry in limits.UNLIMITED")
 
         async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-            async with self._answered(method, context):
-                _refuse_malformed(request)
-                async for response in behaviour(request, context):
-                    yield response
+            with self._calls.stream():
+                async with self._answered(method, context):
+                    _refuse_malformed(request)
+                    async for response in behaviour(request, context):
+                        yield response
 
         return call
 
@@ -131,24 +127,14 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             raise TypeError(f"{method} streams and has no entry in limits.UNLIMITED")
 
         async def call(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-            async with self._answered(method, context):
-                async for response in behaviour(_wellformed(requests), context):
-                    if method in WRITES:
-                        failpoint.hit("answer.lost")
-                    yield response
+            with self._calls.stream():
+                async with self._answered(method, context):
+                    async for response in behaviour(_wellformed(requests), context):
+                        if method in WRITES:
+                            failpoint.hit("answer.lost")
+                        yield response
 
         return call
-
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        self._in_flight += 1
-        self._idle.clear()
-        try:
-            yield
-        finally:
-            self._in_flight -= 1
-            if self._in_flight == 0:
-                self._idle.set()
 
     @asynccontextmanager
     async def _answered(self, method: str, context: Any) -> AsyncIterator[None]:

@@ -25,7 +25,7 @@ from plait.v1 import (
     memory_service_pb2,
     memory_service_pb2_grpc,
 )
-from server.app import App
+from server.app import App, Calls
 from server.grpc.admin import AdminService
 from server.grpc.boundary import Boundary
 from server.grpc.index import IndexService
@@ -70,10 +70,10 @@ class Server:
     """A started server. `port` is the TCP port it listens on, 0 for none."""
 
     def __init__(
-        self, server: grpc.aio.Server, boundary: Boundary, status: HealthStatus, port: int
+        self, server: grpc.aio.Server, calls: Calls, status: HealthStatus, port: int
     ) -> None:
         self._server = server
-        self._boundary = boundary
+        self._calls = calls
         self._status = status
         self.port = port
 
@@ -86,7 +86,7 @@ class Server:
         stopping = asyncio.create_task(self._server.stop(limit_s))
         # Until it is idle twice: a call that came just before the stop may not have begun yet.
         for _ in range(2):
-            idle = asyncio.create_task(self._boundary.idle())
+            idle = asyncio.create_task(self._calls.idle())
             await asyncio.wait({idle, stopping}, return_when=asyncio.FIRST_COMPLETED)
             idle.cancel()
             await asyncio.wait({stopping}, timeout=SETTLE_S)
@@ -105,7 +105,7 @@ async def running(
     """
     settings = app.settings.server
     limits = Limits(app.settings)
-    boundary = Boundary(limits, app.settings.scope)
+    boundary = Boundary(limits, app.settings.scope, app.calls)
     server = grpc.aio.server(
         interceptors=[boundary],
         options=_options(settings),
@@ -129,7 +129,7 @@ async def running(
     await server.start()
     stop = asyncio.Event()
     watch = asyncio.create_task(watch_health(app.truth, status, stop), name="health")
-    out = Server(server, boundary, status, bound)
+    out = Server(server, app.calls, status, bound)
     try:
         yield out
     finally:

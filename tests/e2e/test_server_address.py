@@ -23,7 +23,7 @@ from plait.domain.errors import ServerAlreadyRunning, ServerNotAnswering
 from plait.settings import Settings, load
 from plait.v1.index_service_pb2 import ListRepositoriesResponse
 from server import local
-from server.address import announce, claimed, is_claimed, withdraw
+from server.address import announce, claimed, withdraw
 
 ADDRESS = ServerAddress(1, "", "127.0.0.1", 1, "0", "2026-01-01T00:00:00+00:00")
 
@@ -42,7 +42,7 @@ def settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
         yield "unix:own"
 
     monkeypatch.setattr(local, "_own_server", own)
-    return load(environ={"PLAIT_HOME": str(home)})
+    return load(environ={"PLAIT_HOME": str(home), "PLAIT_CLIENT__AUTOSTART": "false"})
 
 
 @pytest.fixture
@@ -55,12 +55,12 @@ def dead_end(home: Path) -> Iterator[ServerAddress]:
 
 
 def test_one_server_a_home(home: Path) -> None:
-    assert not is_claimed(home)
+    assert not discovery.is_claimed(home)
     with claimed(home):
-        assert is_claimed(home)
+        assert discovery.is_claimed(home)
         with pytest.raises(ServerAlreadyRunning), claimed(home):
             pytest.fail("two servers of one home")
-    assert not is_claimed(home)
+    assert not discovery.is_claimed(home)
 
 
 def test_who_looks_for_a_server_keeps_none_from_starting(home: Path) -> None:
@@ -68,7 +68,7 @@ def test_who_looks_for_a_server_keeps_none_from_starting(home: Path) -> None:
 
     def look() -> None:
         while not stop.is_set():
-            is_claimed(home)
+            discovery.is_claimed(home)
 
     lookers = [threading.Thread(target=look) for _ in range(2)]
     for looker in lookers:

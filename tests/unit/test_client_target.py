@@ -12,7 +12,7 @@ import pytest
 from plait.client import PlaitClient, discovery
 from plait.client.aio import AsyncPlaitClient
 from plait.client.discovery import ServerAddress
-from plait.client.transport import DEFAULT_TARGET
+from plait.domain.errors import ServerNotAnswering
 
 
 @pytest.fixture
@@ -44,11 +44,22 @@ async def test_the_running_server_of_this_home(home: Path) -> None:
 
 
 @pytest.mark.parametrize("stale", [False, True])
-def test_else_the_usual_port(home: Path, stale: bool) -> None:
+def test_none_runs_and_none_may_be_started(
+    home: Path, stale: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAIT_CLIENT__AUTOSTART", "false")
     if stale:
         left(home)
+    with pytest.raises(ServerNotAnswering, match="PLAIT_SERVER"):
+        PlaitClient()
+
+
+async def test_the_server_that_the_environment_names(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAIT_SERVER", "team:50051")
     with PlaitClient() as plait:
-        assert plait.target == DEFAULT_TARGET
+        assert plait.target == "team:50051"
 
 
 def test_a_broken_address_file_names_no_server(home: Path) -> None:

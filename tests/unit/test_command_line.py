@@ -124,13 +124,13 @@ def an_address(home: Path) -> discovery.ServerAddress:
 def test_a_home_has_one_server(tmp_path: Path) -> None:
     with address.claimed(tmp_path):
         address.announce(tmp_path, an_address(tmp_path))
-        assert address.is_claimed(tmp_path)
+        assert discovery.is_claimed(tmp_path)
         assert discovery.read(tmp_path) == an_address(tmp_path)
         with pytest.raises(ServerAlreadyRunning, match=r"process 1 at 127\.0\.0\.1:50051"):
             with address.claimed(tmp_path):
                 pytest.fail("two servers of one home")
         assert discovery.read(tmp_path) == an_address(tmp_path)
-    assert not address.is_claimed(tmp_path)
+    assert not discovery.is_claimed(tmp_path)
     assert discovery.read(tmp_path) is None
 
 
@@ -139,14 +139,14 @@ def test_what_a_killed_server_left_is_in_nobodys_way(tmp_path: Path) -> None:
         pass
     address.announce(tmp_path, an_address(tmp_path))
     discovery.socket_path(tmp_path).touch()
-    assert not address.is_claimed(tmp_path)
+    assert not discovery.is_claimed(tmp_path)
     with address.claimed(tmp_path) as socket:
         assert not socket.exists()
         assert discovery.read(tmp_path) is None
 
 
 def test_a_home_nobody_served_is_not_claimed(tmp_path: Path) -> None:
-    assert not address.is_claimed(tmp_path / "missing")
+    assert not discovery.is_claimed(tmp_path / "missing")
 
 
 def test_folder_and_address_are_private(tmp_path: Path) -> None:

@@ -1,0 +1,150 @@
+"""One service a PLAIT_HOME: the one that runs, or one that is started in the background.
+
+Whoever comes first starts it; who comes meanwhile waits for that start. It leaves by itself after
+`server.idle_s` without a call, or when told to by `stop`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import plait
+from plait.client import discovery
+from plait.client.discovery import ServerAddress
+from plait.domain.errors import PlaitError, ServiceNotStarted
+from plait.settings import Settings
+from plait.supervisor import detached, process
+from plait.supervisor.files import private_folder, tail, unusable
+from plait.supervisor.locks import FileLock
+from plait.supervisor.process import Step
+
+logger = logging.getLogger(__name__)
+
+LOG = "service.log"
+POLL_S = 0.02
+# A service ends its calls, then its servers: the graph server's stop alone may take seconds.
+STOP_MARGIN_S = 60.0
+# A client's own choices, which must not become everybody's.
+_NOT_HANDED_ON = ("PLAIT_SCOPE__TENANT", "PLAIT_SERVER")
+
+
+def ensure(settings: Settings, *, wait: bool = True) -> ServerAddress | None:
+    """Where the service of `settings.home` listens; started if none does. Blocks until it answers, a second
+    or two, longer after a crash. `wait=False`: start one if none runs, wait for nothing, None.
+
+    Raises: ServiceNotStarted, with the reason for which it could not start; HomeUnusable, StoreFull.
+    """
+    if (known := discovery.running(settings.home)) and known.version == plait.__version__:
+        return known
+    folder = private_folder(discovery.folder(settings.home))
+    limit_s = settings.embedded.start_timeout_s
+    end = time.monotonic() + limit_s
+    with FileLock(folder / "start") as turn:
+        if not turn.acquire_within(limit_s if wait else 0.0):
+            if not wait:
+                return None  # somebody starts one
+            raise _too_late(folder, limit_s)
+        while (known := discovery.running(settings.home)) or discovery.is_claimed(settings.home):
+            if known and (known.version == plait.__version__ or not known.background):
+                return known
+            if known:  # an older installation's, from before an upgrade
+                stop(settings)
+            elif not wait:
+                return None
+            if time.monotonic() > end:
+                raise _too_late(folder, limit_s)
+            time.sleep(POLL_S)
+        if wait:
+            return _start(settings, folder, end)
+        _begin(settings, folder)
+        return None
+
+
+def stop(settings: Settings) -> bool:
+    """End the service of `settings.home` and wait until it is gone, with its servers; False when none ran.
+
+    Raises: ServiceNotStarted, when it does not end.
+    """
+    known = discovery.read(settings.home)
+    if known is None or not discovery.is_claimed(settings.home):
+        return False
+    identity = process.identify(known.pid)
+    steps = (
+        Step(signal.SIGTERM, settings.server.drain_s + STOP_MARGIN_S),
+        Step(signal.SIGKILL, 5.0),
+    )
+    # Claimed, so the pid is the server's and no other's: its lock goes with it.
+    if identity is not None and not process.stop(identity, steps):
+        raise ServiceNotStarted(
+            f"process {known.pid} does not end; end it with `kill -9 {known.pid}`", pid=known.pid
+        )
+    _wait_released(settings.home)
+    return True
+
+
+def _wait_released(home: Path) -> None:
+    while discovery.is_claimed(home):
+        time.sleep(POLL_S)
+
+
+def _begin(settings: Settings, folder: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        _spawn(settings, folder, writing)
+    finally:
+        os.close(writing)
+
+
+def _start(settings: Settings, folder: Path, end: float) -> ServerAddress:
+    """Start it and wait for what it says: its address, or why it could not start."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb", buffering=0) as told:
+        try:
+            _spawn(settings, folder, writing)
+        except OSError as exc:
+            raise unusable(folder, exc) from exc
+        finally:
+            os.close(writing)
+        text = b""
+        while not text.endswith(b"\n"):
+            ready, _, _ = select.select([told], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise _too_late(folder, settings.embedded.start_timeout_s)
+            part = told.read(65_536)
+            if not part:
+                raise ServiceNotStarted(
+                    f"the service ended before it answered; {folder / LOG} ends:\n{tail(folder / LOG)}",
+                    log=folder / LOG,
+                )
+            text += part
+    return _told(json.loads(text))
+
+
+def _told(said: Mapping[str, Any]) -> ServerAddress:
+    if "address" in said:
+        return ServerAddress(**said["address"])
+    raise ServiceNotStarted.because(str(said["reason"]), str(said["message"]), said["metadata"])
+
+
+def _spawn(settings: Settings, folder: Path, fd: int) -> None:
+    env = {name: value for name, value in os.environ.items() if name not in _NOT_HANDED_ON}
+    env["PLAIT_HOME"] = str(settings.home)
+    config = {"config": str(settings.source.absolute()) if settings.source else ""}
+    detached.start("server.background:run", folder, fd, config, log=folder / LOG, env=env)
+
+
+def _too_late(folder: Path, limit_s: float) -> PlaitError:
+    return ServiceNotStarted(
+        f"the service of this PLAIT_HOME did not answer within {limit_s:g} s; run again to wait on, or "
+        f"raise `embedded.start_timeout_s`; its log is {folder / LOG}",
+        log=folder / LOG,
+    )
