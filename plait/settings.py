@@ -12,17 +12,20 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from plait.domain import failpoint
 from plait.domain.errors import BadSettings
 
 PREFIX = "PLAIT_"
 # Read by name below, not as settings keys.
 _SPECIAL = {"PLAIT_HOME", "PLAIT_CONFIG", "PLAIT_DEBUG", "PLAIT_FAILPOINTS", "PLAIT_SERVER"}
+
+
+if TYPE_CHECKING:
+    from plait.domain import failpoint
 
 
 class Secret:
@@ -321,6 +324,8 @@ def failpoints(environ: Mapping[str, str] | None = None) -> tuple[failpoint.Fail
 
     Raises: BadSettings.
     """
+    from plait.domain import failpoint
+
     env = os.environ if environ is None else environ
     return failpoint.parse(env.get("PLAIT_FAILPOINTS", ""))
 

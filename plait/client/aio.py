@@ -13,29 +13,37 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from uuid import UUID
 
 import grpc
 import grpc.aio
 
-from plait.client import calls, decode
+from plait.client import calls
 from plait.client.aio_memory import AsyncMemoryMethods
 from plait.client.aio_recall import AsyncRecallMethods
-from plait.client.calls import Call, GraphScope
 from plait.client.errors import PlaitRpcError, from_rpc
-from plait.client.memory_wire import When
+from plait.client.lazily import lazily
 from plait.client.transport import OPTIONS, default_target, may_retry, waits
-from plait.client.values import (
-    AppendedEpisode,
-    GraphAnswer,
-    IndexJob,
-    Repository,
-    SearchResult,
-    Stats,
-)
-from plait.domain.values import Episode, Filter
-from plait.v1.knowledge_service_pb2 import IngestEpisodesRequest, IngestEpisodesResponse
+
+if TYPE_CHECKING:
+    from plait.client import decode
+    from plait.client.calls import Call, GraphScope
+    from plait.client.memory_wire import When
+    from plait.client.values import (
+        AppendedEpisode,
+        GraphAnswer,
+        IndexJob,
+        Repository,
+        SearchResult,
+        Stats,
+    )
+    from plait.domain.values import Episode, Filter
+    from plait.v1 import knowledge_service_pb2
+    from plait.v1.knowledge_service_pb2 import IngestEpisodesRequest
+else:
+    decode = lazily("plait.client.decode")
+    knowledge_service_pb2 = lazily("plait.v1.knowledge_service_pb2")
 
 T = TypeVar("T")
 
@@ -159,8 +167,8 @@ class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods):
         """
         stream = self._channel.stream_stream(
             calls.INGEST_PATH,
-            request_serializer=IngestEpisodesRequest.SerializeToString,
-            response_deserializer=IngestEpisodesResponse.FromString,
+            request_serializer=knowledge_service_pb2.IngestEpisodesRequest.SerializeToString,
+            response_deserializer=knowledge_service_pb2.IngestEpisodesResponse.FromString,
         )
         call = stream(_requests(episodes), metadata=self._metadata)
         try:

@@ -7,27 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from uuid import UUID, uuid4
 
-from google.protobuf.message import Message
-from grpc_health.v1 import health_pb2
-
-from plait.client import decode, memory_wire, wire
-from plait.client.memory_wire import When
+from plait.client.lazily import lazily
 from plait.client.sendable import sendable
-from plait.client.values import (
-    AppendedEpisode,
-    GraphAnswer,
-    IndexJob,
-    Repository,
-    SearchResult,
-    Stats,
-)
 from plait.domain.errors import InvalidInput
 from plait.domain.memory import NOW
-from plait.domain.values import Episode, Filter
-from plait.v1 import admin_service_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+    from grpc_health.v1 import health_pb2
+
+    from plait.client import decode, memory_wire, wire
+    from plait.client.memory_wire import When
+    from plait.client.values import (
+        AppendedEpisode,
+        GraphAnswer,
+        IndexJob,
+        Repository,
+        SearchResult,
+        Stats,
+    )
+    from plait.domain.values import Episode, Filter
+    from plait.v1 import admin_service_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
+else:
+    health_pb2 = lazily("grpc_health.v1.health_pb2")
+    decode = lazily("plait.client.decode")
+    memory_wire = lazily("plait.client.memory_wire")
+    wire = lazily("plait.client.wire")
+    admin_service_pb2 = lazily("plait.v1.admin_service_pb2")
+    index_service_pb2 = lazily("plait.v1.index_service_pb2")
+    knowledge_service_pb2 = lazily("plait.v1.knowledge_service_pb2")
+    types_pb2 = lazily("plait.v1.types_pb2")
 
 T = TypeVar("T")
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
 
-from plait.client import memory_wire, recall_wire, wire
+from plait.client import memory_wire, wire
 from plait.client.errors import PlaitRpcError, from_item
+from plait.client.lazily import lazily
 from plait.client.values import (
     AppendedEpisode,
     Degradation,
@@ -18,13 +21,22 @@ from plait.client.values import (
     Stats,
     Timing,
 )
-from plait.v1 import admin_service_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
+
+if TYPE_CHECKING:
+    from plait.client import recall_wire
+    from plait.v1 import admin_service_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
+else:
+    recall_wire = lazily("plait.client.recall_wire")
+    index_service_pb2 = lazily("plait.v1.index_service_pb2")
+
 
 # Lower-case names, as people and JSON write them: INDEX_JOB_STATE_RUNNING → running.
-_STATES = {
-    number: name.removeprefix("INDEX_JOB_STATE_").lower()
-    for name, number in index_service_pb2.IndexJobState.items()
-}
+@cache
+def _states() -> dict[int, str]:
+    return {
+        number: name.removeprefix("INDEX_JOB_STATE_").lower()
+        for name, number in index_service_pb2.IndexJobState.items()
+    }
 
 
 def search(message: knowledge_service_pb2.SearchResponse) -> SearchResult:
@@ -36,7 +48,7 @@ def search(message: knowledge_service_pb2.SearchResponse) -> SearchResult:
         timings=tuple(Timing(t.stage, t.took_ms) for t in message.timings),
         took_ms=message.took_ms,
         as_of=memory_wire.resolved_of(message.as_of),
-        why_not=recall_wire.fates_of(message.why_not),
+        why_not=recall_wire.fates_of(message.why_not) if message.why_not else {},
         ranks={
             hit.item.id: recall_wire.ranks_of(said.stages)
             for hit, said in zip(hits, message.hits, strict=True)
@@ -99,7 +111,7 @@ def job(message: index_service_pb2.IndexJob) -> IndexJob:
         id=message.id,
         repository=message.repository,
         path=message.path,
-        state=_STATES.get(message.state, "unspecified"),
+        state=_states().get(message.state, "unspecified"),
         stage=message.progress.stage,
         done=message.progress.done,
         total=message.progress.total,

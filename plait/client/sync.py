@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from uuid import UUID
 
 import grpc
 
-from plait.client import calls, decode
-from plait.client.calls import Call, GraphScope
+from plait.client import calls
 from plait.client.errors import PlaitRpcError, from_rpc
-from plait.client.memory_wire import When
+from plait.client.lazily import lazily
 from plait.client.sync_memory import MemoryMethods
 from plait.client.sync_recall import RecallMethods
 from plait.client.transport import OPTIONS, default_target, may_retry, waits
-from plait.client.values import (
-    AppendedEpisode,
-    GraphAnswer,
-    IndexJob,
-    Repository,
-    SearchResult,
-    Stats,
-)
-from plait.domain.values import Episode, Filter
-from plait.v1.knowledge_service_pb2 import IngestEpisodesRequest, IngestEpisodesResponse
+
+if TYPE_CHECKING:
+    from plait.client import decode
+    from plait.client.calls import Call, GraphScope
+    from plait.client.memory_wire import When
+    from plait.client.values import (
+        AppendedEpisode,
+        GraphAnswer,
+        IndexJob,
+        Repository,
+        SearchResult,
+        Stats,
+    )
+    from plait.domain.values import Episode, Filter
+    from plait.v1 import knowledge_service_pb2
+else:
+    decode = lazily("plait.client.decode")
+    knowledge_service_pb2 = lazily("plait.v1.knowledge_service_pb2")
 
 T = TypeVar("T")
 
@@ -141,8 +148,8 @@ class PlaitClient(MemoryMethods, RecallMethods):
         """
         stream = self._channel.stream_stream(
             calls.INGEST_PATH,
-            request_serializer=IngestEpisodesRequest.SerializeToString,
-            response_deserializer=IngestEpisodesResponse.FromString,
+            request_serializer=knowledge_service_pb2.IngestEpisodesRequest.SerializeToString,
+            response_deserializer=knowledge_service_pb2.IngestEpisodesResponse.FromString,
         )
         call = stream(map(calls.ingest_request, episodes), metadata=self._metadata)
         try:

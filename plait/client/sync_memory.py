@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from plait.client import admin_calls, memory_calls
-from plait.client.calls import Call
-from plait.client.errors import PlaitRpcError
-from plait.client.memory_values import (
-    Compacted,
-    Comparison,
-    DeadLetters,
-    Forgotten,
-    Learned,
-    Memories,
-    MemoryAnswer,
-    StoredMemory,
-    Tool,
-)
-from plait.client.memory_wire import When
-from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId
-from plait.domain.retention import Selector
+from plait.client.lazily import lazily
+
+if TYPE_CHECKING:
+    from plait.client import admin_calls, memory_calls
+    from plait.client.calls import Call
+    from plait.client.errors import PlaitRpcError
+    from plait.client.memory_values import (
+        Compacted,
+        Comparison,
+        DeadLetters,
+        Forgotten,
+        Learned,
+        Memories,
+        MemoryAnswer,
+        StoredMemory,
+        Tool,
+    )
+    from plait.client.memory_wire import When
+    from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId
+    from plait.domain.retention import Selector
+else:
+    admin_calls = lazily("plait.client.admin_calls")
+    memory_calls = lazily("plait.client.memory_calls")
 
 T = TypeVar("T")
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 from uuid import UUID
 
-from plait.client import recall_calls
-from plait.client.calls import Call
-from plait.client.memory_wire import When
-from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
-from plait.domain.memory import MemoryMatch
-from plait.domain.recall import ItemVerdict, RecallFormat
-from plait.domain.values import Collection, Filter, Hit, Outcome
+from plait.client.lazily import lazily
+
+if TYPE_CHECKING:
+    from plait.client import recall_calls
+    from plait.client.calls import Call
+    from plait.client.memory_wire import When
+    from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
+    from plait.domain.memory import MemoryMatch
+    from plait.domain.recall import ItemVerdict, RecallFormat
+    from plait.domain.values import Collection, Filter, Hit, Outcome
+else:
+    recall_calls = lazily("plait.client.recall_calls")
 
 T = TypeVar("T")
 
@@ -31,7 +36,7 @@ class RecallMethods(ABC):
         where: Filter | None = None,
         collections: Sequence[Collection] = (),
         attached: str = "",
-        format: RecallFormat | str = RecallFormat.MARKDOWN,
+        format: RecallFormat | str = "markdown",
         budget_tokens: int = 0,
         window_tokens: int = 0,
         tokenizer: str = "",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plait.domain.answers import GraphEdge, GraphNode, GraphPath
 from plait.domain.memory import NOW, AsOf
-from plait.domain.recall import Dropped
 from plait.domain.values import EpisodeReceipt, Hit, Item, ItemId, Timing
+
+if TYPE_CHECKING:
+    from plait.domain.recall import Dropped
 
 __all__ = [
     "AppendedEpisode",
