@@ -121,6 +121,7 @@ def _run(args: argparse.Namespace) -> int:
     show = not (args.quiet or args.json)
     report = asyncio.run(_index(request, settings, _progress(show)))
     report = replace(report, repo=unqualify(tenant, report.repo))
+    _start_service(settings)
     if args.json:
         print(json.dumps(report.to_json(), ensure_ascii=False))
     elif not args.quiet:
@@ -160,6 +161,18 @@ async def _index(request: IndexRequest, settings: Settings, progress: Progress) 
             return opened[0]
 
         return await index_repository(request, settings, truth, open_graph, provider, progress)
+
+
+def _start_service(settings: Settings) -> None:
+    """What was indexed is asked about next: have the service ready by then, and wait for nothing."""
+    if settings.client.server or not settings.client.autostart:
+        return
+    from plait.client import service
+
+    try:
+        service.ensure(settings, wait=False)
+    except (PlaitError, OSError) as exc:  # the next command meets the same, and says it
+        logging.getLogger(__name__).debug("service not started", extra={"error": str(exc)})
 
 
 def _export(args: argparse.Namespace, settings: Settings) -> int:

@@ -1,0 +1,185 @@
+"""The service of a home: started by who needs it, one, gone with all that it brought."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from plait.client import PlaitClient, discovery
+from tests.processes import LIMIT_S, PATIENT, gone, patient, wait_until
+
+KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
+Plait = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def plait(fresh_home: Path, tmp_path: Path) -> Iterator[Plait]:
+    """Commands of a fresh home that start its service."""
+    (tmp_path / "waits.py").write_text(
+        "def ceiling():\n    return 30\n\n\ndef waits():\n    ceiling()\n"
+    )
+    keep = {name: value for name, value in os.environ.items() if name in KEPT}
+    environment = {
+        **keep, **PATIENT, "PLAIT_HOME": str(fresh_home), "PLAIT_CLIENT__AUTOSTART": "true"
+    }  # fmt: skip
+
+    def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "server.cli", *patient(*words)],
+            cwd=tmp_path,
+            env={**environment, **more},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+
+    yield run
+    run("stop")
+
+
+def served_by(home: Path) -> list[psutil.Process]:
+    """Every process that names `home` on its command line, servers' children too."""
+    found = []
+    for one in psutil.process_iter(["cmdline"]):
+        if str(home) in " ".join(one.info["cmdline"] or ()) and one.pid != os.getpid():
+            found += [one, *one.children(recursive=True)]
+    return found
+
+
+def left_behind(home: Path) -> set[str]:
+    """Files of running servers: sockets, addresses, endpoints."""
+    names = {"server.json", "plait.sock", "endpoint.json", "child.json", "postmaster.pid"}
+    return {str(path) for path in home.rglob("*") if path.name in names}
+
+
+def nothing_left(home: Path) -> None:
+    wait_until(lambda: not served_by(home))
+    assert left_behind(home) == set()
+
+
+def pids(plait: Plait) -> dict[str, list[int]]:
+    told = json.loads(plait("status", "--json").stdout)
+    return {one["role"]: one["pids"] for one in told["processes"]}
+
+
+def test_one_service_starts_serves_and_stops(plait: Plait, fresh_home: Path) -> None:
+    assert plait("status").returncode == 3
+    assert plait("stop").returncode == 3
+    with ThreadPoolExecutor(4) as pool:  # all at the same instant, none of them the first
+        answers = list(pool.map(lambda _: plait("repos", "--json"), range(4)))
+    assert [a.returncode for a in answers] == [3] * 4, [
+        a.stderr for a in answers
+    ]  # nothing indexed
+    assert [json.loads(a.stdout) for a in answers] == [{"repositories": []}] * 4
+    (service,) = pids(plait)["service"]
+    log = (fresh_home / "server" / "service.log").read_text()
+    assert log.count("ListRepositories code=OK") >= 4  # by one service, all of them
+    assert plait("index", ".", "--repo", "it", "--no-embed").returncode == 0
+    assert "waits.py" in plait("search", "ceiling").stdout
+    assert pids(plait)["service"] == [service]
+    assert "it" in plait("status").stdout
+    assert plait("stop").returncode == 0
+    nothing_left(fresh_home)
+
+
+def test_a_program_and_another_home_use_it(
+    plait: Plait, fresh_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in PATIENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PLAIT_CLIENT__AUTOSTART", "true")
+    monkeypatch.setenv("PLAIT_HOME", str(fresh_home))
+    with PlaitClient() as client:  # starts it
+        assert client.list_repositories() == ()
+        target = client.target
+    other = {"PLAIT_HOME": str(tmp_path / "other")}
+    assert plait("repos", "--server", target, **other).returncode == 3
+    assert plait("repos", PLAIT_SERVER=target, **other).returncode == 3
+    assert not (tmp_path / "other").exists()
+    refused = plait("repos", "--server", "unix:/nowhere/plait.sock")
+    assert refused.returncode == 1
+    assert "[UNAVAILABLE]" in refused.stderr
+    # The tenant is the caller's, not the one of who started the service.
+    assert plait("memory", "store", "x", "--repo", "r", "--tenant", "acme").returncode == 0
+    assert plait("memory", "list", "--repo", "r").returncode == 3
+
+
+@pytest.mark.parametrize("role", ["service", "keeper", "postgres"])
+def test_what_is_killed_leaves_nothing_and_is_replaced(
+    plait: Plait, fresh_home: Path, role: str
+) -> None:
+    assert plait("memory", "store", "kept", "--repo", "r").returncode == 0
+    running = pids(plait)
+    keeper, postgres, *_ = running["postgresql"]
+    killed = {"service": running["service"][0], "keeper": keeper, "postgres": postgres}[role]
+    os.kill(killed, signal.SIGKILL)
+    assert gone(killed)
+    if role == "service":  # its servers end with their last user
+        wait_until(lambda: not served_by(fresh_home))
+    assert "kept" in plait("memory", "list", "--repo", "r").stdout
+    assert plait("stop").returncode == 0
+    nothing_left(fresh_home)
+
+
+def test_it_rests_then_leaves(plait: Plait, fresh_home: Path) -> None:
+    short = {"PLAIT_SERVER__REST_S": "0.5", "PLAIT_SERVER__IDLE_S": "0"}
+    plait("repos", **short)
+    assert plait("index", ".", "--repo", "it", "--no-embed", **short).returncode == 0
+    asked = ("graph", "callers", "ceiling")
+    assert "waits" in plait(*asked, **short).stdout
+    wait_until(lambda: "graph" not in pids(plait))
+    assert "waits" in plait(*asked, **short).stdout  # opened anew
+    assert plait("stop").returncode == 0
+    plait("repos", PLAIT_SERVER__IDLE_S="1")
+    nothing_left(fresh_home)
+
+
+def test_other_settings_are_said(plait: Plait) -> None:
+    plait("repos")
+    assert "started with other settings" in plait("repos", PLAIT_SEARCH__K="3").stderr
+    assert "settings" not in plait("repos").stderr
+
+
+def test_why_it_cannot_start_is_said(plait: Plait, fresh_home: Path) -> None:
+    away = {"PLAIT_POSTGRES__DSN": "postgresql://nobody@127.0.0.1:1/x"}
+    done = plait("repos", PLAIT_POSTGRES__CONNECT_TIMEOUT_S="2", **away)
+    assert done.returncode == 1
+    assert "[STORE_UNAVAILABLE]" in done.stderr
+    nothing_left(fresh_home)
+
+
+def test_what_a_power_cut_left_is_in_nobodys_way(plait: Plait, fresh_home: Path) -> None:
+    plait("repos")
+    for one in served_by(fresh_home):
+        one.kill()
+    wait_until(lambda: not served_by(fresh_home))
+    assert left_behind(fresh_home)
+    assert plait("repos").returncode == 3
+    plait("stop")
+    nothing_left(fresh_home)
+
+
+def test_it_leaves_a_home_that_is_removed(plait: Plait, fresh_home: Path) -> None:
+    plait("repos")
+    (fresh_home / "server" / "server.json").unlink()
+    wait_until(lambda: not served_by(fresh_home))
+    assert discovery.running(fresh_home) is None
+
+
+def test_a_hung_service_is_said(plait: Plait, fresh_home: Path) -> None:
+    plait("repos")
+    (service,) = pids(plait)["service"]
+    os.kill(service, signal.SIGSTOP)
+    done = plait("repos", PLAIT_SERVER__TIMEOUT_S="1")
+    assert "[SERVER_NOT_ANSWERING]" in done.stderr
+    assert "plait stop" in done.stderr
+    os.kill(service, signal.SIGCONT)
