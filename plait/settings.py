@@ -257,6 +257,11 @@ def time_zone(environ: Mapping[str, str] | None = None) -> str:
     return name
 
 
+def forbid_telemetry() -> None:
+    """Have libraries that are imported from now on, here and in child processes, report to nobody."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+
 def default_home() -> Path:
     """The platform's user data folder; for root /var/lib/plait, since PostgreSQL never runs as root
     and the account it runs as can't enter /root.
