@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from plait.domain.errors import EmbeddedServerFailed
 from plait.supervisor.account import unprivileged
 from plait.supervisor.files import secret
+from plait.supervisor.home import let_pass, make_home
 from plait.supervisor.lease import Kept, Lease
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def ensure(settings: Settings) -> GraphLease:
     """
     folder = settings.home / "graph"
     account = unprivileged(settings.embedded.run_as)
+    make_home(settings.home)
+    let_pass(settings.home, account)  # where it cannot pass all the same, Java runs as root
     kept = Kept(
         name=NAME,
         folder=folder,

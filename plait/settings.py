@@ -261,9 +261,10 @@ def load(
     env = os.environ if environ is None else environ
     path = config or (Path(env["PLAIT_CONFIG"]) if env.get("PLAIT_CONFIG") else None)
     tree: dict[str, Any] = _read_file(path) if path else {}
-    tree.setdefault("home", env.get("PLAIT_HOME") or str(default_home()))
     if env.get("PLAIT_HOME"):
         tree["home"] = env["PLAIT_HOME"]
+    elif "home" not in tree:
+        tree["home"] = str(default_home())
     for key, value in env.items():
         if key.startswith(PREFIX) and key not in _SPECIAL:
             _put(tree, key, value)
@@ -344,14 +345,28 @@ def time_zone(environ: Mapping[str, str] | None = None) -> str:
     return name
 
 
+def forbid_telemetry() -> None:
+    """Have libraries that are imported from now on, here and in child processes, report to nobody."""
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+
 def default_home() -> Path:
     """The platform's user data folder; for root /var/lib/plait, since PostgreSQL never runs as root
-    and the account it runs as can't enter /root."""
+    and the account it runs as can't enter /root.
+
+    Raises: BadSettings, for an account that has neither HOME nor an entry among the system's accounts.
+    """
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return Path("/var/lib/plait")
     import platformdirs
 
-    return Path(platformdirs.user_data_dir("plait", appauthor=False))
+    try:
+        return Path(platformdirs.user_data_dir("plait", appauthor=False))
+    except RuntimeError as exc:
+        raise BadSettings(
+            "this account has no home folder to keep data in; set PLAIT_HOME (or HOME) to a folder of its own",
+            key="home",
+        ) from exc
 
 
 def _read_file(path: Path) -> dict[str, Any]:

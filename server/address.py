@@ -12,6 +12,7 @@ from plait.client import discovery
 from plait.client.discovery import ServerAddress
 from plait.domain.errors import HomeUnusable, ServerAlreadyRunning
 from plait.supervisor.files import private_folder, write_private
+from plait.supervisor.home import make_home
 from plait.supervisor.locks import FileLock
 
 
@@ -24,6 +25,7 @@ def claimed(home: Path) -> Iterator[Path]:
 
     Raises: ServerAlreadyRunning, HomeUnusable, StoreFull.
     """
+    make_home(home)
     folder = private_folder(discovery.folder(home))
     with FileLock(folder / "lock") as lock:
         with discovery.taking_turns(folder):

@@ -21,7 +21,8 @@ from urllib.parse import parse_qs, urlsplit
 from graph import embedded as graph
 from plait.domain.errors import PlaitError
 from plait.settings import Settings
-from plait.supervisor.account import check_reach, unprivileged
+from plait.supervisor.account import unprivileged
+from plait.supervisor.home import check_reach
 from plait.supervisor.status import FolderStatus, look
 from vector import embedded as postgres
 from vector.pgversion import pgvector_version
@@ -122,7 +123,7 @@ def _check_home(settings: Settings, findings: list[Finding]) -> int:
     if not settings.postgres.dsn.get_secret_value():
         try:
             account = unprivileged(settings.embedded.run_as)
-            check_reach(account, nearest)
+            check_reach(home, account)
         except PlaitError as exc:
             findings.append(_from_error(exc))
     return free

@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 import plait
 from plait.client.discovery import ServerAddress
 from plait.settings import Settings
+from plait.supervisor.account import unprivileged
+from plait.supervisor.home import prepare
 from server.address import announce, claimed, withdraw
 from server.app import open_app
 from server.rest import Rest
@@ -48,6 +50,8 @@ async def serve(
     host, port = ("", None) if background else (settings.server.host, settings.server.port)
     if host and not _is_loopback(host):
         logger.warning("listening without authentication beyond this machine", extra={"host": host})
+    if not settings.postgres.dsn.get_secret_value():
+        prepare(settings.home, unprivileged(settings.embedded.run_as))
     with claimed(settings.home) as socket:
         async with open_app(settings, background=True) as app:
             collect_seldom()

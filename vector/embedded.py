@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from plait.domain.errors import EmbeddedServerFailed
 from plait.supervisor.account import unprivileged
 from plait.supervisor.files import secret
+from plait.supervisor.home import prepare
 from plait.supervisor.lease import Kept, Lease
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def ensure(settings: Settings, *, tcp: bool = False) -> PostgresLease:
     """
     folder = settings.home / "postgres"
     account = unprivileged(settings.embedded.run_as)
+    prepare(settings.home, account)
     kept = Kept(
         name=NAME,
         folder=folder,

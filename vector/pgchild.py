@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from plait.domain.errors import EmbeddedServerFailed, StoreFull
-from plait.supervisor.account import Account, check_reach
+from plait.supervisor.account import Account
 from plait.supervisor.child import Diagnosis, Launch
 from plait.supervisor.files import secret
+from plait.supervisor.home import check_reach
 from plait.supervisor.ports import LOOPBACK, free_ports
 from plait.supervisor.process import Step
 from vector import pgdata
@@ -78,7 +79,7 @@ class PostgresChild:
     # -- the keeper's questions -------------------------------------------------------------------
 
     def prepare(self) -> None:
-        check_reach(self._account, self._folder)
+        check_reach(self._folder, self._account)
         self._tools = pgdata.reachable(self._wheel, self._folder, self._account)
         pgdata.ensure(self._data, self._tools, self._folder / "password")
 

@@ -203,6 +203,13 @@ def _check(done: subprocess.CompletedProcess[str], what: str, data: Path) -> Non
             "250 MB) or move the data with PLAIT_HOME",
             path=data.parent,
         )
+    if "could not look up effective user ID" in done.stderr:
+        raise EmbeddedServerFailed(
+            f"PostgreSQL runs only as an account that has a name, and uid {os.geteuid()} has none; run Plait "
+            "as a named account (in a container: `RUN useradd --uid UID plait`), or set `postgres.dsn` to a "
+            "server of your own",
+            uid=os.geteuid(),
+        )
     last = "\n".join(done.stderr.strip().splitlines()[-8:])
     raise EmbeddedServerFailed(f"{what} in {data.parent} failed:\n{last}", path=data.parent)
 

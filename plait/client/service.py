@@ -23,6 +23,7 @@ from plait.domain.errors import PlaitError, ServiceNotStarted
 from plait.settings import Settings
 from plait.supervisor import detached, process
 from plait.supervisor.files import private_folder, tail, unusable
+from plait.supervisor.home import make_home
 from plait.supervisor.locks import FileLock
 from plait.supervisor.process import Step
 
@@ -44,6 +45,7 @@ def ensure(settings: Settings, *, wait: bool = True) -> ServerAddress | None:
     """
     if (known := discovery.running(settings.home)) and known.version == plait.__version__:
         return known
+    make_home(settings.home)
     folder = private_folder(discovery.folder(settings.home))
     limit_s = settings.embedded.start_timeout_s
     end = time.monotonic() + limit_s

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime as ort
 from tokenizers import Tokenizer
 
+from plait import onnx
 from plait.domain.errors import BadModelFile, BadSettings, EmbeddingUnavailable
 from plait.embedding.model_files import SHIPPED_MODEL, ModelFiles, own, shipped
 from plait.ports import Vectors
@@ -74,7 +74,7 @@ class LocalProvider:
         self._tokenizer = _load_tokenizer(files)
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(files.max_tokens)
-        self._session = _load_session(files)
+        self._session = onnx.session(files.onnx)
         self._inputs = {i.name for i in self._session.get_inputs()}
         self._output, self._pooled = _choose_output(self._session, files)
         self._threads = max(1, threads)
@@ -173,21 +173,6 @@ def _load_tokenizer(files: ModelFiles) -> Any:
             f"{files.tokenizer} is not a tokenizer of the `tokenizers` library: {exc}; "
             "export the model again",
             file=files.tokenizer,
-        ) from exc
-
-
-def _load_session(files: ModelFiles) -> Any:
-    options = ort.SessionOptions()
-    # One thread a run, runs side by side: see LocalProvider.
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
-    try:
-        return ort.InferenceSession(str(files.onnx), options, providers=["CPUExecutionProvider"])
-    except Exception as exc:  # onnxruntime raises its own, undocumented ones
-        raise BadModelFile(
-            f"onnxruntime cannot load {files.onnx}: {exc}; export the model again", file=files.onnx
         ) from exc
 
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime as ort
 from tokenizers import Tokenizer
 
+from plait import onnx
 from plait.domain.errors import BadModelFile, LanguageModelUnavailable
 from plait.settings import RerankSettings
 
@@ -94,7 +94,7 @@ class LocalReranker:
         # The text gives way, the query stays: it is far shorter by then.
         self._tokenizer.enable_truncation(files.max_tokens, strategy="only_second")
         self._uncut = _load_tokenizer(files)
-        self._session = _load_session(files)
+        self._session = onnx.session(files.onnx)
         self._inputs = {i.name for i in self._session.get_inputs()}
         self._threads = max(1, threads)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="rerank")
@@ -214,20 +214,6 @@ def _load_tokenizer(files: CrossEncoderFiles) -> Any:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
-
-
-def _load_session(files: CrossEncoderFiles) -> Any:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1  # one thread a run, runs side by side
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
-    try:
-        return ort.InferenceSession(str(files.onnx), options, providers=["CPUExecutionProvider"])
-    except Exception as exc:  # onnxruntime raises its own, undocumented ones
-        raise BadModelFile(
-            f"onnxruntime cannot load {files.onnx}: {exc}; export the model again", file=files.onnx
-        ) from exc
 
 
 def _cores() -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plait.domain.errors import BadSettings, HomeUnusable
+from plait.domain.errors import BadSettings
 
 CANDIDATES = ("postgres", "nobody")
 
@@ -33,7 +33,17 @@ class Account:
 
     def can_enter(self, folder: Path) -> bool:
         """Whether the account can reach `folder` and what is in it, by the classic mode bits."""
-        return all(self._may(path, stat.S_IXOTH) for path in (folder, *folder.parents))
+        return not self.blocked(folder)
+
+    def blocked(self, folder: Path) -> list[Path]:
+        """Of `folder` and its parents those that exist and keep the account out, the topmost first."""
+        real = folder.resolve()
+        chain = [path for path in (real, *real.parents) if path.exists()]
+        return [path for path in reversed(chain) if not self.passes(path)]
+
+    def passes(self, folder: Path) -> bool:
+        """Whether `folder` itself lets the account through; one that is missing does."""
+        return not folder.exists() or self._may(folder, stat.S_IXOTH)
 
     def _may(self, path: Path, right: int) -> bool:
         """`right`: a bit for others, tried for the class that applies."""
@@ -73,16 +83,3 @@ def _group_of(entry: pwd.struct_passwd) -> int:
     except KeyError:
         return entry.pw_uid
     return entry.pw_gid or entry.pw_uid
-
-
-def check_reach(account: Account | None, folder: Path) -> None:
-    """Raises: HomeUnusable, when the account cannot reach `folder`. Parents' modes are never changed."""
-    if account is None or account.can_enter(folder):
-        return
-    raise HomeUnusable(
-        f"Plait runs as root and its servers as {account.name!r}, who cannot enter {folder}; "
-        "set PLAIT_HOME to a folder under /var/lib, or let others pass through each of its parents "
-        "(chmod o+x)",
-        path=folder,
-        account=account.name,
-    )

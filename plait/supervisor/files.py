@@ -34,7 +34,13 @@ def _make(path: Path, mode: int) -> None:
         return
     if not path.parent.exists():
         _make(path.parent, mode)
-    path.mkdir(mode, exist_ok=True)
+    try:
+        path.mkdir(mode)
+    except FileExistsError:  # made by somebody else meanwhile, or no folder at all
+        if not path.is_dir():
+            raise
+    else:
+        path.chmod(mode)  # the umask may have taken from it what a server's account needs
 
 
 def unusable(path: Path, exc: OSError) -> PlaitError:

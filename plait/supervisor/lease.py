@@ -174,9 +174,17 @@ def _spawn(kept: Kept, lock: FileLock) -> None:
         config,
         log=kept.folder / state.KEEPER_LOG,
         # Nothing of the caller's environment but where its own packages may be (user site).
-        env={"PATH": os.defpath, "HOME": str(Path.home()), "LC_ALL": "C.UTF-8"},
+        env={"PATH": os.defpath, "HOME": _home(kept.folder), "LC_ALL": "C.UTF-8"},
     )
     logger.debug("keeper started", extra={"server": kept.name, "status": status})
+
+
+def _home(otherwise: Path) -> str:
+    """The account's home folder; `otherwise` for one that has none, as a container's bare number."""
+    try:
+        return str(Path.home())
+    except RuntimeError:
+        return str(otherwise)
 
 
 def _no_keeper(kept: Kept) -> EmbeddedServerFailed | StoreFull:

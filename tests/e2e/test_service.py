@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -51,7 +52,8 @@ def served_by(home: Path) -> list[psutil.Process]:
     found = []
     for one in psutil.process_iter(["cmdline"]):
         if str(home) in " ".join(one.info["cmdline"] or ()) and one.pid != os.getpid():
-            found += [one, *one.children(recursive=True)]
+            with contextlib.suppress(psutil.NoSuchProcess):  # it ended while we looked
+                found += [one, *one.children(recursive=True)]
     return found
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def test_every_command_has_a_module() -> None:
     for module, about in cli.COMMANDS.values():
         assert find_spec(module) is not None, module
         assert about
+
+
+# What has doors to the stores of its own; tests/e2e/test_first_command.py has each be a machine's first.
+OWN_DOORS = {"index", "serve", "doctor", "version"} | {"rebuild"}  # the last is a part of `verify`
+
+
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS.keys() - OWN_DOORS))
+def test_commands_reach_the_stores_through_one_door(command: str) -> None:
+    source = Path(str(import_module(cli.COMMANDS[command][0]).__file__)).read_text()
+    assert "from server.local import connected" in source
 
 
 def test_a_misspelt_command_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
