@@ -37,6 +37,7 @@ from plait.ports import (
     RelationStore,
     Reranker,
     RetentionStore,
+    SavingsStore,
     SearchStore,
     VectorQueue,
 )
@@ -67,6 +68,7 @@ class Truth(
     RelationStore,
     ImpactStore,
     RecallStore,
+    SavingsStore,
     Outbox,
     Protocol,
 ):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TypeVar
 
-from plait.client import admin_calls, memory_calls
+from plait.client import admin_calls, memory_calls, savings_calls
 from plait.client.calls import Call
 from plait.client.errors import PlaitRpcError
 from plait.client.memory_values import (
@@ -23,6 +24,7 @@ from plait.client.memory_values import (
 from plait.client.memory_wire import When
 from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId
 from plait.domain.retention import Selector
+from plait.domain.savings import Savings
 
 T = TypeVar("T")
 
@@ -150,6 +152,29 @@ class MemoryMethods(ABC):
                 assistant_reasoning=assistant_reasoning,
                 tool_outcomes=tool_outcomes,
                 request_id=request_id,
+                timeout_s=timeout_s,
+            )
+        )
+
+    def savings(
+        self,
+        repositories: Sequence[str] = (),
+        *,
+        all_repositories: bool = False,
+        session_key: str = "",
+        since: datetime | None = None,
+        limit: int = 0,
+        timeout_s: float | None = None,
+    ) -> Savings:
+        """What Plait's answers cost sessions, and what these searched and read without it; of the
+        `limit` sessions that ended last (0: a hundred), and of all together."""
+        return self._run(
+            savings_calls.savings(
+                repositories,
+                all_repositories,
+                session_key=session_key,
+                since=since,
+                limit=limit,
                 timeout_s=timeout_s,
             )
         )

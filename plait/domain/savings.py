@@ -11,7 +11,8 @@ from datetime import datetime
 from enum import StrEnum
 
 VERSION = 1  # of how importers count; other versions' counts are not added to these
-MAX_COUNT = 10**15  # of one stored number: sums of thousands stay exact in 64 bits
+MAX_COUNT = 10**13  # of one stored number, and of a session's sum: ten thousand fit 64 bits
+MAX_SESSIONS = 10_000  # that are summed up at once
 
 
 class Looked(StrEnum):
@@ -34,8 +35,8 @@ def metric(kind: Looked, what: str) -> str:
     return f"context_{kind}_{what}"
 
 
-PAID = tuple((kind, what, metric(kind, what)) for kind in Looked for what in ("answers", "tokens", "again"))  # fmt: skip
-METRICS = (CALLS, SENT, SENT_CALLS, GROWN, GROWN_COUNTED, *(name for _, _, name in PAID))
+PAID = tuple(metric(kind, what) for kind in Looked for what in ("answers", "tokens", "again"))
+METRICS = (CALLS, SENT, SENT_CALLS, GROWN, GROWN_COUNTED, *PAID)
 
 
 class Basis(StrEnum):
@@ -171,12 +172,13 @@ class Side:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Sessions of one repository with Plait beside those without. `saved`: tokens a session, an
-    estimate that may be negative; None where there are not enough sessions."""
+    estimate that may be negative; None where a side has fewer than `min_sessions`."""
 
     repo: str
     with_plait: Side
     without: Side
     saved: float | None = None
+    min_sessions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ def _comparison(repo: str, sessions: Sequence[SessionSavings]) -> Comparison:
     saved = None
     if min(with_plait.sessions, without.sessions) >= MIN_SESSIONS:
         saved = without.together - with_plait.together
-    return Comparison(repo, with_plait, without, saved)
+    return Comparison(repo, with_plait, without, saved, MIN_SESSIONS)
 
 
 def _side(sessions: Sequence[SessionSavings]) -> Side:

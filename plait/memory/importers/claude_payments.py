@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,7 +61,8 @@ def _assistant(window: Window, entry: Mapping[str, Any]) -> None:
         elif kind == "tool_use":
             given = block.get("input")
             given = given if isinstance(given, dict) else {}
-            window.asked(text(block, "id"), given, looking.of_tool(text(block, "name"), given))
+            written = json.dumps(given, ensure_ascii=False, default=str)
+            window.asked(text(block, "id"), written, looking.of_tool(text(block, "name"), given))
         else:
             window.unmeasured()
 

@@ -8,11 +8,9 @@ context is summarised. What no call is sent costs nothing.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from plait import tokens
 from plait.domain import savings
@@ -25,6 +23,8 @@ MAX_WINDOWS = 1_000  # contexts of one transcript: subagents have their own
 RECENT = 16
 # A step's growth by usage is not that of its texts beyond these: reminders, pictures, tool lists.
 GROWTH = (0.5, 3.0)
+_OPENAI = ("prompt_tokens",)
+_ANTHROPIC = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 @dataclass(slots=True)
@@ -53,6 +53,7 @@ class Window:
         self._counts = counts
         self._live: dict[Looked, int] = {}  # sent again at the next call
         self._fresh: dict[Looked, int] = {}  # sent for the first time at the next call
+        self._pushed: dict[Looked, int] = {}  # how many of these came unasked
         self._waiting: dict[str, Looked] = {}  # by the call's id
         self._results: dict[str, tuple[Looked, int]] = {}  # the same, of what can be cleared
         self._calls: deque[str] = deque(maxlen=RECENT)
@@ -70,6 +71,7 @@ class Window:
         self._counts.add(savings.CALLS, 1)
         for kind in Looked:
             fresh = self._fresh.pop(kind, 0)
+            self._counts.add(savings.metric(kind, "answers"), self._pushed.pop(kind, 0))
             self._counts.add(savings.metric(kind, "again"), self._live.get(kind, 0))
             self._counts.add(savings.metric(kind, "tokens"), fresh)
             self._live[kind] = self._live.get(kind, 0) + fresh
@@ -90,9 +92,8 @@ class Window:
         """The model said this."""
         self._grow(text)
 
-    def asked(self, id_: str, given: Mapping[str, Any], kind: Looked | None) -> None:
-        """The model called a tool."""
-        written = json.dumps(given, ensure_ascii=False, default=str)
+    def asked(self, id_: str, written: str, kind: Looked | None) -> None:
+        """The model called a tool; `written` is its input."""
         if kind is None:
             self._grow(written)
             return
@@ -116,7 +117,7 @@ class Window:
 
     def pushed(self, text: str, kind: Looked) -> None:
         """A program put an answer of this kind into the context, without being asked."""
-        self._counts.add(savings.metric(kind, "answers"), 1)
+        self._pushed[kind] = self._pushed.get(kind, 0) + 1
         self._enter(kind, text)
 
     def said(self, text: str) -> None:
@@ -142,6 +143,7 @@ class Window:
         if not self._summarised:
             self._live.clear()
             self._fresh.clear()
+            self._pushed.clear()
             self._results.clear()
         self._summarised = True
         self._sent, self._measurable = None, False
@@ -178,11 +180,12 @@ class Payments:
 
 
 def sent_tokens(usage: object) -> int | None:
-    """What a call was sent by its `usage`, cached or not; None where that is not told, or impossible."""
+    """What a call was sent by its `usage`, cached or not; None where that is not told, or impossible.
+    OpenAI's form has it in one number, Anthropic's in three."""
     if not isinstance(usage, Mapping):
         return None
     total = 0
-    for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"):
+    for name in _OPENAI if "prompt_tokens" in usage else _ANTHROPIC:
         n = usage.get(name, 0)
         n = 0 if n is None else n
         if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 10**9:
