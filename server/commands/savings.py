@@ -23,9 +23,14 @@ Tokens are counted from ingested transcripts and from receipts of recalls; docs/
 Exit code 3: there is nothing to count yet.
 """
 SESSIONS = 20
+MOST = 1_000  # in one answer of a server
 INGEST = (
     "nothing to count yet: run `plait ingest` on a session's transcript (Claude Code's are in "
     "~/.claude/projects), or let the session-end hook do it (`plait install`)"
+)
+NOT_SEEN = (
+    "Not in it: Plait's tool list and its lines in instruction files, which every call is sent too; "
+    "transcripts do not have them."
 )
 OLD = (
     "imported before transcripts were counted; `plait forget` and `plait ingest` them again to count"
@@ -63,7 +68,7 @@ async def _savings(args: argparse.Namespace) -> int:
             all_repositories=repos.everywhere,
             session_key=args.session,
             since=args.since,
-            limit=args.n,
+            limit=min(args.n, MOST),
         )
     if args.json:
         print(json.dumps(as_json(told), ensure_ascii=False))
@@ -129,6 +134,8 @@ def _said_of_all(total: Totals) -> Iterator[str]:
 
     sessions = show.counted(total.sessions, "session")
     yield f"{sessions}: Plait's {show.counted(total.plait.answers, 'answer')} cost {_paid(total.plait)}."
+    if total.plait.answers:
+        yield NOT_SEEN
     yield f"Searched and read without Plait: {_paid(total.explored)}."
     if total.sent:
         yield (

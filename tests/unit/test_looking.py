@@ -91,11 +91,13 @@ def test_a_hostile_command_is_read_in_bounded_work(command: str) -> None:
     [
         ("Plait: shop is indexed, revision 4", True),
         ("[plait] 3 tests to run", True),
+        ("\nFrom Plait's index:\n- a.py", True),
+        ("Run the tests.\nPlait knows them", False),
         ("## Relevant Memories\n- x", True),
         ("Remember the tests", False),
         ("plaited hair", False),
         ("", False),
     ],
 )
-def test_a_hook_of_plait_begins_with_its_name(said: str, mine: bool) -> None:
+def test_a_hook_of_plait_names_it_in_its_first_line(said: str, mine: bool) -> None:
     assert pushed_by_plait(said) is mine

@@ -266,6 +266,11 @@ def test_answers_of_plait_are_counted_however_they_come() -> None:
         "attachment",
         attachment={"type": "hook_success", "hookEvent": "SessionStart", "stdout": pushed + "\n"},
     )
+    for output in ({"content": "", "stdout": pushed}, {"stdout": json.dumps({"a": pushed})}):
+        lines.add(
+            "attachment",
+            attachment={"type": "hook_success", "hookEvent": "SessionStart", **output},
+        )
     lines.add(
         "attachment",
         attachment={"type": "hook_success", "hookEvent": "Stop", "stdout": pushed},

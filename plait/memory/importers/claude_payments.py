@@ -11,8 +11,8 @@ from plait.memory.importers import looking
 from plait.memory.importers.jsonl import items, said, text
 from plait.memory.importers.payments import Payments, Window
 
-# Events whose hooks put their plain output into the context; for the others only JSON does, which
-# stands in an entry of its own.
+# Events whose hooks put their plain output into the context. What a hook says as JSON stands in an entry
+# of its own, `hook_additional_context`.
 _PLAIN = frozenset({"SessionStart", "UserPromptSubmit"})
 
 
@@ -90,11 +90,14 @@ def _attachment(window: Window, entry: Mapping[str, Any]) -> None:
     """What a hook put into the context; other attachments have no text of their own here."""
     found = entry.get("attachment")
     kind = text(found, "type")
-    if kind == "hook_additional_context" and isinstance(found, dict):
+    if not isinstance(found, dict):
+        return
+    if kind == "hook_additional_context":
         pushed = said(found.get("content"))
     elif kind == "hook_success" and text(found, "hookEvent") in _PLAIN:
-        pushed = text(found, "stdout").strip()
-        if pushed.startswith("{"):  # its text comes as additional context
+        # `content` is what was put in, `stdout` the same or the JSON that it came in.
+        pushed = text(found, "content" if "content" in found else "stdout").strip()
+        if not pushed or pushed.startswith("{"):
             return
     else:
         window.unmeasured()

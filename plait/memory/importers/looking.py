@@ -23,8 +23,8 @@ SHELLS = frozenset({"Bash", "PowerShell"})
 # An MCP server named `plait`, added by itself or by a plugin: `mcp__plait__recall`,
 # `mcp__plugin_plait_plait__recall`.
 _MCP = re.compile(r"mcp__(?:plugin_[\w-]{1,100}_)?plait__\w")
-# Plait's hooks begin so (and blocks of recall, which a hook may push).
-_PUSHED = re.compile(r"\s*(?:\[plait\b|<plait\b|plait\b|#{1,6} Relevant Memories\b)", re.IGNORECASE)
+# The first line of what Plait's hooks push names it, or is the heading of a recalled block.
+_PUSHED = re.compile(r"\bplait\b|#{1,6} Relevant Memories\b", re.IGNORECASE)
 
 _PLAIT = re.compile(r"(?:\S*/)?plait(?:\s|\Z)")
 _SEARCHES = re.compile(
@@ -82,5 +82,5 @@ def _kind(part: str) -> str:
 
 
 def pushed_by_plait(said: str) -> bool:
-    """Whether a hook's text is Plait's: its hooks begin with its name."""
-    return _PUSHED.match(said) is not None
+    """Whether a hook's text is Plait's. Another hook that names Plait at once counts as Plait's too."""
+    return _PUSHED.search(said.lstrip()[:200].partition("\n")[0]) is not None
