@@ -30,6 +30,4 @@ def savings(
         page_size=limit,
     )
     answer, timeout = pb.GetSavingsResponse, timeout_s or READ_TIMEOUT_S
-    return Call(
-        "MemoryService", "GetSavings", request, answer, savings_wire.savings_of, timeout
-    )
+    return Call("MemoryService", "GetSavings", request, answer, savings_wire.savings_of, timeout)

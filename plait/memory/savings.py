@@ -117,7 +117,9 @@ def _alone(one: SessionSavings) -> Totals:
 
 
 def _add(a: Totals, b: Totals) -> Totals:
-    return Totals(*(add(getattr(a, name), getattr(b, name)) for name in Totals.__dataclass_fields__))
+    return Totals(
+        *(add(getattr(a, name), getattr(b, name)) for name in Totals.__dataclass_fields__)
+    )
 
 
 def compare(sessions: Iterable[SessionSavings]) -> tuple[Comparison, ...]:

@@ -32,9 +32,7 @@ NOT_SEEN = (
     "Not in it: Plait's tool list and its lines in instruction files, which every call is sent too; "
     "transcripts do not have them."
 )
-OLD = (
-    "imported before transcripts were counted; `plait forget` and `plait ingest` them again to count"
-)
+OLD = "imported before transcripts were counted; `plait forget` and `plait ingest` them again to count"
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "plait savings") -> int:

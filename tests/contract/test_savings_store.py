@@ -118,7 +118,9 @@ async def test_sums_stay_within_their_bound(store: Store) -> None:
 
 
 async def test_episodes_that_are_no_transcripts_are_no_sessions(store: Store) -> None:
-    await store.append_many([run("1", tags=("ci",), metrics={"tests_passed": 3.0}), run("2", key="")])
+    await store.append_many(
+        [run("1", tags=("ci",), metrics={"tests_passed": 3.0}), run("2", key="")]
+    )
     assert await sums(store) == {}
 
 

@@ -226,7 +226,7 @@ def session_file(path: Path, key: str, tool: str, result: str) -> Path:
     """A Claude Code session of one prompt, one look-up and two more model calls."""
     used = {"type": "tool_use", "id": "t1", "name": tool, "input": {}}
     answer = {"type": "tool_result", "tool_use_id": "t1", "content": result}
-    messages = [
+    messages: list[tuple[str, dict[str, Any]]] = [
         ("user", {"content": f"make the lamp flash, {key}"}),
         ("assistant", {"id": "m1", "content": [used], "stop_reason": "tool_use"}),
         ("user", {"content": [answer]}),

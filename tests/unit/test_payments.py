@@ -50,9 +50,7 @@ def by_formula(events: Sequence[Any]) -> Counter[str]:
         if not isinstance(event, tuple):
             continue
         kind, what = event
-        until = next(
-            (i for i, e in enumerate(events[at:], at) if e == "summary"), len(events)
-        )
+        until = next((i for i, e in enumerate(events[at:], at) if e == "summary"), len(events))
         later = sum(e == "call" for e in events[at:until])
         n = tokens.count(TEXTS[event])
         out[metric(kind, "answers")] += what == "asked" or (what == "pushed" and later > 0)
@@ -260,7 +258,11 @@ def test_answers_of_plait_are_counted_however_they_come() -> None:
     pushed = "Plait: shop is indexed, revision 4"
     lines.add(
         "attachment",
-        attachment={"type": "hook_additional_context", "hookEvent": "SessionStart", "content": [pushed]},
+        attachment={
+            "type": "hook_additional_context",
+            "hookEvent": "SessionStart",
+            "content": [pushed],
+        },
     )
     lines.add(
         "attachment",
@@ -320,7 +322,7 @@ def test_a_summary_ends_what_is_paid_again_also_over_turns() -> None:
 def test_a_subagent_pays_in_a_context_of_its_own() -> None:
     lines = Lines()
     lines.user("look")
-    side = {"isSidechain": True, "agentId": "a1"}
+    side: dict[str, Any] = {"isSidechain": True, "agentId": "a1"}
     lines.user("find it", **side)
     lines.looks("s1", "Read", "file", {"file_path": "b"}, **side)
     lines.says("s2", {"type": "text", "text": "found"}, **side)
@@ -351,11 +353,15 @@ def test_hostile_lines_are_counted_as_far_as_they_say_something() -> None:
     lines.user("go")
     lines.says("", {"type": "tool_use", "name": "Read", "input": "no object"})  # no ids at all
     lines.user([{"type": "tool_result", "content": "a file"}])
-    lines.says("m2", {"type": "tool_use", "id": "x", "name": 7, "input": None}, usage={"input_tokens": -5})
+    lines.says(
+        "m2", {"type": "tool_use", "id": "x", "name": 7, "input": None}, usage={"input_tokens": -5}
+    )
     lines.user([{"type": "tool_result", "tool_use_id": ["x"], "content": {"a": 1}}, 3, None])
     lines.add("attachment", attachment=[1, 2])
     lines.add("attachment", attachment={"type": "hook_additional_context", "content": {"a": 1}})
-    lines.add("system", subtype="microcompact_boundary", microcompactMetadata={"compactedToolIds": 3})
+    lines.add(
+        "system", subtype="microcompact_boundary", microcompactMetadata={"compactedToolIds": 3}
+    )
     lines.add("assistant", message="text")
     lines.says("", usage={"input_tokens": 10**30})
     lines.ends("m3")

@@ -87,7 +87,7 @@ SCALES = [
 
 
 @pytest.mark.parametrize(("given_", "basis", "tokens"), SCALES)
-def test_usage_scales_what_was_counted(given_: dict[str, int], basis: Basis, tokens: int) -> None:
+def test_usage_scales_what_was_counted(given_: dict[str, Any], basis: Basis, tokens: int) -> None:
     told = session(counts(plait=Paid(1, 100, 200), read=Paid(1, 100, 0), **given_))
     assert (told.basis, told.plait.tokens, told.read.tokens) == (basis, tokens, tokens)
 
@@ -105,7 +105,7 @@ def test_receipts_count_only_where_no_transcript_shows_an_answer() -> None:
 
 
 def test_shares_are_only_of_sessions_whose_usage_tells_both() -> None:
-    grown = {"grown": 2_000, "grown_counted": 1_000, "sent": 9_000}
+    grown: dict[str, Any] = {"grown": 2_000, "grown_counted": 1_000, "sent": 9_000}
     whole = session(counts(plait=Paid(1, 10, 90), sent_calls=3, **grown))
     gap = session(counts(plait=Paid(1, 10, 90), sent_calls=2, **grown))
     unscaled = session(counts(plait=Paid(1, 10, 90), sent=9_000, sent_calls=3))
@@ -152,9 +152,7 @@ def test_what_is_not_counted_is_not_compared() -> None:
 
 
 def test_the_newest_sessions_are_listed_and_all_are_summed() -> None:
-    found = [
-        counts(f"s{i}", ended=NOON + timedelta(hours=i), read=Paid(1, 1, 0)) for i in range(5)
-    ]
+    found = [counts(f"s{i}", ended=NOON + timedelta(hours=i), read=Paid(1, 1, 0)) for i in range(5)]
     told = report(found, 2)
     assert [one.session_key for one in told.sessions] == ["s4", "s3"]
     assert told.total.read == Paid(5, 5, 0)
