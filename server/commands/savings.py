@@ -86,23 +86,23 @@ def _show(told: Savings) -> None:
     from server.commands import show
 
     columns = (
-        *("repository", "when", "agent", "session", "calls", "plait", "plait again"),
+        *("repository", "began", "agent", "session", "calls", "plait", "plait again"),
         *("searched and read", "again", "files edited", "outcome", "counted by"),
     )
     out = show.console()
-    show.rows(columns, [_cells(one) for one in told.sessions], out)
+    # On a terminal's one line a name that all rows share takes room from the numbers.
+    shared = int(out.is_terminal and len({one.repo for one in told.sessions}) == 1)
+    show.rows(columns[shared:], [_cells(one)[shared:] for one in told.sessions], out)
     print()
     for line in said(told):
         print(show.clean(line))
 
 
 def _cells(one: SessionSavings) -> tuple[str, ...]:
-    from server.commands import show
-
     unknown = "not known"
     return (
         one.repo,
-        show.local(one.began) if one.began else "",
+        f"{one.began.astimezone():%Y-%m-%d %H:%M}" if one.began else "",
         one.agent_id,
         one.session_key,
         f"{one.calls:,}" if one.counted else unknown,
@@ -131,9 +131,12 @@ def _said_of_all(total: Totals) -> Iterator[str]:
     from server.commands import show
 
     sessions = show.counted(total.sessions, "session")
-    yield f"{sessions}: Plait's {show.counted(total.plait.answers, 'answer')} cost {_paid(total.plait)}."
     if total.plait.answers:
+        answers = show.counted(total.plait.answers, "answer")
+        yield f"{sessions}: Plait's {answers} cost {_paid(total.plait)}."
         yield NOT_SEEN
+    else:
+        yield f"{sessions}: Plait gave no answer in any."
     yield f"Searched and read without Plait: {_paid(total.explored)}."
     if total.sent:
         yield (

@@ -41,9 +41,22 @@ TEXTS = {
 }
 
 
+def once_summarised(events: Sequence[Any]) -> list[Any]:
+    """A summary is told twice, as a boundary and as its text: until the next call that is one."""
+    out: list[Any] = []
+    told = False
+    for event in events:
+        if event == "summary" and told:
+            event = "nothing"
+        told = event == "summary" or (told and event != "call")
+        out.append(event)
+    return out
+
+
 def by_formula(events: Sequence[Any]) -> Counter[str]:
     """tokens × (1 + later calls that are sent them), each look-up by itself."""
     out: Counter[str] = Counter()
+    events = once_summarised(events)
     for at, event in enumerate(events):
         if event == "call":
             out[savings.CALLS] += 1
@@ -370,3 +383,47 @@ def test_hostile_lines_are_counted_as_far_as_they_say_something() -> None:
     assert savings.SENT not in told
     assert told[metric(READ, "answers")] == 1
     assert all(0 <= n < 10**6 for n in told.values())
+
+
+# -- SWE-agent's steps -------------------------------------------------------------------------------------
+
+
+def trajectory(body: dict[str, Any]) -> Counter[str]:
+    found = registry.read_all(
+        io.BytesIO(json.dumps(body).encode()), "x.traj", "swe-agent", Options(repo="r")
+    )
+    return summed([one.episode for one in found if one.episode is not None])
+
+
+def test_steps_of_swe_agent_are_calls_and_their_look_ups_are_paid_again() -> None:
+    actions = [
+        ("find_file http.py", "src/http.py", SEARCH),
+        ("open src/http.py 40", "the file " * 30, READ),
+        ("str_replace_editor view /testbed/src/http.py", "the file again " * 30, READ),
+        ("plait recall 'retry the download'", "http.py:40", PLAIT),
+        ("python -m pytest -q", "1 passed in 0.1s", None),
+        ("submit", "", None),
+    ]
+    steps = [{"action": a, "observation": o, "thought": "so"} for a, o, _ in actions]
+    told = trajectory({"trajectory": steps, "info": {"exit_status": "submitted"}})
+    assert told[savings.CALLS] == len(actions)
+    for kind in Looked:
+        mine = [(n, a, o) for n, (a, o, k) in enumerate(actions) if k is kind]
+        asked = [tokens.count(a) * (len(actions) - n) for n, a, _ in mine]
+        came = [tokens.count(o) * (len(actions) - n - 1) for n, _, o in mine]
+        paid = told[metric(kind, "tokens")] + told[metric(kind, "again")]
+        assert paid == sum(asked) + sum(came)
+        assert told[metric(kind, "answers")] == len(mine)
+
+
+def test_usage_of_mini_swe_agent_is_read_from_its_responses() -> None:
+    def said(n: int) -> dict[str, Any]:
+        usage = {"response": {"usage": {"prompt_tokens": 1_000 + 1_500 * n}}}
+        return {"role": "assistant", "content": "```bash\ncat a.py\n```", "extra": usage}
+
+    shown = {"role": "user", "content": "word " * 1_000}
+    messages = [{"role": "user", "content": "fix it"}, said(0), shown, said(1), shown, said(2)]
+    told = trajectory({"messages": messages, "info": {"exit_status": "Submitted"}})
+    assert told[savings.SENT] == 1_000 + 2_500 + 4_000
+    assert told[savings.GROWN] == 3_000
+    assert told[metric(READ, "answers")] == 2
