@@ -123,10 +123,11 @@ def _add(a: Totals, b: Totals) -> Totals:
 
 
 def compare(sessions: Iterable[SessionSavings]) -> tuple[Comparison, ...]:
-    """By repository, in the order of names: counted sessions with Plait beside those without."""
+    """By repository, in the order of names: counted sessions with Plait beside those without. One whose
+    answers are known by receipts alone would look cheaper than it was."""
     by_repo: dict[str, list[SessionSavings]] = defaultdict(list)
     for one in sessions:
-        if one.counted and one.calls:
+        if one.counted and one.calls and one.again_known:
             by_repo[one.repo].append(one)
     return tuple(_comparison(repo, by_repo[repo]) for repo in sorted(by_repo))
 

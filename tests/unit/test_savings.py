@@ -145,6 +145,7 @@ def test_what_is_not_counted_is_not_compared() -> None:
         session(counts("old", not_counted=1)),
         session(counts("receipts", episodes=0, calls=0, receipts=1)),
         session(counts("silent", calls=0)),
+        session(counts("unseen", receipts=1, receipt_tokens=9)),
         session(counts("whole")),
     ]
     (one,) = compare(told)
