@@ -45,6 +45,7 @@ from plait.ports import (
     RelationStore,
     Reranker,
     RetentionStore,
+    SavingsStore,
     SearchStore,
     VectorQueue,
 )
@@ -75,6 +76,7 @@ class Truth(
     RelationStore,
     ImpactStore,
     RecallStore,
+    SavingsStore,
     Outbox,
     Protocol,
 ):

@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "feedback": ("server.commands.feedback", "say what became of a recall"),
     "graph": ("server.commands.graph", "ask the call graph: callers, callees, impact …"),
     "ingest": ("server.commands.ingest", "store what an agent did: episodes as JSON"),
+    "savings": ("server.commands.savings", "what Plait costs in tokens, and what it may save"),
     "memory": ("server.commands.memory", "keep and find what agents and people know"),
     "compact": ("server.commands.compact", "thin out an agent's memories, or undo it"),
     "forget": ("server.commands.forget", "remove memories and episodes for good"),

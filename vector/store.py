@@ -23,6 +23,7 @@ from vector.relations import Relations
 from vector.relations_cache import GraphCache
 from vector.repositories import Repositories
 from vector.retention import Retention
+from vector.savings import SavingsReads
 from vector.search import Lexical
 from vector.standing import Standings
 from vector.standing_text import Cache as NamedCache
@@ -51,10 +52,11 @@ class Store(
     Impacts,
     Episodes,
     Recalls,
+    SavingsReads,
     Outbox,
 ):
-    """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore, RecallStore
-    and Outbox over one database.
+    """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore, RecallStore,
+    SavingsStore and Outbox over one database.
 
     `db` is the owner's pool: indexing, projection, retention. `app` is held to one tenant a call by
     row security: serving reads, and writes of episodes and memories.

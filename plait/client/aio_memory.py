@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from plait.client.lazily import lazily
 
 if TYPE_CHECKING:
-    from plait.client import admin_calls, memory_calls
+    from plait.client import admin_calls, memory_calls, savings_calls
     from plait.client.calls import Call
     from plait.client.errors import PlaitRpcError
     from plait.client.memory_values import (
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
     from plait.client.memory_wire import When
     from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId
     from plait.domain.retention import Selector
+    from plait.domain.savings import Savings
 else:
     admin_calls = lazily("plait.client.admin_calls")
     memory_calls = lazily("plait.client.memory_calls")
+    savings_calls = lazily("plait.client.savings_calls")
 
 T = TypeVar("T")
 
@@ -158,6 +161,29 @@ class AsyncMemoryMethods(ABC):
                 assistant_reasoning=assistant_reasoning,
                 tool_outcomes=tool_outcomes,
                 request_id=request_id,
+                timeout_s=timeout_s,
+            )
+        )
+
+    async def savings(
+        self,
+        repositories: Sequence[str] = (),
+        *,
+        all_repositories: bool = False,
+        session_key: str = "",
+        since: datetime | None = None,
+        limit: int = 0,
+        timeout_s: float | None = None,
+    ) -> Savings:
+        """What Plait's answers cost sessions, and what these searched and read without it; of the
+        `limit` sessions that ended last (0: a hundred), and of all together."""
+        return await self._run(
+            savings_calls.savings(
+                repositories,
+                all_repositories,
+                session_key=session_key,
+                since=since,
+                limit=limit,
                 timeout_s=timeout_s,
             )
         )

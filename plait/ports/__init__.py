@@ -35,6 +35,7 @@ from plait.ports.recall import RecallStore as RecallStore
 from plait.ports.relations import CodeGraph as CodeGraph
 from plait.ports.relations import MemoryLink as MemoryLink
 from plait.ports.relations import RelationStore as RelationStore
+from plait.ports.savings import SavingsStore as SavingsStore
 from plait.ports.search import Around as Around
 from plait.ports.search import Place as Place
 from plait.ports.search import SearchStore as SearchStore

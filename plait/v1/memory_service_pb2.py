@@ -24,10 +24,11 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from plait.v1 import savings_pb2 as plait_dot_v1_dot_savings__pb2
 from plait.v1 import types_pb2 as plait_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dplait/v1/memory_service.proto\x12\x08plait.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14plait/v1/types.proto\"\x8a\x05\n\x06Memory\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\"\n\x04type\x18\x03 \x01(\x0e\x32\x14.plait.v1.MemoryType\x12&\n\x06source\x18\x04 \x01(\x0e\x32\x16.plait.v1.MemorySource\x12\x0c\n\x04kind\x18\x05 \x01(\t\x12\x12\n\nrepository\x18\n \x01(\t\x12\x10\n\x08\x61gent_id\x18\x0b \x01(\t\x12\x13\n\x0bsession_key\x18\x0c \x01(\t\x12\x0c\n\x04tags\x18\r \x03(\t\x12\x0c\n\x04path\x18\x0e \x01(\t\x12\x0e\n\x06symbol\x18\x0f \x01(\t\x12\x17\n\nimportance\x18\x14 \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06pinned\x18\x15 \x01(\x08\x12%\n\x04meta\x18\x16 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x11\n\tembedding\x18\x17 \x01(\x0c\x12\x0e\n\x06tokens\x18\x18 \x01(\x05\x12.\n\nvalid_from\x18\x1e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08valid_to\x18\x1f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0esupersede_time\x18! \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\" \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18# \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07version\x18( \x01(\x05\x12\x15\n\rsuperseded_by\x18) \x01(\tB\r\n\x0b_importanceJ\x04\x08 \x10!\"\xe5\x02\n\x0cMemoryFilter\x12\x14\n\x0crepositories\x18\x01 \x03(\t\x12\x18\n\x10\x61ll_repositories\x18\x02 \x01(\x08\x12\x10\n\x08\x61gent_id\x18\n \x01(\t\x12\x13\n\x0bsession_key\x18\x0b \x01(\t\x12\x10\n\x08tags_any\x18\x14 \x03(\t\x12\x10\n\x08tags_all\x18\x15 \x03(\t\x12\'\n\x07sources\x18\x1e \x03(\x0e\x32\x16.plait.v1.MemorySource\x12#\n\x05types\x18\x1f \x03(\x0e\x32\x14.plait.v1.MemoryType\x12\r\n\x05kinds\x18  \x03(\t\x12\x16\n\x0eimportance_min\x18! \x01(\x01\x12\x31\n\rcreated_after\x18( \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0e\x63reated_before\x18) \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"^\n\x12StoreMemoryRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12 \n\x06memory\x18\x02 \x01(\x0b\x32\x10.plait.v1.Memory\x12\x12\n\nsupersedes\x18\x03 \x01(\t\"\x85\x01\n\x13StoreMemoryResponse\x12 \n\x06memory\x18\x01 \x01(\x0b\x32\x10.plait.v1.Memory\x12\x10\n\x08repeated\x18\x02 \x01(\x08\x12\x11\n\tduplicate\x18\x03 \x01(\x08\x12\x13\n\x0bsimilar_ids\x18\x04 \x03(\t\x12\x12\n\nrequest_id\x18\x05 \x01(\t\"K\n\x19\x42\x61tchStoreMemoriesRequest\x12.\n\x08requests\x18\x01 \x03(\x0b\x32\x1c.plait.v1.StoreMemoryRequest\"}\n\x18\x42\x61tchStoreMemoriesResult\x12\x31\n\x08response\x18\x01 \x01(\x0b\x32\x1d.plait.v1.StoreMemoryResponseH\x00\x12$\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x13.plait.v1.ItemErrorH\x00\x42\x08\n\x06result\"Q\n\x1a\x42\x61tchStoreMemoriesResponse\x12\x33\n\x07results\x18\x01 \x03(\x0b\x32\".plait.v1.BatchStoreMemoriesResult\"l\n\x10GetMemoryRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\x02 \x01(\t\x12\x1d\n\x05\x61s_of\x18\x03 \x01(\x0b\x32\x0e.plait.v1.AsOf\x12\x19\n\x11include_embedding\x18\x04 \x01(\x08\"\\\n\x11GetMemoryResponse\x12 \n\x06memory\x18\x01 \x01(\x0b\x32\x10.plait.v1.Memory\x12%\n\x05\x61s_of\x18\x02 \x01(\x0b\x32\x16.plait.v1.ResolvedAsOf\"\xa5\x01\n\x13ListMemoriesRequest\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x1a\n\x12include_superseded\x18\x04 \x01(\x08\x12&\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x16.plait.v1.MemoryFilter\x12\x1d\n\x05\x61s_of\x18\x06 \x01(\x0b\x32\x0e.plait.v1.AsOfJ\x04\x08\x01\x10\x02\"z\n\x14ListMemoriesResponse\x12\"\n\x08memories\x18\x01 \x03(\x0b\x32\x10.plait.v1.Memory\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12%\n\x05\x61s_of\x18\x03 \x01(\x0b\x32\x16.plait.v1.ResolvedAsOf\"\xa1\x01\n\x14QueryMemoriesRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x11\n\tembedding\x18\x02 \x01(\x0c\x12&\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x16.plait.v1.MemoryFilter\x12\r\n\x05top_k\x18\n \x01(\x05\x12\x11\n\tmin_score\x18\x0b \x01(\x01\x12\x1d\n\x05\x61s_of\x18\x14 \x01(\x0b\x32\x0e.plait.v1.AsOf\"\x9a\x01\n\x0bMemoryMatch\x12 \n\x06memory\x18\x01 \x01(\x0b\x32\x10.plait.v1.Memory\x12\r\n\x05score\x18\x02 \x01(\x01\x12-\n\x04\x61rms\x18\x03 \x03(\x0b\x32\x1f.plait.v1.MemoryMatch.ArmsEntry\x1a+\n\tArmsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\xa0\x01\n\x15QueryMemoriesResponse\x12&\n\x07matches\x18\x01 \x03(\x0b\x32\x15.plait.v1.MemoryMatch\x12\'\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x15.plait.v1.Degradation\x12%\n\x05\x61s_of\x18\x03 \x01(\x0b\x32\x16.plait.v1.ResolvedAsOf\x12\x0f\n\x07took_ms\x18\x04 \x01(\x01\"5\n\x13\x44\x65leteMemoryRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\x02 \x01(\t\"-\n\x14\x44\x65leteMemoryResponse\x12\x15\n\rclosed_before\x18\x01 \x01(\x08\"M\n\x0bToolOutcome\x12\x0c\n\x04tool\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x0e\n\x06\x66\x61iled\x18\x03 \x01(\x08\x12\x0f\n\x07\x63ommand\x18\x04 \x01(\t\"\xdb\x01\n\x0cLearnRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\n \x01(\t\x12\x10\n\x08\x61gent_id\x18\x0b \x01(\t\x12\x13\n\x0bsession_key\x18\x0c \x01(\t\x12\x14\n\x0cuser_message\x18\x14 \x01(\t\x12\x1b\n\x13\x61ssistant_reasoning\x18\x15 \x01(\t\x12,\n\rtool_outcomes\x18\x16 \x03(\x0b\x32\x15.plait.v1.ToolOutcomeJ\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04R\x07\x63ontentR\x06source\"p\n\rLearnResponse\x12\"\n\x08memories\x18\x01 \x03(\x0b\x32\x10.plait.v1.Memory\x12\x15\n\rskipped_cause\x18\x02 \x01(\t\x12\x10\n\x08repeated\x18\x03 \x01(\x08\x12\x12\n\nrequest_id\x18\x04 \x01(\t*y\n\nMemoryType\x12\x1b\n\x17MEMORY_TYPE_UNSPECIFIED\x10\x00\x12\x18\n\x14MEMORY_TYPE_EPISODIC\x10\x01\x12\x18\n\x14MEMORY_TYPE_SEMANTIC\x10\x02\x12\x1a\n\x16MEMORY_TYPE_PROCEDURAL\x10\x03*x\n\x0cMemorySource\x12\x1d\n\x19MEMORY_SOURCE_UNSPECIFIED\x10\x00\x12\x17\n\x13MEMORY_SOURCE_AGENT\x10\x01\x12\x16\n\x12MEMORY_SOURCE_USER\x10\x02\x12\x18\n\x14MEMORY_SOURCE_SYSTEM\x10\x03\x32\xac\x04\n\rMemoryService\x12J\n\x0bStoreMemory\x12\x1c.plait.v1.StoreMemoryRequest\x1a\x1d.plait.v1.StoreMemoryResponse\x12_\n\x12\x42\x61tchStoreMemories\x12#.plait.v1.BatchStoreMemoriesRequest\x1a$.plait.v1.BatchStoreMemoriesResponse\x12\x44\n\tGetMemory\x12\x1a.plait.v1.GetMemoryRequest\x1a\x1b.plait.v1.GetMemoryResponse\x12M\n\x0cListMemories\x12\x1d.plait.v1.ListMemoriesRequest\x1a\x1e.plait.v1.ListMemoriesResponse\x12P\n\rQueryMemories\x12\x1e.plait.v1.QueryMemoriesRequest\x1a\x1f.plait.v1.QueryMemoriesResponse\x12M\n\x0c\x44\x65leteMemory\x12\x1d.plait.v1.DeleteMemoryRequest\x1a\x1e.plait.v1.DeleteMemoryResponse\x12\x38\n\x05Learn\x12\x16.plait.v1.LearnRequest\x1a\x17.plait.v1.LearnResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dplait/v1/memory_service.proto\x12\x08plait.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plait/v1/savings.proto\x1a\x14plait/v1/types.proto\"\x8a\x05\n\x06Memory\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\"\n\x04type\x18\x03 \x01(\x0e\x32\x14.plait.v1.MemoryType\x12&\n\x06source\x18\x04 \x01(\x0e\x32\x16.plait.v1.MemorySource\x12\x0c\n\x04kind\x18\x05 \x01(\t\x12\x12\n\nrepository\x18\n \x01(\t\x12\x10\n\x08\x61gent_id\x18\x0b \x01(\t\x12\x13\n\x0bsession_key\x18\x0c \x01(\t\x12\x0c\n\x04tags\x18\r \x03(\t\x12\x0c\n\x04path\x18\x0e \x01(\t\x12\x0e\n\x06symbol\x18\x0f \x01(\t\x12\x17\n\nimportance\x18\x14 \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06pinned\x18\x15 \x01(\x08\x12%\n\x04meta\x18\x16 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x11\n\tembedding\x18\x17 \x01(\x0c\x12\x0e\n\x06tokens\x18\x18 \x01(\x05\x12.\n\nvalid_from\x18\x1e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08valid_to\x18\x1f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0esupersede_time\x18! \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\" \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18# \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07version\x18( \x01(\x05\x12\x15\n\rsuperseded_by\x18) \x01(\tB\r\n\x0b_importanceJ\x04\x08 \x10!\"\xe5\x02\n\x0cMemoryFilter\x12\x14\n\x0crepositories\x18\x01 \x03(\t\x12\x18\n\x10\x61ll_repositories\x18\x02 \x01(\x08\x12\x10\n\x08\x61gent_id\x18\n \x01(\t\x12\x13\n\x0bsession_key\x18\x0b \x01(\t\x12\x10\n\x08tags_any\x18\x14 \x03(\t\x12\x10\n\x08tags_all\x18\x15 \x03(\t\x12\'\n\x07sources\x18\x1e \x03(\x0e\x32\x16.plait.v1.MemorySource\x12#\n\x05types\x18\x1f \x03(\x0e\x32\x14.plait.v1.MemoryType\x12\r\n\x05kinds\x18  \x03(\t\x12\x16\n\x0eimportance_min\x18! \x01(\x01\x12\x31\n\rcreated_after\x18( \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0e\x63reated_before\x18) \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"^\n\x12StoreMemoryRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12 \n\x06memory\x18\x02 \x01(\x0b\x32\x10.plait.v1.Memory\x12\x12\n\nsupersedes\x18\x03 \x01(\t\"\x85\x01\n\x13StoreMemoryResponse\x12 \n\x06memory\x18\x01 \x01(\x0b\x32\x10.plait.v1.Memory\x12\x10\n\x08repeated\x18\x02 \x01(\x08\x12\x11\n\tduplicate\x18\x03 \x01(\x08\x12\x13\n\x0bsimilar_ids\x18\x04 \x03(\t\x12\x12\n\nrequest_id\x18\x05 \x01(\t\"K\n\x19\x42\x61tchStoreMemoriesRequest\x12.\n\x08requests\x18\x01 \x03(\x0b\x32\x1c.plait.v1.StoreMemoryRequest\"}\n\x18\x42\x61tchStoreMemoriesResult\x12\x31\n\x08response\x18\x01 \x01(\x0b\x32\x1d.plait.v1.StoreMemoryResponseH\x00\x12$\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x13.plait.v1.ItemErrorH\x00\x42\x08\n\x06result\"Q\n\x1a\x42\x61tchStoreMemoriesResponse\x12\x33\n\x07results\x18\x01 \x03(\x0b\x32\".plait.v1.BatchStoreMemoriesResult\"l\n\x10GetMemoryRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\x02 \x01(\t\x12\x1d\n\x05\x61s_of\x18\x03 \x01(\x0b\x32\x0e.plait.v1.AsOf\x12\x19\n\x11include_embedding\x18\x04 \x01(\x08\"\\\n\x11GetMemoryResponse\x12 \n\x06memory\x18\x01 \x01(\x0b\x32\x10.plait.v1.Memory\x12%\n\x05\x61s_of\x18\x02 \x01(\x0b\x32\x16.plait.v1.ResolvedAsOf\"\xa5\x01\n\x13ListMemoriesRequest\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x1a\n\x12include_superseded\x18\x04 \x01(\x08\x12&\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x16.plait.v1.MemoryFilter\x12\x1d\n\x05\x61s_of\x18\x06 \x01(\x0b\x32\x0e.plait.v1.AsOfJ\x04\x08\x01\x10\x02\"z\n\x14ListMemoriesResponse\x12\"\n\x08memories\x18\x01 \x03(\x0b\x32\x10.plait.v1.Memory\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12%\n\x05\x61s_of\x18\x03 \x01(\x0b\x32\x16.plait.v1.ResolvedAsOf\"\xa1\x01\n\x14QueryMemoriesRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x11\n\tembedding\x18\x02 \x01(\x0c\x12&\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x16.plait.v1.MemoryFilter\x12\r\n\x05top_k\x18\n \x01(\x05\x12\x11\n\tmin_score\x18\x0b \x01(\x01\x12\x1d\n\x05\x61s_of\x18\x14 \x01(\x0b\x32\x0e.plait.v1.AsOf\"\x9a\x01\n\x0bMemoryMatch\x12 \n\x06memory\x18\x01 \x01(\x0b\x32\x10.plait.v1.Memory\x12\r\n\x05score\x18\x02 \x01(\x01\x12-\n\x04\x61rms\x18\x03 \x03(\x0b\x32\x1f.plait.v1.MemoryMatch.ArmsEntry\x1a+\n\tArmsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\xa0\x01\n\x15QueryMemoriesResponse\x12&\n\x07matches\x18\x01 \x03(\x0b\x32\x15.plait.v1.MemoryMatch\x12\'\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x15.plait.v1.Degradation\x12%\n\x05\x61s_of\x18\x03 \x01(\x0b\x32\x16.plait.v1.ResolvedAsOf\x12\x0f\n\x07took_ms\x18\x04 \x01(\x01\"5\n\x13\x44\x65leteMemoryRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\x02 \x01(\t\"-\n\x14\x44\x65leteMemoryResponse\x12\x15\n\rclosed_before\x18\x01 \x01(\x08\"M\n\x0bToolOutcome\x12\x0c\n\x04tool\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x0e\n\x06\x66\x61iled\x18\x03 \x01(\x08\x12\x0f\n\x07\x63ommand\x18\x04 \x01(\t\"\xdb\x01\n\x0cLearnRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\n \x01(\t\x12\x10\n\x08\x61gent_id\x18\x0b \x01(\t\x12\x13\n\x0bsession_key\x18\x0c \x01(\t\x12\x14\n\x0cuser_message\x18\x14 \x01(\t\x12\x1b\n\x13\x61ssistant_reasoning\x18\x15 \x01(\t\x12,\n\rtool_outcomes\x18\x16 \x03(\x0b\x32\x15.plait.v1.ToolOutcomeJ\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04R\x07\x63ontentR\x06source\"p\n\rLearnResponse\x12\"\n\x08memories\x18\x01 \x03(\x0b\x32\x10.plait.v1.Memory\x12\x15\n\rskipped_cause\x18\x02 \x01(\t\x12\x10\n\x08repeated\x18\x03 \x01(\x08\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"\x96\x01\n\x11GetSavingsRequest\x12\x14\n\x0crepositories\x18\x01 \x03(\t\x12\x18\n\x10\x61ll_repositories\x18\x02 \x01(\x08\x12\x13\n\x0bsession_key\x18\x03 \x01(\t\x12)\n\x05since\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x05 \x01(\x05\"\xa7\x01\n\x12GetSavingsResponse\x12*\n\x08sessions\x18\x01 \x03(\x0b\x32\x18.plait.v1.SessionSavings\x12&\n\x05total\x18\x02 \x01(\x0b\x32\x17.plait.v1.SavingsTotals\x12\x30\n\x0b\x63omparisons\x18\x03 \x03(\x0b\x32\x1b.plait.v1.SavingsComparison\x12\x0b\n\x03\x63ut\x18\x04 \x01(\x08*y\n\nMemoryType\x12\x1b\n\x17MEMORY_TYPE_UNSPECIFIED\x10\x00\x12\x18\n\x14MEMORY_TYPE_EPISODIC\x10\x01\x12\x18\n\x14MEMORY_TYPE_SEMANTIC\x10\x02\x12\x1a\n\x16MEMORY_TYPE_PROCEDURAL\x10\x03*x\n\x0cMemorySource\x12\x1d\n\x19MEMORY_SOURCE_UNSPECIFIED\x10\x00\x12\x17\n\x13MEMORY_SOURCE_AGENT\x10\x01\x12\x16\n\x12MEMORY_SOURCE_USER\x10\x02\x12\x18\n\x14MEMORY_SOURCE_SYSTEM\x10\x03\x32\xf5\x04\n\rMemoryService\x12J\n\x0bStoreMemory\x12\x1c.plait.v1.StoreMemoryRequest\x1a\x1d.plait.v1.StoreMemoryResponse\x12_\n\x12\x42\x61tchStoreMemories\x12#.plait.v1.BatchStoreMemoriesRequest\x1a$.plait.v1.BatchStoreMemoriesResponse\x12\x44\n\tGetMemory\x12\x1a.plait.v1.GetMemoryRequest\x1a\x1b.plait.v1.GetMemoryResponse\x12M\n\x0cListMemories\x12\x1d.plait.v1.ListMemoriesRequest\x1a\x1e.plait.v1.ListMemoriesResponse\x12P\n\rQueryMemories\x12\x1e.plait.v1.QueryMemoriesRequest\x1a\x1f.plait.v1.QueryMemoriesResponse\x12M\n\x0c\x44\x65leteMemory\x12\x1d.plait.v1.DeleteMemoryRequest\x1a\x1e.plait.v1.DeleteMemoryResponse\x12\x38\n\x05Learn\x12\x16.plait.v1.LearnRequest\x1a\x17.plait.v1.LearnResponse\x12G\n\nGetSavings\x12\x1b.plait.v1.GetSavingsRequest\x1a\x1c.plait.v1.GetSavingsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,50 +37,54 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_MEMORYMATCH_ARMSENTRY']._loaded_options = None
   _globals['_MEMORYMATCH_ARMSENTRY']._serialized_options = b'8\001'
-  _globals['_MEMORYTYPE']._serialized_start=3157
-  _globals['_MEMORYTYPE']._serialized_end=3278
-  _globals['_MEMORYSOURCE']._serialized_start=3280
-  _globals['_MEMORYSOURCE']._serialized_end=3400
-  _globals['_MEMORY']._serialized_start=129
-  _globals['_MEMORY']._serialized_end=779
-  _globals['_MEMORYFILTER']._serialized_start=782
-  _globals['_MEMORYFILTER']._serialized_end=1139
-  _globals['_STOREMEMORYREQUEST']._serialized_start=1141
-  _globals['_STOREMEMORYREQUEST']._serialized_end=1235
-  _globals['_STOREMEMORYRESPONSE']._serialized_start=1238
-  _globals['_STOREMEMORYRESPONSE']._serialized_end=1371
-  _globals['_BATCHSTOREMEMORIESREQUEST']._serialized_start=1373
-  _globals['_BATCHSTOREMEMORIESREQUEST']._serialized_end=1448
-  _globals['_BATCHSTOREMEMORIESRESULT']._serialized_start=1450
-  _globals['_BATCHSTOREMEMORIESRESULT']._serialized_end=1575
-  _globals['_BATCHSTOREMEMORIESRESPONSE']._serialized_start=1577
-  _globals['_BATCHSTOREMEMORIESRESPONSE']._serialized_end=1658
-  _globals['_GETMEMORYREQUEST']._serialized_start=1660
-  _globals['_GETMEMORYREQUEST']._serialized_end=1768
-  _globals['_GETMEMORYRESPONSE']._serialized_start=1770
-  _globals['_GETMEMORYRESPONSE']._serialized_end=1862
-  _globals['_LISTMEMORIESREQUEST']._serialized_start=1865
-  _globals['_LISTMEMORIESREQUEST']._serialized_end=2030
-  _globals['_LISTMEMORIESRESPONSE']._serialized_start=2032
-  _globals['_LISTMEMORIESRESPONSE']._serialized_end=2154
-  _globals['_QUERYMEMORIESREQUEST']._serialized_start=2157
-  _globals['_QUERYMEMORIESREQUEST']._serialized_end=2318
-  _globals['_MEMORYMATCH']._serialized_start=2321
-  _globals['_MEMORYMATCH']._serialized_end=2475
-  _globals['_MEMORYMATCH_ARMSENTRY']._serialized_start=2432
-  _globals['_MEMORYMATCH_ARMSENTRY']._serialized_end=2475
-  _globals['_QUERYMEMORIESRESPONSE']._serialized_start=2478
-  _globals['_QUERYMEMORIESRESPONSE']._serialized_end=2638
-  _globals['_DELETEMEMORYREQUEST']._serialized_start=2640
-  _globals['_DELETEMEMORYREQUEST']._serialized_end=2693
-  _globals['_DELETEMEMORYRESPONSE']._serialized_start=2695
-  _globals['_DELETEMEMORYRESPONSE']._serialized_end=2740
-  _globals['_TOOLOUTCOME']._serialized_start=2742
-  _globals['_TOOLOUTCOME']._serialized_end=2819
-  _globals['_LEARNREQUEST']._serialized_start=2822
-  _globals['_LEARNREQUEST']._serialized_end=3041
-  _globals['_LEARNRESPONSE']._serialized_start=3043
-  _globals['_LEARNRESPONSE']._serialized_end=3155
-  _globals['_MEMORYSERVICE']._serialized_start=3403
-  _globals['_MEMORYSERVICE']._serialized_end=3959
+  _globals['_MEMORYTYPE']._serialized_start=3504
+  _globals['_MEMORYTYPE']._serialized_end=3625
+  _globals['_MEMORYSOURCE']._serialized_start=3627
+  _globals['_MEMORYSOURCE']._serialized_end=3747
+  _globals['_MEMORY']._serialized_start=153
+  _globals['_MEMORY']._serialized_end=803
+  _globals['_MEMORYFILTER']._serialized_start=806
+  _globals['_MEMORYFILTER']._serialized_end=1163
+  _globals['_STOREMEMORYREQUEST']._serialized_start=1165
+  _globals['_STOREMEMORYREQUEST']._serialized_end=1259
+  _globals['_STOREMEMORYRESPONSE']._serialized_start=1262
+  _globals['_STOREMEMORYRESPONSE']._serialized_end=1395
+  _globals['_BATCHSTOREMEMORIESREQUEST']._serialized_start=1397
+  _globals['_BATCHSTOREMEMORIESREQUEST']._serialized_end=1472
+  _globals['_BATCHSTOREMEMORIESRESULT']._serialized_start=1474
+  _globals['_BATCHSTOREMEMORIESRESULT']._serialized_end=1599
+  _globals['_BATCHSTOREMEMORIESRESPONSE']._serialized_start=1601
+  _globals['_BATCHSTOREMEMORIESRESPONSE']._serialized_end=1682
+  _globals['_GETMEMORYREQUEST']._serialized_start=1684
+  _globals['_GETMEMORYREQUEST']._serialized_end=1792
+  _globals['_GETMEMORYRESPONSE']._serialized_start=1794
+  _globals['_GETMEMORYRESPONSE']._serialized_end=1886
+  _globals['_LISTMEMORIESREQUEST']._serialized_start=1889
+  _globals['_LISTMEMORIESREQUEST']._serialized_end=2054
+  _globals['_LISTMEMORIESRESPONSE']._serialized_start=2056
+  _globals['_LISTMEMORIESRESPONSE']._serialized_end=2178
+  _globals['_QUERYMEMORIESREQUEST']._serialized_start=2181
+  _globals['_QUERYMEMORIESREQUEST']._serialized_end=2342
+  _globals['_MEMORYMATCH']._serialized_start=2345
+  _globals['_MEMORYMATCH']._serialized_end=2499
+  _globals['_MEMORYMATCH_ARMSENTRY']._serialized_start=2456
+  _globals['_MEMORYMATCH_ARMSENTRY']._serialized_end=2499
+  _globals['_QUERYMEMORIESRESPONSE']._serialized_start=2502
+  _globals['_QUERYMEMORIESRESPONSE']._serialized_end=2662
+  _globals['_DELETEMEMORYREQUEST']._serialized_start=2664
+  _globals['_DELETEMEMORYREQUEST']._serialized_end=2717
+  _globals['_DELETEMEMORYRESPONSE']._serialized_start=2719
+  _globals['_DELETEMEMORYRESPONSE']._serialized_end=2764
+  _globals['_TOOLOUTCOME']._serialized_start=2766
+  _globals['_TOOLOUTCOME']._serialized_end=2843
+  _globals['_LEARNREQUEST']._serialized_start=2846
+  _globals['_LEARNREQUEST']._serialized_end=3065
+  _globals['_LEARNRESPONSE']._serialized_start=3067
+  _globals['_LEARNRESPONSE']._serialized_end=3179
+  _globals['_GETSAVINGSREQUEST']._serialized_start=3182
+  _globals['_GETSAVINGSREQUEST']._serialized_end=3332
+  _globals['_GETSAVINGSRESPONSE']._serialized_start=3335
+  _globals['_GETSAVINGSRESPONSE']._serialized_end=3502
+  _globals['_MEMORYSERVICE']._serialized_start=3750
+  _globals['_MEMORYSERVICE']._serialized_end=4379
 # @@protoc_insertion_point(module_scope)

@@ -10,6 +10,7 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from plait.v1 import savings_pb2 as _savings_pb2
 from plait.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -902,3 +903,89 @@ class LearnResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LearnResponse: _TypeAlias = LearnResponse  # noqa: Y015
+
+@_typing.final
+class GetSavingsRequest(_message.Message):
+    """Request for [MemoryService.GetSavings][plait.v1.MemoryService.GetSavings]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPOSITORIES_FIELD_NUMBER: _builtins.int
+    ALL_REPOSITORIES_FIELD_NUMBER: _builtins.int
+    SESSION_KEY_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    all_repositories: _builtins.bool
+    """Every repository of the tenant. With `repositories` too: `INVALID_ARGUMENT`."""
+    session_key: _builtins.str
+    """Only this session. At most 256 bytes."""
+    page_size: _builtins.int
+    """The most sessions to return, 1 to 1000. 0 means 100; larger values are lowered to 1000. Totals and
+    comparisons are of all.
+    """
+    @_builtins.property
+    def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of repositories, at most 100. Empty without `all_repositories`: `INVALID_ARGUMENT`
+        (SCOPE_MISSING).
+        """
+
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Only sessions that began then or later."""
+
+    def __init__(
+        self,
+        *,
+        repositories: _abc.Iterable[_builtins.str] | None = ...,
+        all_repositories: _builtins.bool = ...,
+        session_key: _builtins.str = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        page_size: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_repositories", b"all_repositories", "page_size", b"page_size", "repositories", b"repositories", "session_key", b"session_key", "since", b"since"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSavingsRequest: _TypeAlias = GetSavingsRequest  # noqa: Y015
+
+@_typing.final
+class GetSavingsResponse(_message.Message):
+    """Response of [MemoryService.GetSavings][plait.v1.MemoryService.GetSavings]."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    COMPARISONS_FIELD_NUMBER: _builtins.int
+    CUT_FIELD_NUMBER: _builtins.int
+    cut: _builtins.bool
+    """There are more than 10,000 sessions: the oldest are left out of all of this."""
+    @_builtins.property
+    def sessions(self) -> _containers.RepeatedCompositeFieldContainer[_savings_pb2.SessionSavings]:
+        """The sessions that ended last, newest first."""
+
+    @_builtins.property
+    def total(self) -> _savings_pb2.SavingsTotals:
+        """Over all sessions that were asked for."""
+
+    @_builtins.property
+    def comparisons(self) -> _containers.RepeatedCompositeFieldContainer[_savings_pb2.SavingsComparison]:
+        """A repository each, in the order of names."""
+
+    def __init__(
+        self,
+        *,
+        sessions: _abc.Iterable[_savings_pb2.SessionSavings] | None = ...,
+        total: _savings_pb2.SavingsTotals | None = ...,
+        comparisons: _abc.Iterable[_savings_pb2.SavingsComparison] | None = ...,
+        cut: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["total", b"total"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comparisons", b"comparisons", "cut", b"cut", "sessions", b"sessions", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSavingsResponse: _TypeAlias = GetSavingsResponse  # noqa: Y015

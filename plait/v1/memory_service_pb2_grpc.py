@@ -70,6 +70,11 @@ class MemoryServiceStub(object):
                 request_serializer=plait_dot_v1_dot_memory__service__pb2.LearnRequest.SerializeToString,
                 response_deserializer=plait_dot_v1_dot_memory__service__pb2.LearnResponse.FromString,
                 _registered_method=True)
+        self.GetSavings = channel.unary_unary(
+                '/plait.v1.MemoryService/GetSavings',
+                request_serializer=plait_dot_v1_dot_memory__service__pb2.GetSavingsRequest.SerializeToString,
+                response_deserializer=plait_dot_v1_dot_memory__service__pb2.GetSavingsResponse.FromString,
+                _registered_method=True)
 
 
 class MemoryServiceServicer(object):
@@ -127,6 +132,14 @@ class MemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetSavings(self, request, context):
+        """What Plait's answers cost agents' sessions in tokens, and what they searched and read without it,
+        from stored transcripts and receipts of recalls.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -164,6 +177,11 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.Learn,
                     request_deserializer=plait_dot_v1_dot_memory__service__pb2.LearnRequest.FromString,
                     response_serializer=plait_dot_v1_dot_memory__service__pb2.LearnResponse.SerializeToString,
+            ),
+            'GetSavings': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSavings,
+                    request_deserializer=plait_dot_v1_dot_memory__service__pb2.GetSavingsRequest.FromString,
+                    response_serializer=plait_dot_v1_dot_memory__service__pb2.GetSavingsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -356,6 +374,33 @@ class MemoryService(object):
             '/plait.v1.MemoryService/Learn',
             plait_dot_v1_dot_memory__service__pb2.LearnRequest.SerializeToString,
             plait_dot_v1_dot_memory__service__pb2.LearnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSavings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plait.v1.MemoryService/GetSavings',
+            plait_dot_v1_dot_memory__service__pb2.GetSavingsRequest.SerializeToString,
+            plait_dot_v1_dot_memory__service__pb2.GetSavingsResponse.FromString,
             options,
             channel_credentials,
             insecure,

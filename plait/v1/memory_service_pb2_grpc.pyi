@@ -51,6 +51,10 @@ class MemoryServiceStub:
     """Take one turn of a conversation in, and keep what is worth it. What was recalled into the turn is
     not stored again.
     """
+    GetSavings: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.GetSavingsRequest, _memory_service_pb2.GetSavingsResponse]
+    """What Plait's answers cost agents' sessions in tokens, and what they searched and read without it,
+    from stored transcripts and receipts of recalls.
+    """
 
 @_typing.type_check_only
 class MemoryServiceAsyncStub(MemoryServiceStub):
@@ -74,6 +78,10 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Learn: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.LearnRequest, _memory_service_pb2.LearnResponse]  # type: ignore[assignment]
     """Take one turn of a conversation in, and keep what is worth it. What was recalled into the turn is
     not stored again.
+    """
+    GetSavings: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.GetSavingsRequest, _memory_service_pb2.GetSavingsResponse]  # type: ignore[assignment]
+    """What Plait's answers cost agents' sessions in tokens, and what they searched and read without it,
+    from stored transcripts and receipts of recalls.
     """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -137,6 +145,16 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_memory_service_pb2.LearnResponse, _abc.Awaitable[_memory_service_pb2.LearnResponse]]:
         """Take one turn of a conversation in, and keep what is worth it. What was recalled into the turn is
         not stored again.
+        """
+
+    @_abc_1.abstractmethod
+    def GetSavings(
+        self,
+        request: _memory_service_pb2.GetSavingsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memory_service_pb2.GetSavingsResponse, _abc.Awaitable[_memory_service_pb2.GetSavingsResponse]]:
+        """What Plait's answers cost agents' sessions in tokens, and what they searched and read without it,
+        from stored transcripts and receipts of recalls.
         """
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -26,7 +26,7 @@ from plait.memory.learn import learn
 from plait.v1 import memory_service_pb2 as pb
 from plait.v1 import memory_service_pb2_grpc, types_pb2
 from server.app import App
-from server.grpc import convert, parse, parse_memory, scope, times
+from server.grpc import convert, parse, parse_memory, savings, scope, times
 
 Outcome = MemoryReceipt | PlaitError
 
@@ -193,6 +193,11 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         convert.fit_matches(response, self._room)
         response.took_ms = (perf_counter() - start) * 1e3
         return response
+
+    async def GetSavings(
+        self, request: pb.GetSavingsRequest, context: Any
+    ) -> pb.GetSavingsResponse:
+        return await savings.get(self._app, self._tenant(context), request)
 
     def _options(self, tenant: str, request: pb.QueryMemoriesRequest) -> MemoryQueryOptions:
         most = parse_memory.MAX_TOP_K

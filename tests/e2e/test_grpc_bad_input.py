@@ -228,6 +228,7 @@ UNSCOPED: list[tuple[str, str, Any, Any]] = [
         M.StoreMemoryResponse,
     ),
     ("a turn", "MemoryService/Learn", M.LearnRequest(user_message="x"), M.LearnResponse),
+    ("savings", "MemoryService/GetSavings", M.GetSavingsRequest(), M.GetSavingsResponse),
 ]
 
 
@@ -305,6 +306,16 @@ BAD_MEMORIES: list[tuple[str, Any, str]] = [
         "created backwards",
         listing(created_after=Timestamp(seconds=9), created_before=Timestamp(seconds=9)),
         "filter.created_before",
+    ),
+    (
+        "savings' page size",
+        M.GetSavingsRequest(all_repositories=True, page_size=-1),
+        "page_size",
+    ),
+    (
+        "savings since never",
+        M.GetSavingsRequest(all_repositories=True, since=Timestamp(seconds=2**60)),
+        "since",
     ),
     ("page size", M.ListMemoriesRequest(page_size=-1, filter=listing().filter), "page_size"),
     ("nothing to look for", asking(query=" "), "query"),

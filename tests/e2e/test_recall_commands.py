@@ -220,3 +220,58 @@ def test_what_the_server_refuses_is_said_in_options(plait: Any) -> None:
 def test_help_has_examples(plait: Any) -> None:
     assert "git diff | plait recall" in plait("recall", "--help").stdout
     assert "--proof" in plait("feedback", "--help").stdout
+
+
+def session_file(path: Path, key: str, tool: str, result: str) -> Path:
+    """A Claude Code session of one prompt, one look-up and two more model calls."""
+    used = {"type": "tool_use", "id": "t1", "name": tool, "input": {}}
+    answer = {"type": "tool_result", "tool_use_id": "t1", "content": result}
+    messages: list[tuple[str, dict[str, Any]]] = [
+        ("user", {"content": f"make the lamp flash, {key}"}),
+        ("assistant", {"id": "m1", "content": [used], "stop_reason": "tool_use"}),
+        ("user", {"content": [answer]}),
+        ("assistant", {"id": "m2", "content": [{"type": "text", "text": "I see."}]}),
+        (
+            "assistant",
+            {"id": "m3", "content": [{"type": "text", "text": "Done."}], "stop_reason": "end_turn"},
+        ),
+    ]
+    lines = [
+        {
+            "type": role,
+            "sessionId": key,
+            "uuid": f"{key}-{n}",
+            "cwd": "/src/lights",
+            "timestamp": f"2026-03-02T09:00:0{n}Z",
+            "message": {"role": role, **message},
+        }
+        for n, (role, message) in enumerate(messages)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_savings_are_what_transcripts_and_receipts_tell(plait: Any, tmp_path: Path) -> None:
+    result = "lights.py:4 blink_interval"
+    with_plait = session_file(tmp_path / "a.jsonl", "sv-with", "mcp__plait__recall", result)
+    without = session_file(tmp_path / "b.jsonl", "sv-without", "Grep", result)
+    twice = [str(with_plait), str(without)] * 2  # what is imported twice is counted once
+    plait("ingest", *twice, "--repo", REPO)
+    plait("recall", QUESTION, "--session", "sv-receipt")
+    answer = json.loads(plait("savings", "--since", "2026-03-01", "-n", "1000", "--json").stdout)
+    told = {one["session"]: one for one in answer["sessions"]}
+    assert answer["total"]["sessions"] == len(told) == len(answer["sessions"])
+    mine, theirs, receipt = told["sv-with"], told["sv-without"], told["sv-receipt"]
+    assert (mine["basis"], mine["calls"], mine["plait"]["answers"]) == ("counted", 3, 1)
+    assert mine["plait"]["tokens"] == theirs["searched"]["tokens"] > 0
+    assert mine["plait"]["again"] == theirs["searched"]["again"] > 0
+    assert mine["searched"]["total"] == mine["read"]["total"] == theirs["plait"]["total"] == 0
+    assert (receipt["basis"], receipt["again_known"]) == ("receipts", False)
+    assert receipt["plait"]["answers"] == 1
+    assert receipt["plait"]["tokens"] > 0
+
+    table = plait("savings", "--session", "sv-with").stdout
+    assert "sv-with" in table
+    assert f"{REPO}: not enough sessions to compare, 1 with Plait and 0 without" in table
+    nothing = plait("savings", "--session", "sv-nobody", code=3)
+    assert "plait ingest" in nothing.stderr

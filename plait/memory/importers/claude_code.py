@@ -14,10 +14,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
 from plait.memory.episode_json import Read
+from plait.memory.importers import claude_payments, steps
 from plait.memory.importers import claude_tools as tools
-from plait.memory.importers import steps
 from plait.memory.importers.draft import Draft, Options, repo_name, time_of
 from plait.memory.importers.jsonl import Line, items, lines, said, text
+from plait.memory.importers.payments import Payments
 
 IDLE = timedelta(hours=1)  # a session this long without a line has ended its turn
 MAX_PENDING = 1_000  # tool calls without a result yet
@@ -74,6 +75,7 @@ class _Session:
         self.last_time: datetime | None = None
         self.turn: _Turn | None = None
         self.part = 0  # of one turn: the next episode goes on with it
+        self.payments = Payments()
 
     def feed(self, line: Line) -> Iterator[Read]:
         entry = line.value
@@ -81,6 +83,7 @@ class _Session:
         kind = text(entry, "type")
         if kind not in ("user", "assistant") or not isinstance(entry.get("message"), dict):
             self._keep_other(line.raw)
+            claude_payments.take(self.payments, entry)
             return
         self._learn(entry)
         time = time_of(entry.get("timestamp"))
@@ -93,6 +96,7 @@ class _Session:
         for raw in [*self.others, line.raw]:
             turn.draft.keep(raw)
         self.others, self.others_size = [], 0
+        claude_payments.take(self.payments, entry)
         turn.take(entry, time, side=self._side(entry))
         if turn.ended:
             yield from self._close()
@@ -145,6 +149,7 @@ class _Session:
         turn.finish(self.last_time, whole=not split)
         self.part = self.part + 1 if split else 0
         if turn.draft.artifacts:
+            turn.draft.metrics.update(self.payments.take())
             yield turn.draft.read()
 
 

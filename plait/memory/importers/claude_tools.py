@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from plait.domain.savings import Looked
 from plait.domain.values import ArtifactKind
-from plait.memory.importers import edits, steps
+from plait.memory.importers import edits, looking, steps
 from plait.memory.importers.draft import Draft, inside
 from plait.memory.importers.jsonl import items, said, text
 from plait.memory.importers.trim import trim
@@ -58,6 +59,8 @@ def add(draft: Draft, call: Call, result: Result | None, root: str) -> None:
             _refused(draft, call, result)
             return
     make = _TOOLS.get(call.name)
+    if make is None and looking.of_tool(call.name, call.input) is Looked.PLAIT:
+        return  # what Plait said is in Plait: kept, it would be recalled as somebody else's
     if make is not None:
         make(draft, call, result, root)
     elif call.name not in NOISE:

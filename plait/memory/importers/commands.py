@@ -49,19 +49,23 @@ _SHELL = re.compile(r"\b(?:ba|z|da)?sh -l?c\b")
 
 def runner(command: str) -> str:
     """The runner of the tests that `command` runs; "" when it runs none."""
+    for part in simple(command):
+        for name, pattern in _KNOWN:
+            if pattern.match(part) and not _NOT_A_RUN.search(part):
+                return name
+    return ""
+
+
+def simple(command: str) -> list[str]:
+    """The simple commands in `command`, as far as it is looked at, without assignments and wrappers
+    before them; `_` stands for what is quoted, which is an argument unless a shell gets it."""
     text = _without_heredocs(command[:MAX_COMMAND])
-    # What is quoted is an argument, unless a shell gets it.
     text = (
         text.replace("'", "\n").replace('"', "\n")
         if _SHELL.search(text)
         else _QUOTED.sub("_", text)
     )
-    for part in _SEPARATORS.split(text):
-        part = _bare(part)
-        for name, pattern in _KNOWN:
-            if pattern.match(part) and not _NOT_A_RUN.search(part):
-                return name
-    return ""
+    return [bare for part in _SEPARATORS.split(text) if (bare := _bare(part))]
 
 
 def _without_heredocs(text: str) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from plait.domain.savings import Looked
 from plait.domain.values import ArtifactKind
-from plait.memory.importers import commands, testlist
+from plait.memory.importers import commands, looking, testlist
 from plait.memory.importers.draft import Draft
 from plait.memory.importers.trim import trim
 
@@ -59,6 +60,8 @@ def add_command(
     if ran and output.strip():
         _add_tests(draft, commands.read(ran, output), shown, output, about)
         return
+    if looking.of_command(command) is Looked.PLAIT:
+        output = ""  # what Plait said is in Plait: kept, it would be recalled as somebody else's
     short = trim(output)
     _cut(draft, short.cut)
     draft.add(ArtifactKind.TURN, f"{shown}\n{short.text}".rstrip(), meta=about)

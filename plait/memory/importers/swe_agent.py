@@ -16,11 +16,13 @@ from typing import Any, BinaryIO
 import msgspec
 
 from plait.domain.errors import TranscriptInvalid
+from plait.domain.savings import Looked
 from plait.domain.values import ArtifactKind
 from plait.memory.episode_json import Read
-from plait.memory.importers import edits, steps
+from plait.memory.importers import edits, looking, steps
 from plait.memory.importers.draft import Draft, Options, inside, repo_name
 from plait.memory.importers.jsonl import items, said, text
+from plait.memory.importers.payments import Payments
 from plait.memory.importers.trim import trim
 from plait.memory.importers.unified import FilePatch, add_file, split
 
@@ -45,7 +47,9 @@ _ESCAPES = re.compile(
     rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
 _ENDING = ("submit", "exit_cost", "exit_forfeit", "skip")
-_LOOKING = ("open", "goto", "scroll_up", "scroll_down", "search_file", "search_dir", "find_file")
+_READING = ("open", "goto", "scroll_up", "scroll_down")
+_SEARCHING = ("search_file", "search_dir", "find_file")
+_LOOKING = (*_READING, *_SEARCHING)
 _PROBLEM = re.compile(
     r"<pr_description>\s*(.*?)\s*</pr_description>|ISSUE:\s*(.*?)\s*INSTRUCTIONS:", re.DOTALL
 )
@@ -160,6 +164,7 @@ class _Run:
         self.written: list[tuple[str, str]] = []  # (path, diff) of editor commands
         self.began: datetime | None = None
         self.thought = ""
+        self.payments = Payments()
         self.final: tuple[Draft, int] | None = None  # the last thing said, nothing done after it
 
     def drafts(self) -> list[Draft]:
@@ -174,6 +179,8 @@ class _Run:
 
     def _room(self) -> Draft:
         if not self.out or self.out[-1].full:
+            if self.out:
+                self.out[-1].metrics.update(self.payments.take())
             draft = Draft(AGENT, self.options, self.name, "application/json", part=len(self.out))
             draft.agent_id, draft.tags = AGENT, [AGENT]
             self.out.append(draft)
@@ -191,9 +198,12 @@ class _Run:
                 break
         for n, step in enumerate((self.run.trajectory or [])[:MAX_STEPS]):
             thought, action = _string(step.thought).strip(), _string(step.action).strip()
+            self.payments.window().call()
             self._think(thought or ("" if action else _string(step.response)), n)
             if action:
-                self._act(action, _string(step.observation), {"step": n})
+                observation = _string(step.observation)
+                self._act(action, observation, {"step": n})
+                self._pay(n, action, observation)
             took = _value(step.execution_time)
             if isinstance(took, int | float) and 0 < took < 1e7:
                 self.out[0].count("execution_seconds", round(took, 3))
@@ -230,6 +240,11 @@ class _Run:
                 meta = {**meta, "exit_code": code}
             failed = None if code is None else code != 0
             steps.add_command(draft, action, observation, meta, failed=failed)
+
+    def _pay(self, step: int, action: str, observation: str) -> None:
+        window = self.payments.window()
+        window.asked(f"step {step}", action, _looked(action))
+        window.answered(f"step {step}", observation)
 
     def _edit(self, draft: Draft, action: str, observation: str, meta: Mapping[str, Any]) -> None:
         """What the editor changed; looking at a file is left out. The submission has the whole diff:
@@ -278,14 +293,22 @@ class _Run:
             )
             self._time(extra)
             if role == "assistant":
+                self._called(content, extra)
                 waiting = _commands(content, _value(message.tool_calls), extra)
                 self._think(_FENCE.sub("", content).replace("THOUGHT:", "").strip(), n)
             elif role in ("user", "tool", "exit") and waiting:
                 command = waiting.pop(0)
                 output, code = _observed(content, extra)
                 self._act(command, output, {"step": n}, code)
+                self._pay(n, command, content)
             elif role == "user" and not any(d.artifacts for d in self.out):
                 self._prompt(content)
+
+    def _called(self, content: str, extra: object) -> None:
+        response = extra.get("response") if isinstance(extra, dict) else None
+        window = self.payments.window()
+        window.call(usage=response.get("usage") if isinstance(response, dict) else None)
+        window.wrote(_FENCE.sub("", content))
 
     def _time(self, extra: object) -> None:
         at = extra.get("timestamp") if isinstance(extra, dict) else None
@@ -313,6 +336,7 @@ class _Run:
             steps.as_reflection(*self.final)
         status = text(self.info, "exit_status").strip()
         last.metrics.update(_stats(self.info))
+        last.metrics.update(self.payments.take())
         name = _string(self.run.instance_id) or re.sub(r"\.traj(\.json)?\Z", "", _base(self.name))
         match = _INSTANCE.match(name)
         pieces = [self.raw[i : i + EVIDENCE_PIECE] for i in range(0, len(self.raw), EVIDENCE_PIECE)]
@@ -334,6 +358,14 @@ class _Run:
             draft.status = _status(
                 status, draft.status, bool(text(self.info, "submission").strip())
             )
+
+
+def _looked(action: str) -> Looked | None:
+    """Of SWE-agent's own commands, or the shell's."""
+    words = action.split(None, 2)
+    if words[0] in _READING or (words[0] in _EDITOR and words[1:2] == ["view"]):
+        return Looked.READ
+    return Looked.SEARCH if words[0] in _SEARCHING else looking.of_command(action)
 
 
 def _status(exit_status: str, tests: str, submitted: bool) -> str:

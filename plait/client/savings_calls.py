@@ -1,0 +1,33 @@
+"""The call of MemoryService that says what look-ups cost; see `calls`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from plait.client import savings_wire, wire
+from plait.client.calls import READ_TIMEOUT_S, Call
+from plait.client.sendable import sendable
+from plait.domain.savings import Savings
+from plait.v1 import memory_service_pb2 as pb
+
+
+@sendable
+def savings(
+    repositories: Sequence[str],
+    all_repositories: bool,
+    *,
+    session_key: str,
+    since: datetime | None,
+    limit: int,
+    timeout_s: float | None,
+) -> Call[Savings]:
+    request = pb.GetSavingsRequest(
+        repositories=repositories,
+        all_repositories=all_repositories,
+        session_key=session_key,
+        since=wire.timestamp(since),
+        page_size=limit,
+    )
+    answer, timeout = pb.GetSavingsResponse, timeout_s or READ_TIMEOUT_S
+    return Call("MemoryService", "GetSavings", request, answer, savings_wire.savings_of, timeout)
