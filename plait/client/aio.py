@@ -22,13 +22,13 @@ import grpc.aio
 from plait.client import calls
 from plait.client.aio_memory import AsyncMemoryMethods
 from plait.client.aio_recall import AsyncRecallMethods
+from plait.client.calls import Call, GraphScope
 from plait.client.errors import PlaitRpcError, from_rpc
 from plait.client.lazily import lazily
 from plait.client.transport import OPTIONS, default_target, may_retry, waits
 
 if TYPE_CHECKING:
     from plait.client import decode
-    from plait.client.calls import Call, GraphScope
     from plait.client.memory_wire import When
     from plait.client.values import (
         AppendedEpisode,

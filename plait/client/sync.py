@@ -10,6 +10,7 @@ from uuid import UUID
 import grpc
 
 from plait.client import calls
+from plait.client.calls import Call, GraphScope
 from plait.client.errors import PlaitRpcError, from_rpc
 from plait.client.lazily import lazily
 from plait.client.sync_memory import MemoryMethods
@@ -18,7 +19,6 @@ from plait.client.transport import OPTIONS, default_target, may_retry, waits
 
 if TYPE_CHECKING:
     from plait.client import decode
-    from plait.client.calls import Call, GraphScope
     from plait.client.memory_wire import When
     from plait.client.values import (
         AppendedEpisode,
