@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rebuild": ("server.commands.rebuild", "make the graph again from the truth"),
     "repos": ("server.commands.repos", "list what is indexed, or delete it"),
     "serve": ("server.commands.serve", "serve gRPC until stopped"),
+    "mcp": ("server.commands.mcp", "the tools for agents, over stdio or HTTP"),
     "doctor": ("server.commands.doctor", "show what runs where, and what is wrong"),
     "version": ("server.commands.version", "print the version"),
 }

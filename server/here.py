@@ -84,11 +84,20 @@ async def look(client: AsyncPlaitClient, folder: Path) -> Here:
 def _free_name(root: Path, indexed: Sequence[Repository]) -> str:
     """The folder's name, in characters that every store takes; with a short hash of its path where another
     folder has that name."""
-    name = _NOT_IN_NAMES.sub("-", root.name).strip("-._")[:MAX_NAME] or "repository"
+    name = _plain_name(root)
     if all(repository.name != name for repository in indexed):
         return name
+    return distinct_name(root)
+
+
+def distinct_name(root: Path) -> str:
+    """The name of `root` where another folder has its plain one: with a short hash of the path."""
     digest = hashlib.blake2b(os.fsencode(root), digest_size=4).hexdigest()
-    return f"{name}-{digest}"
+    return f"{_plain_name(root)}-{digest}"
+
+
+def _plain_name(root: Path) -> str:
+    return _NOT_IN_NAMES.sub("-", root.name).strip("-._")[:MAX_NAME] or "repository"
 
 
 def _git_root(folder: Path) -> Path | None:

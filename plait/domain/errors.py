@@ -489,6 +489,18 @@ class PortTaken(Precondition):
     reason = "PORT_TAKEN"
 
 
+class McpAddressRefused(InvalidInput):
+    """`plait mcp --http` is not to listen there, or not without being told so."""
+
+    reason = "MCP_ADDRESS_REFUSED"
+
+
+class McpTokenUnsafe(Precondition):
+    """The token of `plait mcp --http` is readable for others, or broken."""
+
+    reason = "MCP_TOKEN_UNSAFE"
+
+
 class ServerNotAnswering(Unavailable):
     """A server of this PLAIT_HOME runs and doesn't answer."""
 
