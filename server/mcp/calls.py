@@ -108,9 +108,7 @@ async def search(call: Called, asked: Search) -> Answer:
         narrowed = f" in {one_line(glob)}; leave `paths` out" if glob else ""
         notes = [f"nothing found{narrowed}; other words may help"]
     else:
-        notes = (
-            [f"the first {asked.k}; a larger `k` shows more"] if len(found.hits) == asked.k else []
-        )
+        notes = [f"the first {asked.k} only"] if len(found.hits) == asked.k else []
     return _answer(
         call,
         {hit.item.path for hit in found.hits},

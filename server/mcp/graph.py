@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plait.domain.answers import GraphEdge, GraphNode, GraphPath
+from plait.domain.answers import GraphEdge, GraphNode
 from server.mcp import paths
 from server.mcp.answer import Refused, one_line, place
 from server.mcp.tools import Graph
@@ -69,8 +69,8 @@ def rows(asked: Graph, found: GraphAnswer) -> Rows:
     """The first rows as `at`, `symbol` and what connects them; how many more there are."""
     records = found.records()
     if asked.ask == "path" and records:
-        chain = next(v for v in records[0].values() if isinstance(v, GraphPath))
-        lines = [_node(node) for node in chain.nodes]
+        nodes = {node.id: node for node in found.nodes}
+        lines = [_node(nodes[id_]) for id_ in records[0]["ids"] if id_ in nodes]
     else:
         lines = [_LINES[asked.ask](record) for record in records]
     said = ""
@@ -83,8 +83,8 @@ def rows(asked: Graph, found: GraphAnswer) -> Rows:
         if at.graph_revision != at.revision:
             said = "; ".join(filter(None, (said, "the graph is one index run behind")))
     shown = [{k: v for k, v in line.items() if v} for line in lines[:MAX_SHOWN]]
-    nodes = frozenset(str(node.properties.get("path") or "") for node in found.nodes) - {""}
-    return Rows(shown, said, nodes)
+    shown_paths = frozenset(str(node.properties.get("path") or "") for node in found.nodes) - {""}
+    return Rows(shown, said, shown_paths)
 
 
 def _node(node: GraphNode, line: int = 0) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from plait.domain.errors import PlaitError
 from server.here import distinct_name
-from server.mcp.answer import Refused, counted
+from server.mcp.answer import Refused
 
 if TYPE_CHECKING:
     from plait.client.values import IndexJob
@@ -96,7 +96,7 @@ class Indexer:
         stage = _STAGES.get(job.stage, job.stage)
         if not job.total:
             return f"indexing: {stage}"
-        return f"indexing: {stage} {job.done:,} of {counted(job.total, job.unit or 'item')}"
+        return f"indexing: {stage} {job.done:,} of {job.total:,} {job.unit}".rstrip()
 
     def checked_at(self, root: Path) -> datetime | None:
         """When the last run of `root` that ended well began."""

@@ -205,10 +205,12 @@ class _Door:
         shown = answer.meta["shown"]
         root = call.here.root
         fresh = freshness(call.repository, shown, checked_at=self._indexer.checked_at(root))
-        running = await self._indexer.said(root)
-        if fresh.changed and not running:
-            self._behind(self._indexer.begin(call.here))
-            running = "indexing them now"
+        running = ""
+        if fresh.changed or fresh.vectors < 100:
+            running = await self._indexer.said(root)
+            if not running:
+                self._behind(self._indexer.begin(call.here))
+                running = "indexing again"
         meta = {
             **answer.meta,
             "repository": call.repository.name,
