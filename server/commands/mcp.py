@@ -45,6 +45,8 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait mcp") -> int:
 
 
 def _stdio(args: argparse.Namespace) -> int:
+    if sys.stdin is None:  # closed by who started us: the session has ended
+        return OK
     if sys.stdin.isatty():
         raise frame.Usage(
             "this speaks MCP on standard input, for an agent to start; `plait mcp --help` says how"

@@ -70,18 +70,20 @@ class Indexer:
             job = await self._service.ask(lambda c: c.start_index(path, repository=name))
             self._runs[here.root] = _Run(name, job, began, clock)
 
-    async def until_text(self, here: Here, wait_s: float = WAIT_S) -> bool:
+    async def until_text(self, here: Here, wait_s: float | None = None) -> bool:
         """Whether the text of a folder that is indexed for the first time is there, within `wait_s`.
 
         Raises: Refused, when the run failed.
         """
-        end = time.monotonic() + wait_s
+        end = time.monotonic() + (WAIT_S if wait_s is None else wait_s)
+        await self.begin(here)
         while True:
-            await self.begin(here)
             run = await self._look(here.root)
-            if run is not None and run.job.state in _TEXT_IS_THERE:
+            if run is None or _is_taken(run):  # its server ended; another folder has the name
+                await self.begin(here)
+            elif run.job.state in _TEXT_IS_THERE:
                 return True
-            if run is not None and run.job.state == "failed" and not _is_taken(run):
+            elif run.job.final:
                 raise Refused(_why(here.root, run.job))
             if time.monotonic() > end:
                 return False
