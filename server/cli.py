@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "recall": ("server.commands.recall", "a context for a prompt, within a token budget"),
     "feedback": ("server.commands.feedback", "say what became of a recall"),
     "graph": ("server.commands.graph", "ask the call graph: callers, callees, impact …"),
+    "mcp": ("server.commands.mcp", "the tools for agents, over stdio or HTTP"),
     "ingest": ("server.commands.ingest", "store what an agent did: episodes as JSON"),
     "memory": ("server.commands.memory", "keep and find what agents and people know"),
     "compact": ("server.commands.compact", "thin out an agent's memories, or undo it"),
@@ -22,7 +23,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rebuild": ("server.commands.rebuild", "make the graph again from the truth"),
     "repos": ("server.commands.repos", "list what is indexed, or delete it"),
     "serve": ("server.commands.serve", "serve gRPC until stopped"),
-    "mcp": ("server.commands.mcp", "the tools for agents, over stdio or HTTP"),
     "doctor": ("server.commands.doctor", "show what runs where, and what is wrong"),
     "version": ("server.commands.version", "print the version"),
 }
