@@ -42,7 +42,9 @@ MAX_ASKED = 300
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    shown: Sequence[Mapping[str, str]]
+    """`shown`: place, symbol, and what connects it to what was asked about ("" where nothing does)."""
+
+    shown: Sequence[Sequence[str]]
     said: str
     paths: frozenset[str]
 
@@ -66,7 +68,7 @@ def question(asked: Graph, root: Path) -> tuple[str, dict[str, str]]:
 
 
 def rows(asked: Graph, found: GraphAnswer) -> Rows:
-    """The first rows as `at`, `symbol` and what connects them; how many more there are."""
+    """The first rows, and how many more there are."""
     records = found.records()
     if asked.ask == "path" and records:
         nodes = {node.id: node for node in found.nodes}
@@ -82,62 +84,54 @@ def rows(asked: Graph, found: GraphAnswer) -> Rows:
     for at in found.revisions:
         if at.graph_revision != at.revision:
             said = "; ".join(filter(None, (said, "the graph is one index run behind")))
-    shown = [{k: v for k, v in line.items() if v} for line in lines[:MAX_SHOWN]]
     shown_paths = frozenset(str(node.properties.get("path") or "") for node in found.nodes) - {""}
-    return Rows(shown, said, shown_paths)
+    return Rows(lines[:MAX_SHOWN], said, shown_paths)
 
 
-def _node(node: GraphNode, line: int = 0) -> dict[str, str]:
+def _node(node: GraphNode, line: int = 0, why: str = "") -> list[str]:
     properties = node.properties
     name = properties.get("qualified_name") or properties.get("name") or ""
     path = str(properties.get("path") or "")
     at = place(path, line or int(properties.get("start_line") or 0)) if path else ""
-    return {"at": at, "symbol": one_line(str(name or (node.id if not path else "")))}
+    return [at, one_line(str(name or (node.id if not path else ""))), why]
 
 
-def _caller(record: Mapping[str, Any]) -> dict[str, str]:
+def _caller(record: Mapping[str, Any]) -> list[str]:
     """A caller at the line of its call; further lines of calls behind it."""
-    called = _lines(record["call"])
-    out = _node(record["caller"], called[0] if called else 0)
-    also = ", ".join(str(line) for line in called[1:6])
-    return {**out, "also": f"also {also}" if also else ""}
+    first, *rest = _lines(record["call"]) or [0]
+    also = ", ".join(str(line) for line in rest[:5])
+    return _node(record["caller"], first, f"also {also}" if also else "")
 
 
-def _callee(record: Mapping[str, Any]) -> dict[str, str]:
+def _callee(record: Mapping[str, Any]) -> list[str]:
     called = ", ".join(str(line) for line in _lines(record["call"])[:6])
-    return {**_node(record["callee"]), "called": f"called at {called}" if called else ""}
+    return _node(record["callee"], why=f"called at {called}" if called else "")
 
 
-def _reached(record: Mapping[str, Any]) -> dict[str, str]:
-    called = _lines(record["call"])
-    out = _node(record["caller"], called[0] if called else 0)
+def _reached(record: Mapping[str, Any]) -> list[str]:
+    first, *_ = _lines(record["call"]) or [0]
     hops = record.get("depth")
-    return {**out, "hops": f"{hops} calls away" if isinstance(hops, int) and hops > 1 else ""}
+    why = f"{hops} calls away" if isinstance(hops, int) and hops > 1 else ""
+    return _node(record["caller"], first, why)
 
 
-def _test(record: Mapping[str, Any]) -> dict[str, str]:
+def _test(record: Mapping[str, Any]) -> list[str]:
     return _node(record["test"])
 
 
-def _event(record: Mapping[str, Any]) -> dict[str, str]:
+def _event(record: Mapping[str, Any]) -> list[str]:
     when = record.get("recorded_from")
-    day = ""
-    if isinstance(when, int):
-        day = f"{datetime.fromtimestamp(when / 1000, UTC):%Y-%m-%d}"
-    return {"when": day, "link": str(record.get("relation") or "").lower(), **_node(record["what"])}
+    day = f"{datetime.fromtimestamp(when / 1000, UTC):%Y-%m-%d}" if isinstance(when, int) else ""
+    return _node(record["what"], why=f"{str(record.get('relation') or '').lower()} {day}".strip())
 
 
-def _symbol(record: Mapping[str, Any]) -> dict[str, str]:
+def _symbol(record: Mapping[str, Any]) -> list[str]:
     node: GraphNode = record["symbol"]
     start = int(node.properties.get("start_line") or 0)
     end = int(node.properties.get("end_line") or 0)
     name = node.properties.get("qualified_name") or node.properties.get("name") or node.id
     kind = str(node.properties.get("kind") or (node.labels[0] if node.labels else "")).lower()
-    return {
-        "lines": f"{start}-{end}" if end > start else str(start),
-        "kind": kind,
-        "symbol": one_line(str(name)),
-    }
+    return [f"{start}-{end}" if end > start else str(start), one_line(str(name)), kind]
 
 
 _LINES = {

@@ -126,7 +126,10 @@ TOOLS = (
     ),
 )
 KINDS: Mapping[str, type[_Arguments]] = {
-    tool.name: kind for tool, kind in zip(TOOLS, (Recall, Search, Graph, Remember), strict=True)
+    "recall": Recall,
+    "search": Search,
+    "graph": Graph,
+    "remember": Remember,
 }
 
 

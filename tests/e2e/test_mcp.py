@@ -97,7 +97,10 @@ async def test_each_tool_answers_in_both_protocols(opened: Opened, era: str) -> 
         found = await client.call_tool("search", {"query": "wait between attempts", "k": 2})
         assert "pkg/retries.py:4-6  pkg.retries.backoff  def backoff(attempt: int)" in text(found)
         assert "indexed" in text(found).splitlines()[-1]
-        assert found.structured_content["hits"][0]["at"].startswith("pkg/retries.py:")
+        assert found.structured_content["hits"][0][:2] == [
+            "pkg/retries.py:4-6",
+            "pkg.retries.backoff",
+        ]
         callers = await client.call_tool("graph", {"symbol": "backoff", "ask": "callers"})
         assert text(callers).startswith("pkg/retries.py:12 pkg.retries.fetch_with_retries\n")
         recalled = await client.call_tool("recall", {"task": "make the retries back off longer"})
@@ -118,7 +121,7 @@ async def test_each_tool_answers_in_both_protocols(opened: Opened, era: str) -> 
         ("impact", "backoff", "pkg/retries.py:12 pkg.retries.fetch_with_retries"),
         ("tests", "backoff", "no test is known"),
         ("path", "fetch_with_retries", "pkg/retries.py:4 pkg.retries.backoff"),
-        ("outline", "pkg/retries.py", "4-6 function pkg.retries.backoff"),
+        ("outline", "pkg/retries.py", "4-6 pkg.retries.backoff function"),
     ],
 )
 async def test_the_graph_answers_with_places(
@@ -180,7 +183,7 @@ async def test_a_recall_keeps_its_budget_as_text_and_as_json(opened: Opened) -> 
 
     count = tokens.counter().count
     async with opened() as client:
-        for budget in (150, 300, 900):
+        for budget in (150, 900):
             asked = {"task": "change how retries back off", "budget": budget}
             found = await client.call_tool("recall", asked)
             assert count(text(found)) <= budget
@@ -209,6 +212,7 @@ async def test_a_new_folder_is_indexed_by_the_first_call(opened: Opened, tmp_pat
 
         async def graph_is_there() -> bool:
             callers = await client.call_tool("graph", {"symbol": "helper", "ask": "callers"})
+            assert not callers.is_error, text(callers)
             return text(callers).startswith("one.py:2 one.alone")
 
         await eventually(graph_is_there)
@@ -585,11 +589,11 @@ async def test_http_lets_nobody_else_in(http: tuple[str, str]) -> None:
         ({"Origin": "https://evil.example", **bearer}, 403),
         ({"Host": "evil.example", **bearer}, 421),
     ):
-        assert await asyncio.to_thread(lambda h=headers: post(**h)) == status
+        assert await asyncio.to_thread(post, **headers) == status
     both = {"Accept": "application/json, text/event-stream", **bearer}
     large = b'"' + b"x" * 5_000_000 + b'"'
-    assert await asyncio.to_thread(lambda: post(large, **bearer)) == 413
-    assert await asyncio.to_thread(lambda: post(b"\xff garbage", **both)) == 400
+    assert await asyncio.to_thread(post, large, **bearer) == 413
+    assert await asyncio.to_thread(post, b"\xff garbage", **both) == 400
 
 
 def test_a_port_that_is_taken_is_said(
