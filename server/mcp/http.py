@@ -114,8 +114,8 @@ def token(home: Path) -> str:
 
 def _write_once(path: Path, text: str) -> None:
     """Raises: FileExistsError. Two servers that start at once agree: the file appears whole, by one of them."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(text + "\n")

@@ -97,10 +97,8 @@ async def test_each_tool_answers_in_both_protocols(opened: Opened, era: str) -> 
         found = await client.call_tool("search", {"query": "wait between attempts", "k": 2})
         assert "pkg/retries.py:4-6  pkg.retries.backoff  def backoff(attempt: int)" in text(found)
         assert "indexed" in text(found).splitlines()[-1]
-        assert found.structured_content["hits"][0][:2] == [
-            "pkg/retries.py:4-6",
-            "pkg.retries.backoff",
-        ]
+        places = [hit[:2] for hit in found.structured_content["hits"]]
+        assert ["pkg/retries.py:4-6", "pkg.retries.backoff"] in places
         callers = await client.call_tool("graph", {"symbol": "backoff", "ask": "callers"})
         assert text(callers).startswith("pkg/retries.py:12 pkg.retries.fetch_with_retries\n")
         recalled = await client.call_tool("recall", {"task": "make the retries back off longer"})
@@ -589,7 +587,7 @@ async def test_http_lets_nobody_else_in(http: tuple[str, str]) -> None:
         ({"Origin": "https://evil.example", **bearer}, 403),
         ({"Host": "evil.example", **bearer}, 421),
     ):
-        assert await asyncio.to_thread(post, **headers) == status
+        assert await asyncio.to_thread(post, b"{}", **headers) == status
     both = {"Accept": "application/json, text/event-stream", **bearer}
     large = b'"' + b"x" * 5_000_000 + b'"'
     assert await asyncio.to_thread(post, large, **bearer) == 413
