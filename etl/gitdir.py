@@ -27,7 +27,7 @@ class Exclusions:
 
 def find_exclusions(root: str) -> Exclusions:
     """What holds for the absolute path `root`, from the git work tree that it lies in, if any."""
-    top = _work_tree(root)
+    top = work_tree(root)
     if top is None:
         return Exclusions()
     inside = os.path.relpath(root, top)
@@ -47,7 +47,7 @@ def find_exclusions(root: str) -> Exclusions:
     return Exclusions(tuple(plait), tuple(git), tracked)
 
 
-def _work_tree(root: str) -> str | None:
+def work_tree(root: str) -> str | None:
     """The nearest folder at or above `root` that holds `.git`."""
     folder = root
     while True:

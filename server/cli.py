@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "recall": ("server.commands.recall", "a context for a prompt, within a token budget"),
     "feedback": ("server.commands.feedback", "say what became of a recall"),
     "graph": ("server.commands.graph", "ask the call graph: callers, callees, impact …"),
+    "mcp": ("server.commands.mcp", "the tools for agents, over stdio or HTTP"),
     "ingest": ("server.commands.ingest", "store what an agent did: episodes as JSON"),
     "savings": ("server.commands.savings", "what Plait costs in tokens, and what it may save"),
     "memory": ("server.commands.memory", "keep and find what agents and people know"),

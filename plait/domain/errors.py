@@ -162,6 +162,21 @@ class RepositoryNotIndexed(NotFound):
         )
 
 
+class FolderNotIndexed(NotFound):
+    """The folder that a command was called in is a repository of its own, inside one that is indexed."""
+
+    reason = "FOLDER_NOT_INDEXED"
+
+    def __init__(self, root: str, around: str, command: str) -> None:
+        super().__init__(
+            f"{root} is a git work tree of its own and is not indexed; run `{command}` to index it, or say "
+            f"--repo {around} if you mean the repository around it",
+            root=root,
+            around=around,
+            command=command,
+        )
+
+
 class RepositoryNameTaken(Conflict):
     reason = "REPOSITORY_NAME_TAKEN"
 
@@ -473,6 +488,18 @@ class ServerAlreadyRunning(Precondition):
 
 class PortTaken(Precondition):
     reason = "PORT_TAKEN"
+
+
+class McpAddressRefused(InvalidInput):
+    """`plait mcp --http` is not to listen there, or not without being told so."""
+
+    reason = "MCP_ADDRESS_REFUSED"
+
+
+class McpTokenUnsafe(Precondition):
+    """The token of `plait mcp --http` is readable for others, or broken."""
+
+    reason = "MCP_TOKEN_UNSAFE"
 
 
 class ServerNotAnswering(Unavailable):

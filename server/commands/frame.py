@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plait.domain.errors import PlaitError, ScopeMissing
+from plait.domain.errors import FolderNotIndexed, PlaitError, ScopeMissing
 from server.commands import wording
 
 if TYPE_CHECKING:
@@ -199,18 +199,19 @@ def positive(text: str) -> int:
 
 
 async def repositories(args: argparse.Namespace, client: AsyncPlaitClient) -> Repos:
-    """What `--repo` and `--all-repos` say; else the repository around the current folder; else the only
+    """What `--repo` and `--all-repos` say; else the repository that the current folder means; else the only
     one indexed. Where nothing is indexed, all of it is meant.
 
-    Raises: ScopeMissing, when there are several and none is around.
+    Raises: FolderNotIndexed, in a git work tree inside an indexed repository; ScopeMissing, when there are
+    several and none is around.
     """
     if args.repo or getattr(args, "all_repos", False):
         return Repos(tuple(args.repo), not args.repo)
     indexed = await client.list_repositories()
     if not indexed:
         return Repos(everywhere=True)
-    if around := _around(indexed):
-        return Repos((around,))
+    if meant := _meant(indexed):
+        return Repos((meant,))
     if len(indexed) == 1:
         return Repos((indexed[0].name,))
     names = ", ".join(repository.name for repository in indexed)
@@ -231,13 +232,18 @@ async def one_repository(args: argparse.Namespace, client: AsyncPlaitClient) -> 
     return repos.names[0]
 
 
-def _around(indexed: Sequence[Repository]) -> str:
+def _meant(indexed: Sequence[Repository]) -> str:
+    """The indexed repository of the current folder; "" when there is none. Raises: FolderNotIndexed."""
+    from server.here import locate
+
     try:
-        here = Path.cwd().resolve()
+        folder = Path.cwd()
     except OSError:  # the folder was deleted under us
         return ""
-    around = [(len(r.root), r.name) for r in indexed if r.root and here.is_relative_to(r.root)]
-    return max(around)[1] if around else ""
+    here = locate(folder, indexed)
+    if here.repository is None and here.around:
+        raise FolderNotIndexed(str(here.root), here.around, here.command(folder))
+    return here.repository.name if here.repository else ""
 
 
 def agreed(question: str, *, yes: bool) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from plait import settings
 from plait.client.values import Repository, RepositoryRevision
-from plait.domain.errors import ScopeMissing
+from plait.domain.errors import FolderNotIndexed, ScopeMissing
 from server.commands import frame
 from server.commands.frame import Repos
 
@@ -90,3 +90,17 @@ def test_a_zone_that_has_no_name_is_the_machines_or_an_offset(tz: str) -> None:
     from plait.reading.timewords import zone_of
 
     assert zone_of(settings.time_zone({"TZ": tz})) is not None
+
+
+async def test_a_nested_work_tree_is_not_answered_from_the_repository_around_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    inner = tmp_path / ".claude" / "worktrees" / "x"
+    inner.mkdir(parents=True)
+    (inner / ".git").write_text("gitdir: /elsewhere\n")
+    monkeypatch.chdir(inner)
+    outer = ("outer", str(tmp_path))
+    with pytest.raises(FolderNotIndexed, match=r"`plait index \.`.*--repo outer"):
+        await means(said(), outer)
+    assert await means(said(), outer, ("x", str(inner))) == Repos(("x",))
+    assert await means(said("--repo", "outer"), outer) == Repos(("outer",))
