@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: check test lint types imports proto proto-check buf format clean lock
+.PHONY: check test lint types imports proto proto-check buf format clean lock agents
 
 check: lint types imports proto-check buf test
 
@@ -45,6 +45,10 @@ buf:
 	  { [ -x node_modules/.bin/buf ] || npm ci --silent --no-audit --no-fund; } && node_modules/.bin/buf lint; \
 	elif [ -n "$$CI" ]; then echo "buf lint needs npm" >&2; exit 1; \
 	else echo "buf lint: skipped, npm is not installed"; fi
+
+# Real agents' command lines list Plait as connected; needs npm and 700 MB, so it is no part of CI.
+agents: $(READY)
+	$(BIN)/python tests/agents/list_servers.py
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -331,6 +331,14 @@ def failpoints(environ: Mapping[str, str] | None = None) -> tuple[failpoint.Fail
     return failpoint.parse(env.get("PLAIT_FAILPOINTS", ""))
 
 
+def elsewhere(*names: str, environ: Mapping[str, str] | None = None) -> dict[str, Path]:
+    """Folders that other programs' variables name (`CLAUDE_CONFIG_DIR`, `XDG_CONFIG_HOME` …), of those that
+    are set to an absolute path."""
+    env = os.environ if environ is None else environ
+    found = {name: Path(env[name]).expanduser() for name in names if env.get(name)}
+    return {name: path for name, path in found.items() if path.is_absolute()}
+
+
 def time_zone(environ: Mapping[str, str] | None = None) -> str:
     """This process's zone: `TZ`, else what /etc/localtime points at, else the offset of now."""
     env = os.environ if environ is None else environ

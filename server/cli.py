@@ -23,6 +23,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("server.commands.verify", "compare the graph with the truth"),
     "rebuild": ("server.commands.rebuild", "make the graph again from the truth"),
     "repos": ("server.commands.repos", "list what is indexed, or delete it"),
+    "install": ("server.commands.install", "wire the coding agents of this machine to Plait"),
+    "uninstall": ("server.commands.uninstall", "take back what install wrote"),
+    "completion": ("server.commands.completion", "print a completion script for your shell"),
     "status": ("server.commands.status", "show what runs, and what is indexed"),
     "stop": ("server.commands.stop", "end the background service"),
     "serve": ("server.commands.serve", "serve gRPC in the foreground, for others too"),
@@ -85,7 +88,7 @@ def _is_utf8(word: str) -> bool:
 
 
 def usage() -> str:
-    lines = "\n".join(f"  {name:<8} {about}" for name, (_, about) in COMMANDS.items())
+    lines = "\n".join(f"  {name:<10} {about}" for name, (_, about) in COMMANDS.items())
     return HELP.format(commands=lines)
 
 

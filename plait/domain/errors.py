@@ -490,6 +490,12 @@ class PortTaken(Precondition):
     reason = "PORT_TAKEN"
 
 
+class FileLeftAlone(Precondition):
+    """A file of an agent that `plait install` or `uninstall` can't edit safely."""
+
+    reason = "FILE_LEFT_ALONE"
+
+
 class McpAddressRefused(InvalidInput):
     """`plait mcp --http` is not to listen there, or not without being told so."""
 

@@ -28,7 +28,18 @@ HEAVY = {
     "tree_sitter",
     "google.protobuf",
 }
-HELP = ["", "index", "search", "graph", "ingest", "repos", "serve", "version"]
+HELP = [
+    "",
+    "index",
+    "search",
+    "graph",
+    "ingest",
+    "repos",
+    "serve",
+    "install",
+    "uninstall",
+    "version",
+]
 
 
 @pytest.mark.parametrize("command", HELP)
