@@ -176,6 +176,16 @@ class ServerSettings(_Section):
     max_message_bytes: int = Field(32 * 2**20, ge=1024)
 
 
+class HooksSettings(_Section):
+    """What `plait hook` does in agents' sessions; each can be switched off alone."""
+
+    session_start: bool = True
+    after_edit: bool = True
+    before_search: bool = True
+    session_end: bool = True
+    refresh: bool = True  # a session that starts brings the index up to date, in the background
+
+
 class EmbeddedSettings(_Section):
     """The child servers. `linger_s`: how long they outlive their last user."""
 
@@ -198,6 +208,7 @@ class Settings(_Section):
     language: LanguageSettings = LanguageSettings()
     rerank: RerankSettings = RerankSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
+    hooks: HooksSettings = HooksSettings()
 
 
 def load(

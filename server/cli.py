@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "forget": ("server.commands.forget", "remove memories and episodes for good"),
     "verify": ("server.commands.verify", "compare the graph with the truth"),
     "rebuild": ("server.commands.rebuild", "make the graph again from the truth"),
+    "hook": ("server.commands.hook", "what agents' hooks call"),
     "repos": ("server.commands.repos", "list what is indexed, or delete it"),
     "serve": ("server.commands.serve", "serve gRPC until stopped"),
     "doctor": ("server.commands.doctor", "show what runs where, and what is wrong"),
