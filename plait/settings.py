@@ -184,6 +184,7 @@ class HooksSettings(_Section):
     before_search: bool = True
     session_end: bool = True
     refresh: bool = True  # a session that starts brings the index up to date, in the background
+    limit_s: float = Field(1.0, gt=0, le=600)  # then a hook ends, whatever it waits for
 
 
 class EmbeddedSettings(_Section):

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-LIMIT_S = 1.0
+STARTING_S = 10.0  # until the settings are read, which say how long the rest may take
 
 HELP = """\
 usage: plait hook EVENT --agent NAME
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait hook") -> int:
     if not words or "-h" in words or "--help" in words:
         print(HELP, end="")
         return 0
-    _end_after(LIMIT_S)
+    _end_after(STARTING_S)
     try:
         said = run(words)
         if said:
@@ -66,12 +66,15 @@ def run(words: Sequence[str]) -> str:
         raise ValueError(
             f"`plait hook {' '.join(words)[:200]}` is unknown; see `plait hook --help`"
         )
-    raw = _stdin()
     from plait import settings
+
+    loaded = settings.load()
+    _end_after(loaded.hooks.limit_s)
+    raw = _stdin()
     from server.hooks.answer import answer
     from server.hooks.payload import read
 
-    return answer(Event(event), agent, read(raw), settings.load())
+    return answer(Event(event), agent, read(raw), loaded)
 
 
 def _parsed(words: Sequence[str]) -> tuple[str, str]:

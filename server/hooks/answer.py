@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from plait.settings import Settings
 
 START_TOKENS, TOKENS = 60, 200
-TIMEOUT_S = 0.7  # of the call; the whole hook has `server.commands.hook.LIMIT_S`
+CALL_SHARE = 0.7  # of `hooks.limit_s`; the rest is for starting and for saying it
 
 
 def answer(event: Event, agent: Agent, payload: Payload, settings: Settings) -> str:
@@ -110,7 +110,9 @@ def _client(settings: Settings) -> HookClient | None:
 
     tenant = settings.scope.tenant
     return HookClient(
-        address.target, tenant="" if tenant == DEFAULT_TENANT else tenant, timeout_s=TIMEOUT_S
+        address.target,
+        tenant="" if tenant == DEFAULT_TENANT else tenant,
+        timeout_s=CALL_SHARE * settings.hooks.limit_s,
     )
 
 

@@ -33,6 +33,8 @@ _NO_NAMES = _words(
     "None True False null true false lambda raise throw except catch try"
 )
 _SELF = frozenset(("self", "this", "cls", "super"))
+_GROUP = re.compile(r"\(\?(?:P?<\w{0,50}>|[:=!>]|<[=!]|[a-zA-Z]{1,8}:)")
+_WORDY = re.compile(r"[\w\[*+?{]|\\w")  # what makes a word longer, or a group optional
 _WORD = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*")
 
 
@@ -103,9 +105,15 @@ def _named(word: str) -> list[str]:
 def _pieces(pattern: str) -> Iterable[str]:
     """The alternatives of a regular expression with each wildcard as a NUL and each boundary as a space;
     literal dots stay."""
+    pattern = _GROUP.sub("(", pattern)
+    glued = _glued(pattern)
     out: list[str] = []
     at = 0
     while at < len(pattern):
+        if at in glued:
+            out.append("\0")
+            at = glued[at] + 1
+            continue
         char, following = pattern[at], pattern[at + 1 : at + 2]
         if char == "\\":
             if following and following in "wWdDS":
@@ -131,6 +139,28 @@ def _pieces(pattern: str) -> Iterable[str]:
             out.append(" ")
         at += 1
     return "".join(out).split(" ")
+
+
+def _glued(pattern: str) -> dict[int, int]:
+    """The first and last place of each group that a word goes on at, before or after it: what is in it is a
+    part of a name."""
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    at = 0
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "\\":
+            at += 2
+            continue
+        if char == "(":
+            opened.append(at)
+        elif char == ")" and opened:
+            first = opened.pop()
+            before, after = pattern[first - 1 : first], pattern[at + 1 : at + 3]
+            if _WORDY.match(before) or _WORDY.match(after):
+                found[first] = at
+        at += 1
+    return found
 
 
 # -- shells -----------------------------------------------------------------------------------------------
