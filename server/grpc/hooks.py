@@ -45,7 +45,7 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
         if found is None:
             return pb.DescribeFolderResponse()
         root, repository = found
-        indexing = request.refresh and self._refresh(tenant, root, repository.name)
+        indexing = request.refresh and self._refresh(tenant, root, repository)
         return pb.DescribeFolderResponse(
             repository=repository.name,
             root=str(root),
@@ -111,12 +111,14 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
         at = await asyncio.to_thread(here.locate, folder, indexed)
         return (at.root, at.repository) if at.repository is not None else None
 
-    def _refresh(self, tenant: str, root: Path, name: str) -> bool:
-        """Begin an index run, or join the one that runs; whether there is one."""
+    def _refresh(self, tenant: str, root: Path, repository: Repository) -> bool:
+        """Begin an index run, or join the one that runs; whether there is one. Where nobody wanted vectors,
+        none are made."""
         if not root.is_dir():  # it was indexed on another machine
             return False
         try:
-            self._app.jobs.start(IndexRequest(root, repo=name, tenant=tenant))
+            embed = repository.revision.embedded > 0
+            self._app.jobs.start(IndexRequest(root, repository.name, embed, tenant=tenant))
         except TooManyJobs:
             return False
         return True

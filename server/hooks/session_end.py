@@ -7,10 +7,8 @@ take transcripts as hostile input, and know what was stored before.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +31,8 @@ def begin_ingest(agent: Agent, payload: Payload, settings: Settings) -> bool:
         return False
     if not _is_used(settings):
         return False
+    import subprocess
+
     command = [sys.executable, "-P", "-m", "server.hooks.session_end"]
     subprocess.Popen(
         [*command, agent.name, payload.folder, str(path)],
@@ -63,6 +63,8 @@ def _is_used(settings: Settings) -> bool:
 def main(argv: Sequence[str]) -> int:
     """Store the transcript `argv[2]` of agent `argv[0]`, whose session was in folder `argv[1]`, if that is
     in an indexed repository. Quiet: nobody reads what it says."""
+    import asyncio
+
     agent = agent_of(argv[0])
     if agent is None or not importable(Path(argv[2])):
         return 1

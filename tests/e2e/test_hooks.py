@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from plait.client import PlaitClient, discovery
+from plait.client import PlaitClient, PlaitRpcError, discovery
+from plait.client.hooks import FileEdit, HookClient
 from server.hooks.shown import folder as shown_in
 from tests.processes import LIMIT_S, wait_until
 
@@ -211,14 +212,15 @@ def test_the_end_of_a_session_stores_its_transcript_once(
     with PlaitClient(address.target) as client:
 
         def stored() -> int:
-            return len(client.search("blink faster", where=_episodes()).hits)
+            hits = client.search("blink faster", where=_episodes()).hits
+            return sum(hit.item.content.endswith("make it blink faster") for hit in hits)
 
         assert stored() == 0
         for _ in range(2):
             assert told(hook("session-end", end, served)) == ""
         wait_until(stored)
         wait_until(lambda: not _ingesting(transcript))
-        assert stored() == 2  # what was asked and what was answered
+        assert stored() == 1
 
 
 def _episodes() -> Any:
@@ -234,6 +236,62 @@ def _ingesting(transcript: Path) -> bool:
 
     words = (p.info["cmdline"] or [] for p in psutil.process_iter(["cmdline"]))
     return any(str(transcript) in line and "server.hooks.session_end" in line for line in words)
+
+
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        (lambda c: c.describe_folder("relative"), "folder"),
+        (lambda c: c.describe_folder("/" + "x" * 5000), "folder"),
+        (lambda c: c.name_symbols("/src", []), "names"),
+        (lambda c: c.name_symbols("/src", ["x" * 300]), "names[0]"),
+        (lambda c: c.name_symbols("/src", ["x"] * 21), "names"),
+        (lambda c: c.advise_edit([]), "edits"),
+        (lambda c: c.advise_edit([FileEdit("a.py", "@@")]), "edits[0].path"),
+        (lambda c: c.advise_edit([FileEdit("/a.py", "x" * 300_000)]), "edits"),
+    ],
+)
+def test_a_bad_call_is_told_its_field(
+    served: dict[str, str], plait_home: Path, call: Any, field: str
+) -> None:
+    address = discovery.running(plait_home)
+    assert address is not None
+    with HookClient(address.target, timeout_s=LIMIT_S) as client:
+        with pytest.raises(PlaitRpcError) as caught:
+            call(client)
+    assert field in caught.value.fields
+
+
+def test_bounds_of_what_may_be_said_are_checked(
+    served: dict[str, str], plait_home: Path, root: Path
+) -> None:
+    address = discovery.running(plait_home)
+    assert address is not None
+    with HookClient(address.target, timeout_s=LIMIT_S) as client:
+        with pytest.raises(PlaitRpcError, match="budget_tokens"):
+            client.name_symbols(str(root), ["flash"], budget_tokens=5000)
+        with pytest.raises(PlaitRpcError, match="known_keys"):
+            client.name_symbols(str(root), ["flash"], ["0"] * 5000)
+        garbage = FileEdit(str(root / "lights.py"), "no hunk \0 at all\n@@ @@ -1 +1\n+\ud7ff")
+        assert client.advise_edit([garbage]).remarks == ()
+        (one,) = client.name_symbols(
+            str(root), ["flash"], budget_tokens=20, tokenizer="claude"
+        ).remarks or (None,)
+        assert one is None or one.text.startswith("lights.py:")
+
+
+def test_a_hook_loads_no_heavy_library(command_environment: dict[str, str]) -> None:
+    heavy = ("numpy", "rich", "psycopg", "neo4j", "onnxruntime", "quicktok", "argparse")
+    code = (
+        "import sys, plait.client.hooks, server.commands.hook, server.hooks.answer, server.hooks.edits;"
+        "import server.hooks.searches, server.hooks.session_end, plait.memory.importers.edits;"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    command = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(
+        command, env=command_environment, capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert done.stdout == "[]\n", done.stderr
 
 
 # -- without one ------------------------------------------------------------------------------------------
