@@ -28,7 +28,7 @@ events:
   before-search   where the names that are searched for are defined
   session-end     store the session's transcript, in the background
 
-agents: claude-code, codex, gemini, cursor
+agents: claude-code, codex, gemini-cli, cursor
 
 examples:
   plait hook session-start --agent claude-code < payload.json

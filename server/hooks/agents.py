@@ -66,11 +66,11 @@ AGENTS: Mapping[str, Agent] = {
     for agent in (
         Agent("claude-code", "claude", _CLAUDE, transcripts="claude-code"),
         Agent("codex", "codex", _CLAUDE),
-        Agent("gemini", "gemini", _GEMINI),
+        Agent("gemini-cli", "gemini", _GEMINI),
         Agent("cursor", "", _CURSOR, flat=True),
     )
 }
-_ALIASES = {"claude": "claude-code", "codex-cli": "codex", "gemini-cli": "gemini"}
+_ALIASES = {"claude": "claude-code", "codex-cli": "codex", "gemini": "gemini-cli"}
 
 
 def agent_of(name: str) -> Agent | None:

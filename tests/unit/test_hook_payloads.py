@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plait.settings import load
 from server.hooks.agents import AGENTS, Event, agent_of
+from server.hooks.answer import answer
 from server.hooks.edits import applied, edits
 from server.hooks.payload import Payload, read
 from server.hooks.searches import search
@@ -166,8 +168,8 @@ def test_claude_code_and_codex_take_additional_context() -> None:
 def test_cursor_takes_it_flat_and_gemini_after_the_tool() -> None:
     flat = AGENTS["cursor"].answer(Event.SESSION_START, "sessionStart", "text")
     assert json.loads(flat) == {"additional_context": "text"}
-    assert AGENTS["gemini"].answer(Event.BEFORE_SEARCH, "AfterTool", "text")
-    assert AGENTS["gemini"].answer(Event.BEFORE_SEARCH, "BeforeTool", "text") == ""
+    assert AGENTS["gemini-cli"].answer(Event.BEFORE_SEARCH, "AfterTool", "text")
+    assert AGENTS["gemini-cli"].answer(Event.BEFORE_SEARCH, "BeforeTool", "text") == ""
     assert AGENTS["cursor"].answer(Event.AFTER_EDIT, "afterFileEdit", "text") == ""
 
 
@@ -181,5 +183,26 @@ def test_an_answer_is_json_or_nothing(agent: Any, event: Event, text: str) -> No
 
 
 def test_agents_go_by_their_usual_names() -> None:
-    assert agent_of("gemini-cli") is AGENTS["gemini"]
+    assert agent_of("gemini") is AGENTS["gemini-cli"]
     assert agent_of("nobody") is None
+
+
+def test_the_end_of_a_session_can_be_switched_off(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr("subprocess.Popen", lambda words, **more: started.append(words))
+    (folder / "postgres").mkdir()
+    transcript = folder / "t.jsonl"
+    transcript.write_text("{}\n")
+    said = payload(folder, hook_event_name="SessionEnd", transcript_path=str(transcript))
+    home = {"PLAIT_HOME": str(folder)}
+    for agent, environ, times in (
+        ("claude-code", {**home, "PLAIT_HOOKS__SESSION_END": "false"}, 0),
+        ("cursor", home, 0),  # its transcripts can't be imported
+        ("claude-code", {"PLAIT_HOME": str(folder / "unused")}, 0),
+        ("claude-code", home, 1),
+    ):
+        assert answer(Event.SESSION_END, AGENTS[agent], said, load(environ=environ)) == ""
+        assert len(started) == times
+    assert started[0][-1] == str(transcript)
