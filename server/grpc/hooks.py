@@ -27,6 +27,7 @@ from server.grpc import scope
 MAX_PATH, MAX_NAME, MAX_MODEL = 4096, 200, 128  # bytes
 MAX_FILES, MAX_NAMES, MAX_KNOWN = 20, 20, 4096
 MAX_EDIT_BYTES = 256 * 1024
+_Request = pb.DescribeFolderRequest | pb.AdviseEditRequest | pb.NameSymbolsRequest
 BUDGET, LEAST_BUDGET, MOST_BUDGET = 200, 20, 1000
 
 
@@ -46,6 +47,7 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
             return pb.DescribeFolderResponse()
         root, repository = found
         indexing = request.refresh and self._refresh(tenant, root, repository)
+        await _warm(request)
         return pb.DescribeFolderResponse(
             repository=repository.name,
             root=str(root),
@@ -73,6 +75,7 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
         name = scope.name_in(tenant, repository.name)
         view = await self._app.truth.view(Filter(repos=(name,), tenant=tenant))
         advice = await advise(self._app.deps, view, name, diff)
+        await _warm(request)
         return pb.AdviseEditResponse(
             repository=repository.name,
             remarks=_packed(advice.remarks, request),
@@ -98,6 +101,7 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
         name = scope.name_in(tenant, repository.name)
         view = await self._app.truth.view(Filter(repos=(name,), tenant=tenant))
         remarks = await defined(self._app.deps, view, name, request.names)
+        await _warm(request)
         return pb.NameSymbolsResponse(
             repository=repository.name,
             remarks=_packed(remarks, request),
@@ -157,7 +161,7 @@ def _as_diff(root: Path, paths: Sequence[Path], hunks: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _described(repository: Repository, indexing: bool, request: pb.DescribeFolderRequest) -> str:
+def _described(repository: Repository, indexing: bool, request: _Request) -> str:
     """One line within the budget; without the repository's name, or empty, where that is too small."""
     counter, budget = _counter(request)
     fresh = here.freshness(repository).said() + (", being updated" if indexing else "")
@@ -181,9 +185,14 @@ def _packed(
     return [pb.Remark(key=one.key, heading=one.heading, text=one.text) for one in kept]
 
 
-def _counter(
-    request: pb.DescribeFolderRequest | pb.AdviseEditRequest | pb.NameSymbolsRequest,
-) -> tuple[tokens.Counter, int]:
+async def _warm(request: _Request) -> None:
+    """Read the tokenizer's tables in a thread, where a server that rested has let them go."""
+    counter, _ = _counter(request)
+    if not tokens.is_warm(counter.encoding):
+        await asyncio.to_thread(counter.count, "warm")
+
+
+def _counter(request: _Request) -> tuple[tokens.Counter, int]:
     """Who counts, and how much there may be. Raises: InvalidInput."""
     budget = request.budget_tokens or BUDGET
     if not LEAST_BUDGET <= budget <= MOST_BUDGET:
