@@ -78,9 +78,12 @@ def hunks(old: Path, new: Path) -> Iterator[FileEdit]:
         inside = path.relative_to(old)
         if not (new / inside).is_file() or "test" in str(inside):
             continue
-        texts = [(root / inside).read_text("utf-8", "replace").splitlines() for root in (old, new)]
+        before, after = (
+            (root / inside).read_text("utf-8", "replace").splitlines() for root in (old, new)
+        )
+        lines = list(difflib.unified_diff(before, after, n=CONTEXT, lineterm=""))[2:]
         hunk: list[str] = []
-        for line in [*list(difflib.unified_diff(*texts, n=CONTEXT, lineterm=""))[2:], "@@"]:
+        for line in [*lines, "@@"]:
             if line.startswith("@@") and hunk:
                 yield FileEdit(str(path), "\n".join(hunk))
                 hunk = []
