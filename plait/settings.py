@@ -217,6 +217,17 @@ class ClientSettings(_Section, frozen=True):
     autostart: bool = True  # start that service in the background where none runs
 
 
+class HooksSettings(_Section, frozen=True):
+    """What `plait hook` does in agents' sessions; each can be switched off alone."""
+
+    session_start: bool = True
+    after_edit: bool = True
+    before_search: bool = True
+    session_end: bool = True
+    refresh: bool = True  # a session that starts brings the index up to date, in the background
+    limit_s: Annotated[float, Meta(gt=0, le=600)] = 1.0  # then a hook ends, whatever it waits for
+
+
 class EmbeddedSettings(_Section, frozen=True):
     """The child servers. `linger_s`: how long they outlive their last user."""
 
@@ -240,12 +251,13 @@ class Settings(_Section, frozen=True):
     rerank: RerankSettings = RerankSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
     client: ClientSettings = ClientSettings()
+    hooks: HooksSettings = HooksSettings()
     source: Path | None = None  # the file that was read
 
     def digest(self) -> str:
         """Equal for settings by which a server answers alike, whoever asks from where."""
         tree = {name: getattr(self, name) for name in self.__struct_fields__}
-        for name in ("home", "scope", "client", "source"):
+        for name in ("home", "scope", "client", "hooks", "source"):
             del tree[name]
         data = msgspec.json.encode(tree, enc_hook=_plain, order="sorted")
         return hashlib.blake2b(data, digest_size=8).hexdigest()

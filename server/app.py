@@ -199,6 +199,7 @@ class App:
             language_settings=settings.language,
             foresee=self._foresee,
         )
+        self.deps = deps  # of what is asked without a pipeline
         self.search = SearchService.over(deps)
         self.recall = RecallService(deps)
         self.projector = Projector(truth, graph)

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "forget": ("server.commands.forget", "remove memories and episodes for good"),
     "verify": ("server.commands.verify", "compare the graph with the truth"),
     "rebuild": ("server.commands.rebuild", "make the graph again from the truth"),
+    "hook": ("server.commands.hook", "what agents' hooks call"),
     "repos": ("server.commands.repos", "list what is indexed, or delete it"),
     "install": ("server.commands.install", "wire the coding agents of this machine to Plait"),
     "uninstall": ("server.commands.uninstall", "take back what install wrote"),

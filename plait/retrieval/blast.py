@@ -104,7 +104,7 @@ def importers(graph: CodeGraph, modules: Mapping[int, float]) -> dict[int, Reach
             found[row] = Reached(row, score, 1, relation)
 
     for module, sure in sorted(modules.items()):
-        for other, relation, weight in _in(graph, module):
+        for other, relation, weight in edges_in(graph, module):
             if relation != IMPORTS or other in modules or len(found) >= MAX_REACHED:
                 continue
             meet(other, sure * IMPORTED * weight, IMPORTS)
@@ -116,12 +116,12 @@ def importers(graph: CodeGraph, modules: Mapping[int, float]) -> dict[int, Reach
 
 def children(graph: CodeGraph, row: int) -> list[int]:
     """What `row` contains."""
-    return [other for other, relation, _ in _out(graph, row) if relation == CONTAINS]
+    return [other for other, relation, _ in edges_out(graph, row) if relation == CONTAINS]
 
 
 def owner(graph: CodeGraph, row: int) -> int | None:
     """What contains `row`."""
-    for other, relation, _ in _in(graph, row):
+    for other, relation, _ in edges_in(graph, row):
         if relation == CONTAINS:
             return other
     return None
@@ -149,10 +149,10 @@ def row_of(graph: CodeGraph, path: str, symbol: str) -> int | None:
 
 
 def _neighbours(graph: CodeGraph, row: int) -> Iterator[tuple[int, str, float]]:
-    for other, relation, weight in _in(graph, row):
+    for other, relation, weight in edges_in(graph, row):
         if relation in BACK:
             yield other, relation, weight * BACK[relation]
-    for other, relation, weight in _out(graph, row):
+    for other, relation, weight in edges_out(graph, row):
         if relation in FORTH:
             yield other, relation, weight * FORTH[relation]
     # Code that is written inside a test, a view function say, runs when the test does.
@@ -161,13 +161,15 @@ def _neighbours(graph: CodeGraph, row: int) -> Iterator[tuple[int, str, float]]:
         yield around, CONTAINS, 1.0
 
 
-def _in(graph: CodeGraph, row: int) -> Iterator[tuple[int, str, float]]:
+def edges_in(graph: CodeGraph, row: int) -> Iterator[tuple[int, str, float]]:
+    """The edges that end at `row`: their other end, relation and confidence; at most `MAX_FAN`."""
     yield from _edges(
         graph, row, graph.in_start, graph.in_other, graph.in_relation, graph.in_weight
     )
 
 
-def _out(graph: CodeGraph, row: int) -> Iterator[tuple[int, str, float]]:
+def edges_out(graph: CodeGraph, row: int) -> Iterator[tuple[int, str, float]]:
+    """As `edges_in`, of those that begin at `row`."""
     yield from _edges(
         graph, row, graph.out_start, graph.out_other, graph.out_relation, graph.out_weight
     )

@@ -106,7 +106,7 @@ async def _of_repo(
         _graph(ctx, deps, repo), ran.by_words(ctx, deps, repo, worded(seeds))
     )
     callers, near = _reached(graph, seeds) if graph is not None else ([], _own_tests(seeds))
-    tests = ran.together(graph, near, await ran.proven(ctx, deps, graph, repo, symbols), like)
+    tests = ran.together(graph, near, await ran.proven(ctx.at, deps, graph, repo, symbols), like)
     history = await _history(ctx, store, repo, seeds, tests)
     return Impact((), tuple(callers), tuple(tests), history), missing
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from plait.domain.graph import Relation
 from plait.domain.recall import ImpactNode
 from plait.domain.values import Collection
-from plait.ports import CodeGraph
+from plait.ports import CodeGraph, View
 from plait.retrieval import blast
 from plait.retrieval.context import Deps, SearchContext
 from plait.retrieval.testids import runnable
@@ -57,14 +57,14 @@ def reached(graph: CodeGraph, found: Mapping[int, blast.Reached]) -> list[Impact
 
 
 async def proven(
-    ctx: SearchContext, deps: Deps, graph: CodeGraph | None, repo: str, symbols: Scores
+    view: View, deps: Deps, graph: CodeGraph | None, repo: str, symbols: Scores
 ) -> list[ImpactNode]:
     """Tests that a change of one of `symbols` (node id → weight) turned green."""
     if deps.relations is None or not symbols:
         return []
     best: dict[str, float] = {}
     ends = [(repo, name) for name in symbols]
-    for link in await deps.relations.links(ctx.at, ends, MAX_LINKS):
+    for link in await deps.relations.links(view, ends, MAX_LINKS):
         if link.relation == Relation.VALIDATED_BY and link.source in symbols:
             sure = PROVEN * link.confidence * symbols[link.source]
             best[link.target] = max(best.get(link.target, 0.0), sure)

@@ -17,14 +17,19 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "plait ingest") -> int:
+    args = parser(prog).parse_args(argv)
+    return frame.run_async(args, lambda: ingest_episode.ingest(args, over_grpc))
+
+
+def parser(prog: str = "plait ingest") -> argparse.ArgumentParser:
     out = ingest_episode.parser(prog)
     frame.add_tenant(out)
-    args = out.parse_args(argv)
-    return frame.run_async(args, lambda: ingest_episode.ingest(args, _over_grpc))
+    return out
 
 
 @asynccontextmanager
-async def _over_grpc(args: argparse.Namespace) -> AsyncIterator[Sink]:
+async def over_grpc(args: argparse.Namespace) -> AsyncIterator[Sink]:
+    """Episodes go to the running server, or to one of this process."""
     from server.local import connected
 
     async with connected(frame.load(args)) as client:

@@ -18,6 +18,8 @@ from plait.settings import ServerSettings
 from plait.v1 import (
     admin_service_pb2,
     admin_service_pb2_grpc,
+    hook_service_pb2,
+    hook_service_pb2_grpc,
     index_service_pb2,
     index_service_pb2_grpc,
     knowledge_service_pb2,
@@ -28,6 +30,7 @@ from plait.v1 import (
 from server.app import App, Calls
 from server.grpc.admin import AdminService
 from server.grpc.boundary import Boundary
+from server.grpc.hooks import HookService
 from server.grpc.index import IndexService
 from server.grpc.knowledge import KnowledgeService
 from server.grpc.limits import Limits
@@ -42,6 +45,7 @@ SERVICES: tuple[str, ...] = tuple(
         (index_service_pb2, "IndexService"),
         (memory_service_pb2, "MemoryService"),
         (admin_service_pb2, "AdminService"),
+        (hook_service_pb2, "HookService"),
     )
 )
 HEALTH_EVERY_S = 5.0
@@ -117,6 +121,7 @@ async def running(
     index_service_pb2_grpc.add_IndexServiceServicer_to_server(IndexService(app), server)
     memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryService(app), server)
     admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(app), server)
+    hook_service_pb2_grpc.add_HookServiceServicer_to_server(HookService(app), server)
     status = _health_servicer()
     health_pb2_grpc.add_HealthServicer_to_server(status, server)
     reflection.enable_server_reflection(
