@@ -295,14 +295,14 @@ async def test_a_folder_that_is_no_repository_is_left_alone(
     opened: Opened, client: AsyncPlaitClient, tmp_path: Path, kind: str
 ) -> None:
     folder = {"root": Path("/"), "empty": tmp_path, "gone": tmp_path / "gone"}[kind]
-    before = await client.list_repositories()
+    before = {known.name for known in await client.list_repositories()}
     async with opened(folder) as agent:
         found = await agent.call_tool("search", {"query": "backoff"})
     # With one repository in all, that one is meant; with several, it says which there are.
     assert len(before) == 1 or found.is_error
     if found.is_error:
         assert "`repo`" in text(found)
-    assert await client.list_repositories() == before
+    assert {known.name for known in await client.list_repositories()} == before
 
 
 # -- processes ---------------------------------------------------------------------------------------------
@@ -418,19 +418,25 @@ async def test_the_shim_is_light_and_ends_with_its_input(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        initialize(process)
-        say(process, call(2, "search", query="backoff"), call(3, "recall", task="backoff"))
-        say(
-            process,
-            call(4, "graph", symbol="backoff", ask="callers"),
-            call(5, "remember", text="x y"),
-        )
-        answers = sorted((hear(process) for _ in range(4)), key=lambda answer: int(answer["id"]))
-        assert [answer["result"].get("isError") for answer in answers] == [False] * 4, answers
-        _, said = process.communicate()
-        loaded = said.decode().split()
-        assert loaded, "it did not end by os._exit"
-        return process.returncode, set(loaded)
+        try:
+            initialize(process)
+            say(process, call(2, "search", query="backoff"), call(3, "recall", task="backoff"))
+            say(
+                process,
+                call(4, "graph", symbol="backoff", ask="callers"),
+                call(5, "remember", text="x y"),
+            )
+            answers = sorted(
+                (hear(process) for _ in range(4)), key=lambda answer: int(answer["id"])
+            )
+            assert [answer["result"].get("isError") for answer in answers] == [False] * 4, answers
+            _, said = process.communicate()
+            loaded = said.decode().split()
+            assert loaded, "it did not end by os._exit"
+            return process.returncode, set(loaded)
+        finally:
+            process.kill()
+            process.communicate()
 
     code, loaded = await asyncio.to_thread(talk)
     assert code == 0
