@@ -42,7 +42,7 @@ proto-check: $(READY)
 # buf is an npm package. Without npm this is left out on a laptop, and fails in CI.
 buf:
 	@if command -v npm >/dev/null; then \
-	  { [ -x node_modules/.bin/buf ] || npm ci --silent --no-audit --no-fund; } && node_modules/.bin/buf lint; \
+	  { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --silent --no-audit --no-fund; } && node_modules/.bin/buf lint; \
 	elif [ -n "$$CI" ]; then echo "buf lint needs npm" >&2; exit 1; \
 	else echo "buf lint: skipped, npm is not installed"; fi
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from plait.supervisor.home import make_home
 from server.install import files
 
 NAME = "install.json"
@@ -35,7 +36,7 @@ def keep(home: Path, made: Iterable[Path]) -> None:
         files.remove_empty(list(own))
         return
     paths.update(folder for folder in (home, *home.parents) if not folder.exists())
-    home.mkdir(parents=True, exist_ok=True)
+    make_home(home)
     draft = file.with_suffix(".new")
     text = json.dumps({"folders": sorted(map(str, paths))}, indent=2) + "\n"
     draft.write_text(text, encoding="utf-8")

@@ -23,6 +23,7 @@ from starlette.responses import PlainTextResponse
 from plait.client import discovery
 from plait.domain.errors import McpAddressRefused, McpTokenUnsafe, PortTaken
 from plait.supervisor.files import private_folder
+from plait.supervisor.home import make_home
 from server.mcp import service
 from server.mcp.server import Setup, build
 
@@ -88,6 +89,7 @@ def token(home: Path) -> str:
     Raises: McpTokenUnsafe, HomeUnusable.
     """
     path = token_path(home)
+    make_home(home)
     private_folder(path.parent)
     with contextlib.suppress(FileExistsError):
         _write_once(path, secrets.token_urlsafe(TOKEN_BYTES))
