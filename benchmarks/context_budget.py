@@ -35,7 +35,6 @@ from plait.domain.recall import RecallOptions, Tier
 from plait.domain.values import ItemId
 from plait.ports import EmbeddingProvider
 from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.context_block import most_items
 from plait.retrieval.packing import wording
 from plait.retrieval.query import SearchQuery, analyse
 from plait.retrieval.runner import run
@@ -56,7 +55,7 @@ async def ranked(
     ctx = SearchContext(
         query=asked,
         asked=analyse(asked),
-        k=most_items(options, deps.recall) if options else 100,
+        k=deps.recall.items if options else 100,
         fusion="minmax",
         deadline=Deadline.after(60.0),
         options=options,

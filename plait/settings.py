@@ -121,9 +121,9 @@ class MemorySettings(_Section):
 class RecallSettings(_Section):
     """Recall; configs/recall.yaml says what each does, docs/recall.md why it is so."""
 
-    budget_tokens: int = Field(4_000, ge=50, le=1_000_000)
+    budget_tokens: int = Field(1_000, ge=50, le=1_000_000)
     window_share: float = Field(0.1, gt=0, le=1)  # of a stated window, in place of `budget_tokens`
-    items: int = Field(40, ge=1, le=200)  # the most a context holds
+    items: int = Field(60, ge=1, le=200)  # the most a context holds
     min_score: float = Field(0.2, ge=0, le=1)  # below it an item is no help
     # When less than this speaks for any candidate, nothing is recalled; 0: never silent.
     silence: float = Field(0.05, ge=0, le=1)

@@ -79,6 +79,7 @@ class RecallOptions:
     cooldown_s: float = -1.0  # 0: show again
     min_score: float = -1.0  # below it an item is no help
     receipt: bool = True  # keep a receipt, so that feedback and replay can name this recall
+    prefer_source: bool = False  # rather the source of a few than the places of many
 
 
 @dataclass(frozen=True, slots=True)

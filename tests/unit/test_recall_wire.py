@@ -202,6 +202,7 @@ OPTIONS = RecallOptions(
     cooldown_s=2.5,
     min_score=0.0,
     receipt=False,
+    prefer_source=True,
 )
 
 
