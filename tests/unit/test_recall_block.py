@@ -178,7 +178,9 @@ def test_a_reason_says_words_that_are_there(
 ) -> None:
     one = item(1, content, symbol=symbol)
     (shown,) = block_of(context(one, text=query), one).items
-    assert [reason for reason in shown.reasons if reason.startswith(("name ", "mentions"))] == [*said]
+    assert [reason for reason in shown.reasons if reason.startswith(("name ", "mentions"))] == [
+        *said
+    ]
 
 
 def test_trust_comes_from_the_standing_and_outside_text_is_quoted() -> None:

@@ -218,7 +218,9 @@ class _Run:
 
     def _open(self, i: int, size: int) -> bool:
         """Whether `size` shows more of `i` than is shown, and nothing that isn't named."""
-        if any(self.sizes[o] < 0 and o not in self.inside for o in self.entries[i].sizes[size].with_):
+        if any(
+            self.sizes[o] < 0 and o not in self.inside for o in self.entries[i].sizes[size].with_
+        ):
             return False
         now = self.sizes[i]
         if now >= 0:

@@ -58,7 +58,9 @@ class Held:
         held = {self._index[id_] for id_ in body.joined.ids if id_ in self._index}
         lines = _lines(body.block)
         for other in self._near[item.repo, item.path]:
-            if other != i and _inside(self._items[other], body.joined.spans, self._own(other), lines):
+            if other != i and _inside(
+                self._items[other], body.joined.spans, self._own(other), lines
+            ):
                 held.add(other)
         for other in self._said:
             own = self._own(other)

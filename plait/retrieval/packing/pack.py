@@ -52,14 +52,14 @@ NAMES_BESIDE_SOURCE = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`budget`: as it was asked for. `shares`: of what may be used, by group. `source`: rather the source of a
-    few than the places of many."""
+    """`budget`: as it was asked for. `shares`: of what may be used, by group. `prefer_source`: rather the
+    source of a few than the places of many."""
 
     budget: int
     counter: Counter
     items: int
     shares: Mapping[str, float]
-    source: bool = False
+    prefer_source: bool = False
 
     @property
     def usable(self) -> int:
@@ -67,7 +67,7 @@ class Limits:
 
     def names(self, left: int) -> int:
         """How many of `left` tokens names may take: never fewer of more."""
-        if self.source:
+        if self.prefer_source:
             return int(NAMES_BESIDE_SOURCE * left)
         return max(min(left, NAMES_FIRST), int(NAMES_SHARE * left))
 
@@ -96,7 +96,9 @@ def _list(
     left = limits.usable - count(head)
     lines, used, kept = _preface([] if bare else preface, left, count)
     shown = [ways(piece, limits.usable, count, bare=bare) for piece in pieces]
-    choice = _chosen(pieces, shown, limits, Room(left - used, limits.names(left - kept), limits.items))
+    choice = _chosen(
+        pieces, shown, limits, Room(left - used, limits.names(left - kept), limits.items)
+    )
     chosen = {i: shown[i][size] for i, size in enumerate(choice.sizes) if size >= 0}
     chosen = _in_order(pieces, chosen, count)
     texts = [head, *lines, *(way.text for way in chosen.values())]
