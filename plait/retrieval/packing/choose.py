@@ -60,11 +60,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Tokens in all, those of them that names may take, and the most entries."""
+    """Tokens in all, those of them that names may take, the most entries, and the tokens that the first name
+    may take, if those are more: something is better than nothing."""
 
     tokens: int
     names: int
     entries: int
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,17 +206,22 @@ class _Run:
         """Take each step that there is room for."""
         for i, size in steps:
             if self._open(i, size) and self._fits(i, size, quotas):
+                first = self.inside.get(i)
                 self._take(i, size)
+                if first is not None:
+                    self._instead(i, first)
                 held = set(self.holds(i, size)) - {i}
                 for other in held:
                     self._absorb(other, i, held)
 
     def _full(self, i: int) -> str:
         entry = self.entries[i]
-        if sum(size >= 0 for size in self.sizes) >= self.room.entries:
+        named = sum(size >= 0 for size in self.sizes)
+        if named >= self.room.entries:
             return "items"
+        most = self.room.names if named else max(self.room.names, self.room.first)
         cost = sum(self.spent.values()) + self._cost(i, entry.name % len(entry.sizes))
-        return "budget" if cost > self.room.names else ""
+        return "budget" if cost > most else ""
 
     def _open(self, i: int, size: int) -> bool:
         """Whether `size` shows more of `i` than is shown, and nothing that isn't named."""
@@ -268,6 +275,13 @@ class _Run:
             self.inside.pop(i, None)
             if head := entry.sizes[size].head:
                 self.under.setdefault(head, set()).add(i)
+
+    def _instead(self, i: int, first: int) -> None:
+        """Leave out `first`, which named the place of `i` and shows no source itself."""
+        now = self.sizes[first]
+        if now >= 0 and self.entries[first].sizes[now].tier is not Tier.FULL:
+            self._take(first, -1)
+            self.inside[first] = i
 
     def _absorb(self, other: int, i: int, held: Collection[int]) -> None:
         """Leave out `other`, which `i` shows now, unless it shows something itself that `i` does not."""

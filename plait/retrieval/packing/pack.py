@@ -47,7 +47,7 @@ PREFACE_SHARE = 0.3
 # source is asked for. Chosen on benchmarks/context_budget.py: 300 tokens name what 2,000 did before, and a share
 # of 0.3 shows 1 to 3 of 100 functions more whole, and names 5 to 14 fewer.
 NAMES_FIRST, NAMES_SHARE = 300, 0.4
-NAMES_BESIDE_SOURCE = 0.15
+NAMES_BESIDE_SOURCE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,8 @@ def _list(
     left = limits.usable - count(head)
     lines, used, kept = _preface([] if bare else preface, left, count)
     shown = [ways(piece, limits.usable, count, bare=bare) for piece in pieces]
-    choice = _chosen(
-        pieces, shown, limits, Room(left - used, limits.names(left - kept), limits.items)
-    )
+    room = Room(left - used, limits.names(left - kept), limits.items, first=left - kept)
+    choice = _chosen(pieces, shown, limits, room)
     chosen = {i: shown[i][size] for i, size in enumerate(choice.sizes) if size >= 0}
     chosen = _in_order(pieces, chosen, count)
     texts = [head, *lines, *(way.text for way in chosen.values())]
