@@ -107,7 +107,7 @@ class Dropped:
     the rule is no number."""
 
     stage: str
-    cause: str  # budget, duplicate, threshold, cooldown, filter, quota, not-found, …
+    cause: str  # budget, duplicate, threshold, cooldown, filter, items, not-found, …
     score: float = float("nan")
     bar: float = float("nan")
     rank: int = 0  # from 1, before it was dropped; 0: had none

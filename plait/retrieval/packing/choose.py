@@ -37,13 +37,13 @@ OUTSIDE = 0.4
 class Size:
     """One way to show an item. `head`: the line it stands under, which those of one head share.
 
-    `with_`: other entries that are joined to it there."""
+    `joined`: other entries that are joined to it there."""
 
     tier: Tier
     tokens: int
     shown: float  # share of the item's worth
     head: str = ""
-    with_: Sequence[int] = ()
+    joined: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class _Run:
     def _open(self, i: int, size: int) -> bool:
         """Whether `size` shows more of `i` than is shown, and nothing that isn't named."""
         if any(
-            self.sizes[o] < 0 and o not in self.inside for o in self.entries[i].sizes[size].with_
+            self.sizes[o] < 0 and o not in self.inside for o in self.entries[i].sizes[size].joined
         ):
             return False
         now = self.sizes[i]

@@ -246,7 +246,7 @@ def _omissions(
             continue
         why = Dropped(STAGE, "duplicate", rank=i + 1)
         if i not in choice.inside:
-            need = min((way.tokens for way in shown[i]), default=0)
+            need = next((way.tokens for way in shown[i] if way.names), 0)
             cause = choice.refused.get(i, "budget")
             why = Dropped(STAGE, cause, float("nan"), float(need or "nan"), i + 1)
             if cause == "items":
