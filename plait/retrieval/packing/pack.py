@@ -45,7 +45,7 @@ JOINED_SHOWN = 1.05
 PREFACE_SHARE = 0.3
 # Tokens that names may have before any source is shown, and their share of a larger budget; and of any, where
 # source is asked for. Chosen on benchmarks/context_budget.py: 300 tokens name what 2,000 did before, and a share
-# of 0.3 shows 1 to 3 of 100 functions more whole, and names 5 to 14 fewer.
+# of 0.3 shows 1 to 3 of 100 functions more whole within 1,000 tokens, and names 1 to 5 fewer.
 NAMES_FIRST, NAMES_SHARE = 300, 0.4
 NAMES_BESIDE_SOURCE = 0.2
 
