@@ -266,12 +266,17 @@ def test_no_source_is_shown_while_better_places_are_not_named() -> None:
 
 
 def test_code_and_notes_are_named_in_turns() -> None:
-    sizes = [Size(Tier.LINE, 10, 1.0)]
-    code = [Entry(0.9, CODE, sizes) for _ in range(9)]
-    notes = [Entry(0.1, MEMORY, sizes) for _ in range(3)]
-    choice = choose([*code, *notes], Room(60, 60, 20), SHARES)
-    named = [size >= 0 for size in choice.sizes]
-    assert (sum(named[:9]), sum(named[9:])) == (4, 2), "their share, though each is worth less"
+    sizes = [Size(Tier.LINE, 50, 1.0)]
+    code = [Entry(0.9, CODE, sizes) for _ in range(20)]
+    notes = [Entry(0.1, MEMORY, sizes) for _ in range(20)]
+    counts = []
+    for tokens in (200, 1000):
+        choice = choose([*code, *notes], Room(tokens, tokens, 40), SHARES)
+        named = [size >= 0 for size in choice.sizes]
+        counts.append((sum(named[:20]), sum(named[20:])))
+    assert counts == [(4, 0), (13, 7)], (
+        "the best first, then each its share though it is worth less"
+    )
 
 
 # -- a larger budget -----------------------------------------------------------------------------------
