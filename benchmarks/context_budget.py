@@ -1,15 +1,18 @@
 """What a context of so many tokens holds of what a commit changed, and how many tokens equal coverage takes.
 
-    python -m benchmarks.context_budget EVAL.jsonl [--cache DIR] [--budgets 500,1000,2000,4000,8000]
+    python -m benchmarks.context_budget EVAL.jsonl [--cache DIR] [--budgets 300,600,1000,2000,4000,8000]
+        [--packages click,httpx] [--release OWNER/PACKAGE@VERSION]
 
-The queries, chunks and vectors of benchmarks/localisation.py. Rows: the hits of plain BM25 and of Search,
-each whole with its place, in their order until the budget is full, as an agent would paste them; and what
-Recall packs. A changed function counts as `whole` when its source is in the context (of a long one, which is
-cut into chunks, any chunk of it), as `entire` when all of its chunks are, as `named` when at least its
-signature or name is. Percent of changed functions, mean over queries; `files`: percent of the changed files
-of which anything is shown or named. All counts are o200k's, headings, bullets and fences included. The last
-columns: tokens at which a row has as many functions whole, and entire, as BM25 with 4,000, read off its own
-curve. Recalls that stay silent count as holding nothing.
+The queries, chunks and vectors of benchmarks/localisation.py, of all packages or of some. With --release EVAL
+is a set of changes of several files each (`repo`, `release`, `message`, `files`, `functions`), and those made on
+that release are asked. Rows: the hits of plain BM25 and of Search, each whole with its place, in their order until
+the budget is full, as an agent would paste them; what Recall packs, and what it packs where source is preferred.
+A changed function counts as `whole` when its source is in the context (of a long one, which is cut into chunks,
+any chunk of it), as `entire` when all of its chunks are, as `named` when at least its signature or name is.
+Percent of changed functions, mean over queries; `files`: percent of the changed files of which anything is shown
+or named. All counts are o200k's, headings, bullets and fences included. The last columns: tokens at which a row
+has as many functions whole, and entire, as BM25 with 4,000, read off its own curve. Recalls that stay silent
+count as holding nothing. It fails where a larger budget names less, or a context is over its budget.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import argparse
 import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
@@ -27,7 +30,14 @@ import numpy.typing as npt
 import platformdirs
 
 from benchmarks.localisation import LEXICAL, PLAIN, TUNED, Variant
-from benchmarks.localisation_corpus import Query, embed, fetch, pieces, read_queries
+from benchmarks.localisation_corpus import (
+    Query,
+    embed,
+    fetch,
+    pieces,
+    read_changes,
+    read_queries,
+)
 from benchmarks.memory_store import MemoryStore
 from plait import embedding, tokens
 from plait.domain.deadline import Deadline
@@ -35,7 +45,6 @@ from plait.domain.recall import RecallOptions, Tier
 from plait.domain.values import ItemId
 from plait.ports import EmbeddingProvider
 from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.context_block import most_items
 from plait.retrieval.packing import wording
 from plait.retrieval.query import SearchQuery, analyse
 from plait.retrieval.runner import run
@@ -43,7 +52,8 @@ from plait.retrieval.stages.format import format
 from plait.settings import EmbeddingSettings, RecallSettings, SearchSettings
 
 BASE_BUDGET = 4_000
-ROWS = ("BM25, whole hits", "Search, whole hits", "Recall")
+SOURCE = "Recall, source"
+ROWS = ("BM25, whole hits", "Search, whole hits", "Recall", SOURCE)
 COLUMNS = ("whole", "entire", "named", "files")
 Shares = npt.NDArray[np.float64]  # (queries, budgets, COLUMNS); NaN without functions
 
@@ -56,7 +66,7 @@ async def ranked(
     ctx = SearchContext(
         query=asked,
         asked=analyse(asked),
-        k=most_items(options, deps.recall) if options else 100,
+        k=deps.recall.items if options else 100,
         fusion="minmax",
         deadline=Deadline.after(60.0),
         options=options,
@@ -94,17 +104,21 @@ async def pasted(
 
 
 async def packed(
-    query: Query, variant: Variant, tree: Tree, budgets: Sequence[int]
+    query: Query, variant: Variant, tree: Tree, budgets: Sequence[int], *, source: bool = False
 ) -> list[tuple[float, ...]]:
     found = []
+    before: set[ItemId] = set()
+    # The budget decides nothing but the packing.
+    ctx = await ranked(query, variant, tree.deps, RecallOptions())
     for budget in budgets:
-        options = RecallOptions(budget_tokens=budget)
-        ctx = await ranked(query, variant, tree.deps, options)
-        block = (await format(ctx, tree.deps)).block
+        options = RecallOptions(budget_tokens=budget, prefer_source=source)
+        block = (await format(replace(ctx, options=options), tree.deps)).block
         assert block is not None
         assert block.tokens <= budget
         whole = {id_ for i in block.items if i.tier is Tier.FULL for id_ in (i.item.id, *i.also)}
         named = {id_ for i in block.items for id_ in (i.item.id, *i.also)}
+        assert before <= named, f"{budget} tokens name less: {query.text}"
+        before = {i.item.id for i in block.items}
         found.append(_shares(query, tree, whole, named))
     return found
 
@@ -122,7 +136,12 @@ def _shares(query: Query, tree: Tree, whole: set[ItemId], named: set[ItemId]) ->
 
 
 async def measure(args: argparse.Namespace) -> tuple[dict[str, Shares], list[Query]]:
-    queries, versions = read_queries(args.eval)
+    if args.release:
+        queries, versions = read_changes(args.eval, args.release)
+    else:
+        queries, versions = read_queries(args.eval)
+    versions = {p: v for p, v in versions.items() if not args.packages or p in args.packages}
+    queries = [query for query in queries if query.package in versions]
     provider = await embedding.open(EmbeddingSettings())
 
     async def opened() -> EmbeddingProvider:
@@ -141,9 +160,13 @@ async def measure(args: argparse.Namespace) -> tuple[dict[str, Shares], list[Que
     rows: dict[str, list[list[tuple[float, ...]]]] = {row: [] for row in ROWS}
     alone, full = Variant("BM25", LEXICAL, off=PLAIN), Variant("Recall")
     for query in queries:
-        for row, variant in zip(ROWS, (alone, full, full), strict=True):
-            pack = packed if row == "Recall" else pasted
-            rows[row].append(await pack(query, variant, trees[query.package], args.budgets))
+        tree, budgets = trees[query.package], args.budgets
+        for row, variant in zip(ROWS, (alone, full, full, full), strict=True):
+            if row.startswith("Recall"):
+                shares = await packed(query, variant, tree, budgets, source=row == SOURCE)
+            else:
+                shares = await pasted(query, variant, tree, budgets)
+            rows[row].append(shares)
     await provider.close()
     return {row: np.array(found) for row, found in rows.items()}, queries
 
@@ -160,6 +183,8 @@ def tokens_for(coverage: float, budgets: Sequence[int], curve: npt.NDArray[np.fl
 def report(found: Mapping[str, Shares], queries: Sequence[Query], budgets: Sequence[int]) -> None:
     tuned = np.array([q.package in TUNED for q in queries])
     for group, mask in (("all", tuned | True), ("tuned", tuned), ("held out", ~tuned)):
+        if not mask.any() or (group != "all" and mask.all()):
+            continue
         print(f"\n{group}: {' / '.join(COLUMNS)}")
         print(f"{'':20}" + "".join(f"{b:>26}" for b in budgets) + f"{'equal at':>16}")
         curves = {row: 100 * np.nanmean(shares[mask], axis=0) for row, shares in found.items()}
@@ -178,8 +203,12 @@ def main() -> None:
     parser.add_argument(
         "--budgets",
         type=lambda text: [int(part) for part in text.split(",")],
-        default=[500, 1000, 2000, BASE_BUDGET, 8000],
+        default=[300, 600, 1000, 2000, BASE_BUDGET, 8000],
     )
+    parser.add_argument(
+        "--packages", type=lambda text: text.split(","), default=[], help="only of these packages"
+    )
+    parser.add_argument("--release", help="OWNER/PACKAGE@VERSION of a set of larger changes")
     args = parser.parse_args()
     found, queries = asyncio.run(measure(args))
     report(found, queries, args.budgets)

@@ -63,6 +63,27 @@ def read_queries(path: Path) -> tuple[list[Query], dict[str, str]]:
     return queries, versions
 
 
+def read_changes(path: Path, release: str) -> tuple[list[Query], dict[str, str]]:
+    """As `read_queries`, of a set of changes of several files each: those made on `release`, given as
+    `OWNER/PACKAGE@VERSION`, by their messages."""
+    repo, _, version = release.partition("@")
+    package = repo.rpartition("/")[2]
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    queries = [
+        Query(
+            package,
+            row["message"],
+            frozenset(row["files"]),
+            frozenset(
+                f"{path}::{name}" for path, names in row["functions"].items() for name in names
+            ),
+        )
+        for row in rows
+        if (row["repo"], row["release"], row["in_release"]) == (repo, version, True)
+    ]
+    return queries, {package: version}
+
+
 def fetch(package: str, version: str, folder: Path) -> Path:
     """The unpacked source distribution, downloaded once into `folder`."""
     target = folder / f"{package}-{version}"

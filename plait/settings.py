@@ -147,11 +147,11 @@ class MemorySettings(_Section, frozen=True):
 class RecallSettings(_Section, frozen=True):
     """Recall; configs/recall.yaml says what each does, docs/recall.md why it is so."""
 
-    budget_tokens: Annotated[int, Meta(ge=50, le=1_000_000)] = 4_000
+    budget_tokens: Annotated[int, Meta(ge=50, le=1_000_000)] = 1_000
     window_share: Annotated[float, Meta(gt=0, le=1)] = (
         0.1  # of a stated window, in place of `budget_tokens`
     )
-    items: Annotated[int, Meta(ge=1, le=200)] = 40  # the most a context holds
+    items: Annotated[int, Meta(ge=1, le=200)] = 60  # the most a context holds
     min_score: Annotated[float, Meta(ge=0, le=1)] = 0.2  # below it an item is no help
     # When less than this speaks for any candidate, nothing is recalled; 0: never silent.
     silence: Annotated[float, Meta(ge=0, le=1)] = 0.05

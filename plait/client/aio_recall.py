@@ -39,6 +39,7 @@ class AsyncRecallMethods(ABC):
         format: RecallFormat | str = "markdown",
         budget_tokens: int = 0,
         window_tokens: int = 0,
+        prefer_source: bool = False,
         tokenizer: str = "",
         max_items: int = 0,
         min_score: float | None = None,
@@ -59,8 +60,8 @@ class AsyncRecallMethods(ABC):
         the server's setting).
 
         `where` names repositories, or all of them. `collections`: () means those of `where`, and all six
-        where it has search's default; `(Collection.FILES,)` means code alone. `attached`: a diff, a stack trace or an issue's text that the question is about. `tokenizer`: the model
-        that will read the context. `session_key`: what this session was shown is not shown again for
+        where it has search's default; `(Collection.FILES,)` means code alone. `attached`: a diff, a stack trace or an issue's text that the question is about. `prefer_source`: rather the
+        source of a few than the places of many. `tokenizer`: the model that will read the context. `session_key`: what this session was shown is not shown again for
         `cooldown_s` (None: the server's setting). `why_not`: ids whose fate the answer tells.
         """
         asked = recall_calls.Asked(
@@ -81,6 +82,7 @@ class AsyncRecallMethods(ABC):
             format,
             budget_tokens,
             window_tokens,
+            prefer_source,
             tokenizer,
             session_key,
             cooldown_s,

@@ -44,6 +44,7 @@ def options(
     format: RecallFormat | str,
     budget_tokens: int,
     window_tokens: int,
+    prefer_source: bool,
     tokenizer: str,
     session_key: str,
     cooldown_s: float | None,
@@ -68,6 +69,7 @@ def options(
         cooldown_s=-1.0 if cooldown_s is None else cooldown_s,
         min_score=-1.0 if min_score is None else min_score,
         receipt=receipt,
+        prefer_source=prefer_source,
     )
 
 
@@ -85,6 +87,7 @@ def recall(
         format=recall_wire.FORMATS[options.format],
         fusion=fusion_of(asked.fusion),
         stages_off=asked.stages_off,
+        prefer_source=options.prefer_source,
         budget_tokens=options.budget_tokens,
         window_tokens=options.window_tokens,
         tokenizer=options.tokenizer,

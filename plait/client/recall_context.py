@@ -75,22 +75,27 @@ def _of_recall(found: RecallResult, budget: int | None, tokenizer: str) -> str:
 
 
 def _filled(head: str, ways: Sequence[Sequence[str]], most: int, counter: tokens.Counter) -> str:
-    """`head` and of each part the first way that fits into `most` tokens; "" if none does. A place of a
-    file, which begins with blanks, needs the bullet of its file, which comes with the place before it."""
+    """`head` and the parts that fit into `most` tokens; "" if none does. First the least of each part in its
+    order, until one is too long, then more of them: so a larger budget has no fewer parts. A place of a file,
+    which begins with blanks, needs the bullet of its file, which comes with the place before it."""
     left = most - counter.count(head)
     texts: list[str] = []
-    headed = False  # whether the last bullet is as it was
     for parts in ways:
-        is_place = parts[0].startswith("  ") and head == markdown.HEADING
-        fits = parts if headed or not is_place else parts[1:]
-        headed = headed and is_place
-        for text in fits:
-            cost = counter.count(text)
-            if cost <= left:
-                headed = text is parts[0]
-                texts.append(text)
-                left -= cost
-                break
+        least = parts[-1] or parts[0]
+        cost = counter.count(least)
+        if cost > left:
+            break
+        texts.append(least)
+        left -= cost
+    headed = False  # whether the last bullet is as it was
+    for i, (least, (whole, *_)) in enumerate(zip(texts, ways, strict=False)):
+        is_place = whole.startswith("  ") and head == markdown.HEADING
+        more = counter.count(whole) - counter.count(least)
+        fits = more <= left and (headed or not is_place)
+        headed = fits
+        if fits:
+            texts[i] = whole
+            left -= more
     while texts and counter.count(head + "".join(texts)) > most:
         texts.pop()
     return head + "".join(texts) if texts else ""

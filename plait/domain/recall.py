@@ -79,6 +79,7 @@ class RecallOptions:
     cooldown_s: float = -1.0  # 0: show again
     min_score: float = -1.0  # below it an item is no help
     receipt: bool = True  # keep a receipt, so that feedback and replay can name this recall
+    prefer_source: bool = False  # rather the source of a few than the places of many
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class Dropped:
     the rule is no number."""
 
     stage: str
-    cause: str  # budget, duplicate, threshold, cooldown, filter, quota, not-found, …
+    cause: str  # budget, duplicate, threshold, cooldown, filter, items, not-found, …
     score: float = float("nan")
     bar: float = float("nan")
     rank: int = 0  # from 1, before it was dropped; 0: had none

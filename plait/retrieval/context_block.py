@@ -11,6 +11,7 @@ from plait.domain.recall import Dropped, Omission, RecallFormat, RecallOptions
 from plait.domain.scope import unqualify
 from plait.domain.values import Collection, Item, ItemId
 from plait.ports import Place
+from plait.retrieval import own_names
 from plait.retrieval.coherence import APART
 from plait.retrieval.context import SearchContext
 from plait.retrieval.freshness import freshness
@@ -28,8 +29,7 @@ MAX_BUDGET = 1_000_000
 MIN_BUDGET = 20  # the heading and one short line
 MIN_WINDOW, MAX_WINDOW = 200, 100_000_000
 MAX_ALSO = 4  # neighbours that are joined to one item
-MAP_ITEMS = 200  # of a repo map, whose items are one line each, and of the largest budget
-TOKENS_AN_ITEM = 100  # of a budget from which on it may hold more than `recall.items`
+MAP_ITEMS = 200  # of a repo map, whose items are one line each
 
 
 def check(options: RecallOptions) -> None:
@@ -57,12 +57,7 @@ def limits(options: RecallOptions, settings: RecallSettings, k: int) -> Limits:
     check(options)
     budget = _budget(options, settings)
     shares = {CODE: settings.code_share, MEMORY: settings.memory_share}
-    return Limits(budget, tokens.counter(options.tokenizer), k, shares)
-
-
-def most_items(options: RecallOptions, settings: RecallSettings) -> int:
-    """Of a request that names no number: a large budget has room for more than `items`."""
-    return max(settings.items, min(MAP_ITEMS, _budget(options, settings) // TOKENS_AN_ITEM))
+    return Limits(budget, tokens.counter(options.tokenizer), k, shares, options.prefer_source)
 
 
 def _budget(options: RecallOptions, settings: RecallSettings) -> int:
@@ -117,7 +112,8 @@ def block(
     left_out = {**left_out, **{id_: Dropped(STAGE, "duplicate") for id_ in repeats}}
     omitted = tuple(Omission(id_, ctx.fused.get(id_, 0.0), why) for id_, why in left_out.items())
     near = neighbours(ctx, {id_: items[id_] for id_ in wanted(ctx, kept) if id_ in items})
-    words = words_of(ctx.asked)
+    own = own_names.of_repositories(ctx.at) | own_names.of_packages([items[i] for i in kept])
+    words = words_of(ctx.asked, own)
     pieces = [
         _piece(ctx, items[id_], near.get(id_, ()), arms.get(id_, {}), words, items)
         for id_ in kept

@@ -64,7 +64,7 @@ class RecallService:
         ctx = SearchContext(
             query=query,
             asked=analyse(query),
-            k=query.k or context_block.most_items(options, self._deps.recall),
+            k=query.k or self._deps.recall.items,
             fusion=query.fusion or settings.fusion,
             deadline=query.deadline or Deadline.after(settings.timeout_s),
             options=options,

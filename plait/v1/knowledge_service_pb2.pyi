@@ -301,6 +301,7 @@ class RecallRequest(_message.Message):
     FORMAT_FIELD_NUMBER: _builtins.int
     FUSION_FIELD_NUMBER: _builtins.int
     STAGES_OFF_FIELD_NUMBER: _builtins.int
+    PREFER_SOURCE_FIELD_NUMBER: _builtins.int
     BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
     WINDOW_TOKENS_FIELD_NUMBER: _builtins.int
     TOKENIZER_FIELD_NUMBER: _builtins.int
@@ -327,8 +328,12 @@ class RecallRequest(_message.Message):
     """How to shape the context."""
     fusion: Global___Fusion.ValueType
     """How to unite the arms."""
+    prefer_source: _builtins.bool
+    """Rather the source of a few items than the places of many. Not set: places come first, and source with
+    the tokens that they leave. Of no effect on a repo map.
+    """
     budget_tokens: _builtins.int
-    """The most tokens the context may have, 20 to 1000000. 0 means the server's setting, 4000 unless
+    """The most tokens the context may have, 20 to 1000000. 0 means the server's setting, 1000 unless
     changed, or a tenth of `window_tokens`.
     """
     window_tokens: _builtins.int
@@ -340,7 +345,7 @@ class RecallRequest(_message.Message):
     whose tokenizer is not public: o200k_base, see `TokenCount`.
     """
     max_items: _builtins.int
-    """The most items, 1 to 200. 0 means the server's setting, 40 unless changed."""
+    """The most items, 1 to 200. 0 means the server's setting, 60 unless changed."""
     min_score: _builtins.float
     """An item below this score is no help, 0 to 1. Not set: the server's setting."""
     session_key: _builtins.str
@@ -385,6 +390,7 @@ class RecallRequest(_message.Message):
         format: _recall_pb2.RecallFormat.ValueType = ...,
         fusion: Global___Fusion.ValueType = ...,
         stages_off: _abc.Iterable[_builtins.str] | None = ...,
+        prefer_source: _builtins.bool = ...,
         budget_tokens: _builtins.int = ...,
         window_tokens: _builtins.int = ...,
         tokenizer: _builtins.str = ...,
@@ -400,7 +406,7 @@ class RecallRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_min_score", b"_min_score", "as_of", b"as_of", "cooldown", b"cooldown", "filter", b"filter", "min_score", b"min_score"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_min_score", b"_min_score", "as_of", b"as_of", "attached", b"attached", "budget_tokens", b"budget_tokens", "cooldown", b"cooldown", "explain", b"explain", "filter", b"filter", "format", b"format", "fusion", b"fusion", "include_content", b"include_content", "max_items", b"max_items", "min_score", b"min_score", "mode", b"mode", "query", b"query", "session_key", b"session_key", "skip_receipt", b"skip_receipt", "stages_off", b"stages_off", "tokenizer", b"tokenizer", "why_not", b"why_not", "window_tokens", b"window_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_min_score", b"_min_score", "as_of", b"as_of", "attached", b"attached", "budget_tokens", b"budget_tokens", "cooldown", b"cooldown", "explain", b"explain", "filter", b"filter", "format", b"format", "fusion", b"fusion", "include_content", b"include_content", "max_items", b"max_items", "min_score", b"min_score", "mode", b"mode", "prefer_source", b"prefer_source", "query", b"query", "session_key", b"session_key", "skip_receipt", b"skip_receipt", "stages_off", b"stages_off", "tokenizer", b"tokenizer", "why_not", b"why_not", "window_tokens", b"window_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__min_score: _TypeAlias = _typing.Literal["min_score"]  # noqa: Y015
     _WhichOneofArgType__min_score: _TypeAlias = _typing.Literal["_min_score", b"_min_score"]  # noqa: Y015

@@ -217,7 +217,7 @@ class Exclusion(_message.Message):
     stage: _builtins.str
     """The stage that took it out; `format` packs the context."""
     cause: _builtins.str
-    """The rule, in lower case: budget, duplicate, threshold, cooldown, filter, quota, not_retrieved,
+    """The rule, in lower case: budget, duplicate, threshold, cooldown, filter, items, not_retrieved,
     not_found and so on. `included`: it is in the answer.
     """
     score: _builtins.float

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
   plait recall "make the download retry with a backoff"
-  plait recall "why does test_login flake" --budget 2000 --model gpt-4o
+  plait recall "why does test_login flake" --budget 2000 --source --model gpt-4o
   plait recall "fix this" --session run-17 --trace traceback.txt
   git diff | plait recall "what does this break" --diff -
   plait recall "where is the port set" --format repo-map
@@ -45,17 +45,20 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     frame.add_repo(out)
     frame.add_as_of(out)
     out.add_argument(
-        "--budget", type=int, default=0, metavar="N", help="most tokens (default 4000)"
+        "--budget", type=int, default=0, metavar="N", help="most tokens (default 1000)"
     )
     out.add_argument(
         "--window", type=int, default=0, metavar="N", help="context window; a tenth is the budget"
+    )
+    out.add_argument(
+        "--source", action="store_true", help="rather the source of a few than the places of many"
     )
     out.add_argument(
         "--model", default="", metavar="NAME", help="whose tokenizer counts (default: o200k)"
     )
     out.add_argument("--format", choices=FORMATS, default="markdown")
     out.add_argument(
-        "-n", type=int, default=0, metavar="N", help="most items (default 40, up to 200)"
+        "-n", type=int, default=0, metavar="N", help="most items (default 60, up to 200)"
     )
     attached = out.add_mutually_exclusive_group()
     attached.add_argument("--diff", metavar="FILE", help="a patch this is about; -: standard input")
@@ -136,6 +139,7 @@ async def _asked(
         format=args.format,
         budget_tokens=args.budget,
         window_tokens=args.window,
+        prefer_source=args.source,
         tokenizer=args.model,
         max_items=args.n,
         min_score=args.min_score,

@@ -64,6 +64,7 @@ def _options(request: pb.RecallRequest) -> RecallOptions:
         cooldown_s=_seconds(request.cooldown) if request.HasField("cooldown") else -1.0,
         min_score=min_score,
         receipt=not request.skip_receipt,
+        prefer_source=request.prefer_source,
     )
     context_block.check(options)
     return options

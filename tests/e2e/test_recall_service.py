@@ -187,6 +187,17 @@ async def test_the_budget_is_never_passed(
     assert all(o.why.stage and o.why.cause for o in answer.omitted)
 
 
+async def test_a_larger_budget_names_no_less(client: AsyncPlaitClient, recalled: str) -> None:
+    for source in (False, True):
+        named: set[ItemId] = set()
+        for budget in (30, 60, 100, 150, 220, 300, 450, 700, 1_000):
+            answer = await ask(client, budget_tokens=budget, prefer_source=source)
+            items = {one.item.id for one in answer.items}
+            assert named <= items | {id_ for one in answer.items for id_ in one.also}
+            named = items
+        assert len(named) > 3
+
+
 async def test_a_stated_window_gives_a_tenth(client: AsyncPlaitClient, recalled: str) -> None:
     answer = await ask(client, window_tokens=3_000)
     assert answer.budget == 300

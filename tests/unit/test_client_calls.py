@@ -29,7 +29,7 @@ def test_a_mode_and_a_fusion_that_are_none_say_which_there_are() -> None:
 
 
 def options(cooldown_s: float | None, min_score: float | None) -> Any:
-    return recall_calls.options("markdown", 0, 0, "", "", cooldown_s, min_score, True)
+    return recall_calls.options("markdown", 0, 0, False, "", "", cooldown_s, min_score, True)
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, -1.0, 1e12])
@@ -56,7 +56,7 @@ def test_times_and_scores_that_can_be_none_are_refused(wrong: float) -> None:
             "",
             None,
         ),
-        lambda: recall_calls.options(cast("Any", "meh"), 0, 0, "", "", None, None, True),
+        lambda: recall_calls.options(cast("Any", "meh"), 0, 0, False, "", "", None, None, True),
     ],
 )
 def test_a_value_that_is_none_of_its_set_says_which_there_are(made: Callable[[], object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from plait.domain.recall import Block, RecallFormat, Tier, Trust
 from plait.domain.values import Collection, Item, ItemId
 from plait.retrieval.packing import markdown
-from plait.retrieval.packing.choose import Entry, Size, choose
+from plait.retrieval.packing.choose import Entry, Room, Size, choose
+from plait.retrieval.packing.join import join
 from plait.retrieval.packing.pack import CODE, MEMORY, Limits, pack
 from plait.retrieval.packing.piece import Piece
 from plait.tokens import counter
@@ -118,6 +120,16 @@ def test_tiers_step_down_as_the_budget_shrinks() -> None:
     assert "fits into 20 tokens" in pack(made, limits(20), RecallFormat.MARKDOWN).silence
 
 
+def test_places_come_first_and_source_where_it_is_asked_for() -> None:
+    made = [Piece(item(n, CODE_TEXT, Collection.FILES), 1 - n / 100) for n in range(1, 9)]
+    size = pack(made[:1], limits(2000), RecallFormat.MARKDOWN).tokens + 100
+    places = pack(made, limits(size), RecallFormat.MARKDOWN)
+    source = pack(made, replace(limits(size), prefer_source=True), RecallFormat.MARKDOWN)
+    assert tiers(places)[0] is not Tier.FULL
+    assert len(places.items) == 8 > len(source.items)
+    assert tiers(source)[0] is Tier.FULL
+
+
 def test_nothing_is_cut_in_the_middle() -> None:
     made = [Piece(item(n, CODE_TEXT, Collection.FILES), 1 / n) for n in range(1, 9)]
     for budget in range(60, 3000, 97):
@@ -145,7 +157,8 @@ def test_no_share_is_kept_for_what_nobody_wants() -> None:
     short = [Piece(item(n, f"x{n} = 1", Collection.FILES), 0.5) for n in range(2, 9)]
     size = pack([long], limits(2000), RecallFormat.MARKDOWN).tokens
     for notes in ([], [Piece(item(20, "Mind it.", Collection.MEMORIES, path=""), 0.3)]):
-        block = pack([long, *short, *notes], limits(int(1.3 * size)), RecallFormat.MARKDOWN)
+        bounds = replace(limits(int(1.3 * size)), prefer_source=True)
+        block = pack([long, *short, *notes], bounds, RecallFormat.MARKDOWN)
         assert block.items[0].item.id == long.item.id
         assert block.items[0].tier is Tier.FULL, (
             "longer than the share of code, which none disputes"
@@ -182,10 +195,6 @@ def test_no_more_items_than_asked_for() -> None:
 
 
 SIZES = st.lists(
-    st.builds(Size, st.sampled_from(list(Tier)), st.integers(1, 300), st.floats(0.01, 1.2)),
-    max_size=4,
-)
-UNDER = st.lists(
     st.builds(
         Size,
         st.sampled_from(list(Tier)),
@@ -196,42 +205,137 @@ UNDER = st.lists(
     max_size=4,
 )
 ENTRIES = st.lists(
-    st.builds(Entry, st.floats(1e-6, 1), st.sampled_from([CODE, MEMORY]), SIZES), max_size=20
-)
-
-
-@given(ENTRIES, st.integers(0, 900), st.integers(0, 10))
-def test_a_choice_keeps_its_bounds_and_leaves_nothing_that_fits(
-    entries: list[Entry], budget: int, most: int
-) -> None:
-    choice = choose(entries, budget, {CODE: 0.6, MEMORY: 0.5}, most)
-    taken = [e.sizes[s].tokens for e, s in zip(entries, choice.sizes, strict=True) if s >= 0]
-    assert sum(taken) == choice.spent <= budget
-    assert len(taken) <= most
-    for i, (entry, size) in enumerate(zip(entries, choice.sizes, strict=True)):
-        assert (i in choice.refused) == (size < 0)
-        if size < 0 and len(taken) < most:
-            assert all(other.tokens > budget - choice.spent for other in entry.sizes)
-
-
-@given(
-    st.lists(
-        st.builds(Entry, st.floats(1e-6, 1), st.sampled_from([CODE, MEMORY]), UNDER), max_size=20
+    st.builds(
+        Entry,
+        st.floats(1e-6, 1),
+        st.sampled_from([CODE, MEMORY]),
+        SIZES,
+        place=st.sampled_from([None, None, "f", "g"]),
     ),
-    st.integers(0, 900),
-    st.integers(0, 10),
+    max_size=20,
 )
-def test_a_choice_pays_for_each_head_once(entries: list[Entry], budget: int, most: int) -> None:
-    heads = {"a": 30, "b": 7}
-    choice = choose(entries, budget, {CODE: 0.6, MEMORY: 0.5}, most, heads)
+HEADS = {"a": 30, "b": 7}
+SHARES = {CODE: 0.6, MEMORY: 0.5}
+
+
+@given(ENTRIES, st.integers(0, 900), st.integers(0, 900), st.integers(0, 10))
+def test_a_choice_keeps_its_bounds_and_pays_for_each_head_once(
+    entries: list[Entry], tokens: int, names: int, most: int
+) -> None:
+    room = Room(tokens, min(names, tokens), most, first=tokens)
+    choice = choose(entries, room, SHARES, HEADS)
     taken = [e.sizes[s] for e, s in zip(entries, choice.sizes, strict=True) if s >= 0]
-    needed = sum(heads[head] for head in {size.head for size in taken if size.head})
-    assert sum(size.tokens for size in taken) + needed == choice.spent <= budget
+    needed = sum(HEADS[head] for head in {size.head for size in taken if size.head})
+    assert sum(size.tokens for size in taken) + needed == choice.spent <= tokens
     assert len(taken) <= most
+    chosen = {i for i, size in enumerate(choice.sizes) if size >= 0}
+    assert chosen.isdisjoint(choice.inside)
+    assert set(choice.inside.values()) <= chosen
+    assert set(choice.refused) == set(range(len(entries))) - chosen - set(choice.inside)
+
+
+@given(ENTRIES, st.integers(0, 600), st.integers(0, 300), st.data())
+def test_a_choice_names_no_less_with_more_room(
+    entries: list[Entry], names: int, more: int, data: st.DataObject
+) -> None:
+    """Whatever source is shown, and whatever stands in it."""
+    index = st.integers(0, max(len(entries) - 1, 0))
+    held = data.draw(st.dictionaries(index, st.sets(index, max_size=4), max_size=6))
+    held = held if entries else {}
+    named = []
+    for tokens in (names, names + more):
+        extra = data.draw(st.integers(0, 400))
+        room = Room(tokens + extra, tokens // 2, 12, first=tokens)
+        choice = choose(entries, room, SHARES, HEADS, lambda i, size: held.get(i, ()))
+        named.append(set(range(len(entries))) - set(choice.refused))
+    assert named[0] <= named[1]
 
 
 @pytest.mark.parametrize("better", [0.9, 0.5])
 def test_the_better_of_two_equals_comes_first(better: float) -> None:
-    sizes = [Size(Tier.FULL, 100, 1.0)]
+    sizes = [Size(Tier.LINE, 100, 1.0)]
     entries = [Entry(0.4, CODE, sizes), Entry(better, CODE, sizes)]
-    assert choose(entries, 100, {}, 5).sizes == (-1, 0)
+    assert choose(entries, Room(100, 100, 5), {}).sizes == (-1, 0)
+
+
+def test_no_source_is_shown_while_better_places_are_not_named() -> None:
+    sizes = [Size(Tier.FULL, 90, 1.0), Size(Tier.LINE, 20, 0.1)]
+    entries = [Entry(1.0 - n / 10, CODE, sizes) for n in range(5)]
+    assert choose(entries, Room(100, 100, 9), {}).sizes == (1, 1, 1, 1, 1)
+    assert choose(entries, Room(110, 40, 9), {}).sizes == (0, 1, -1, -1, -1)
+
+
+def test_code_and_notes_are_named_in_turns() -> None:
+    sizes = [Size(Tier.LINE, 50, 1.0)]
+    code = [Entry(0.9, CODE, sizes) for _ in range(20)]
+    notes = [Entry(0.1, MEMORY, sizes) for _ in range(20)]
+    counts = []
+    for tokens in (200, 1000):
+        choice = choose([*code, *notes], Room(tokens, tokens, 40), SHARES)
+        named = [size >= 0 for size in choice.sizes]
+        counts.append((sum(named[:20]), sum(named[20:])))
+    assert counts == [(4, 0), (13, 7)], (
+        "the best first, then each its share though it is worth less"
+    )
+
+
+# -- a larger budget -----------------------------------------------------------------------------------
+
+LINES = [
+    f"    value_{n} = compute_something({n})" if n % 7 else f"def function_{n}(argument):"
+    for n in range(60)
+]
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> list[Piece]:
+    """Chunks of two files that overlap, hold each other, are parts of one symbol or are joined; and notes that
+    repeat their lines."""
+    made: list[Piece] = []
+    for number in range(1, draw(st.integers(1, 24)) + 1):
+        first = draw(st.integers(0, len(LINES) - 1))
+        lines = LINES[first : first + draw(st.integers(1, 30))]
+        text, score = "\n".join(lines), draw(st.floats(0, 1))
+        if draw(st.integers(0, 4)) == 0:
+            note = item(number, f"{draw(TEXTS)}\n\n{text}", Collection.MEMORIES, path="")
+            made.append(Piece(note, score, (), draw(st.sampled_from(list(Trust)))))
+            continue
+        symbol = draw(st.sampled_from(["", "m.A", "m.A.one", "m.A.one", "m.two"]))
+        one = item(number, text, Collection.FILES, path=draw(PATHS), symbol=symbol)
+        one = replace(one, start_line=first + 1, end_line=first + len(lines))
+        others = [p.item for p in made if draw(st.booleans())]
+        joined = join(one, others) if others else None
+        made.append(Piece(one, score, (draw(st.sampled_from(["", "why"])),), joined=joined))
+    return sorted(made, key=lambda piece: -piece.score)
+
+
+PATHS = st.sampled_from(["src/a.py", "src/a.py", "src/package/b.py"])
+
+
+def named_in(block: Block) -> set[ItemId]:
+    return {id_ for one in block.items for id_ in (one.item.id, *one.also)}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.one_of(crowded(), pieces()),
+    st.integers(20, 1500),
+    st.integers(1, 900),
+    st.sampled_from(list(RecallFormat)),
+    st.booleans(),
+    st.integers(0, 6),
+)
+def test_a_larger_budget_names_no_less(
+    made: list[Piece], budget: int, more: int, format_: RecallFormat, source: bool, before: int
+) -> None:
+    preface = [f"- Run `tests/test_{n}.py::test_{n}`" for n in range(before)]
+    blocks = [
+        pack(made, replace(limits(b), prefer_source=source), format_, preface)
+        for b in (budget, budget + more)
+    ]
+    here = {piece.item.id for piece in made}
+    assert named_in(blocks[0]) & here <= named_in(blocks[1])
+    lines = [[line for line in preface if line in block.context] for block in blocks]
+    assert lines[1][: len(lines[0])] == lines[0]
+    for block in blocks:
+        assert block.tokens <= block.budget

@@ -155,7 +155,7 @@ def test_reasons_are_the_stages_then_names_then_words_then_arms() -> None:
     block = block_of(ctx, named, worded, neither, told)
     reasons = {one.item.id.int: one.reasons for one in block.items}
     assert reasons[1] == ("defines bake_cookies",)
-    assert reasons[2] == ("says cookies, jar",)
+    assert reasons[2] == ("mentions cookies and jar",)
     assert reasons[3] == ("close in meaning",)
     assert reasons[4] == ("called by the best match",)
 
@@ -164,13 +164,13 @@ def test_reasons_are_the_stages_then_names_then_words_then_arms() -> None:
     ("query", "symbol", "content", "said"),
     [
         ("is it a bug", "src.f1.debug", "the debugger", ()),
-        ("is it a bug", "src.f1.BugTracker", "x", ("named for bug",)),
+        ("is it a bug", "src.f1.BugTracker", "x", ("name matches bug",)),
         ("redis cluster", "src.f1.redirect", "a redirect to it", ()),
-        ("the cookies", "src.f1.maxCookieSize", "x", ("named for cookies",)),
-        ("the cookies", "src.f1.x", "set_cookie(1)", ("says cookies",)),
-        ("how is it signed", "src.f1.x", "signing keys", ("says signed",)),
-        ("how is it signed", "src.f1.x", "def getSigned", ("says signed",)),
-        ("クッキー の署名", "src.f1.x", "セッションクッキーを", ("says クッキー",)),
+        ("the cookies", "src.f1.maxCookieSize", "x", ("name matches cookie",)),
+        ("the cookies", "src.f1.x", "set_cookie(1)", ("mentions cookie",)),
+        ("how is it signed", "src.f1.x", "signing keys", ("mentions signing",)),
+        ("how is it signed", "src.f1.x", "def getSigned", ("mentions signed",)),
+        ("クッキー の署名", "src.f1.x", "セッションクッキーを", ("mentions クッキー",)),
     ],
 )
 def test_a_reason_says_words_that_are_there(
@@ -178,7 +178,9 @@ def test_a_reason_says_words_that_are_there(
 ) -> None:
     one = item(1, content, symbol=symbol)
     (shown,) = block_of(context(one, text=query), one).items
-    assert [reason for reason in shown.reasons if reason.startswith(("named", "says"))] == [*said]
+    assert [reason for reason in shown.reasons if reason.startswith(("name ", "mentions"))] == [
+        *said
+    ]
 
 
 def test_trust_comes_from_the_standing_and_outside_text_is_quoted() -> None:
@@ -210,11 +212,11 @@ def test_several_repositories_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("options", "budget"),
     [
-        (RecallOptions(), 4000),
+        (RecallOptions(), 1000),
         (RecallOptions(budget_tokens=123), 123),
         (RecallOptions(window_tokens=200_000), 20_000),
         (RecallOptions(budget_tokens=500, window_tokens=200_000), 500),
-        (RecallOptions(tokenizer="claude-3"), 4000),
+        (RecallOptions(tokenizer="claude-3"), 1000),
     ],
 )
 def test_the_budget_is_asked_for_or_a_share_of_the_window(
@@ -243,16 +245,3 @@ def test_a_repo_map_holds_more_items() -> None:
     block = block_of(context(*items, options=RecallOptions(format=RecallFormat.REPO_MAP)), *items)
     assert len(block.items) == 59
     assert block.context.startswith("## Repository Map\n\nsrc/f1.py:\n  1: def f1()\n")
-
-
-def test_a_large_budget_has_room_for_more_items() -> None:
-    settings = RecallSettings()
-    for options, most in (
-        (RecallOptions(), 40),
-        (RecallOptions(budget_tokens=500), 40),
-        (RecallOptions(budget_tokens=8_000), 80),
-        (RecallOptions(window_tokens=100_000), 100),
-        (RecallOptions(budget_tokens=1_000_000), 200),
-    ):
-        assert context_block.most_items(options, settings) == most
-    assert context_block.most_items(RecallOptions(), RecallSettings(items=60)) == 60

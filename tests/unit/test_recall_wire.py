@@ -202,6 +202,7 @@ OPTIONS = RecallOptions(
     cooldown_s=2.5,
     min_score=0.0,
     receipt=False,
+    prefer_source=True,
 )
 
 
@@ -463,6 +464,27 @@ def test_a_place_of_a_file_stays_under_its_file_as_the_budget_shrinks() -> None:
                 path = line.split("`")[1].partition(":")[0]
             said = [name for name in of if line.endswith(f"{name} — says so")]
             assert not said or of[said[0]] == path
+
+
+def test_a_larger_budget_formats_no_fewer_items() -> None:
+    code = [
+        Hit(
+            item(n, path=f"src/{n % 3}.py", symbol=f"of_{n}_", content="x = 1\n" * 9 * n),
+            1 - n / 20,
+        )
+        for n in range(1, 9)
+    ]
+    pieces = [Piece(hit.item, hit.score, ("says so",)) for hit in code]
+    limits = Limits(900, tokens.counter(), 40, {"code": 1.0, "memory": 1.0})
+    for format_ in RecallFormat:
+        answer = sent(dataclasses.replace(ANSWER, block=pack(pieces, limits, format_)))
+        shown: set[str] = set()
+        for budget in range(20, 900, 9):
+            text = format_context(answer, budget_tokens=budget)
+            now = {hit.item.symbol for hit in code if hit.item.symbol in text}
+            assert shown <= now
+            shown = now
+        assert len(shown) == 8
 
 
 def test_hits_and_matches_are_packed_into_a_budget() -> None:

@@ -96,6 +96,12 @@ async def test_a_query_without_places_asks_nothing(text: str) -> None:
     assert ctx.strategy.weights["anchors"] == 0.0
 
 
+async def test_the_repositorys_own_name_is_no_identifier() -> None:
+    ctx = await staged(Places(), "where does `r` call `load_all`")
+    assert ctx.asked.identifiers == ("load_all",)
+    assert (await staged(Places(), "r")).asked.identifiers == ("r",)
+
+
 async def test_frames_count_from_the_innermost_of_the_repository() -> None:
     store = Places(core=[1, 2], cli=[3])
     ctx = await staged(store, TRACE)

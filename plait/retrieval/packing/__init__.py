@@ -1,1 +1,1 @@
-"""A context from ranked items: tiers, budget, quotas, formats. Pure; `stages/format.py` calls it."""
+"""A context from ranked items: tiers, budget, shares, formats. Pure; `stages/format.py` calls it."""

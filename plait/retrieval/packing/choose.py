@@ -1,13 +1,17 @@
-"""Which items, and how much of each: greedy by worth per token, inside a budget and its quotas.
+"""Which items, and how much of each: places first, then source with the tokens that are left.
 
-A knapsack whose items come in sizes (multiple choice), solved greedily by the gain of the next size
-per further token, as usual for it (Kellerer, Pferschy, Pisinger, Knapsack Problems, 2004, ch. 11).
+Naming goes down a fixed order of the items and names one after the other, until the next is too long for the
+tokens that names may have. Neither the order nor what a name costs hangs on the budget, and a larger budget
+has no fewer tokens for names: so what is named within one budget is named within every larger one.
+
+Enlarging then shows more of what is named, by worth per further token, and takes no name away: an item whose
+text another shows whole is inside it. A knapsack whose items come in sizes (multiple choice), solved greedily as usual
+for it (Kellerer, Pferschy, Pisinger, Knapsack Problems, 2004, ch. 11).
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from plait.domain.recall import Tier
@@ -27,58 +31,117 @@ MAX_CHARS = 1200  # from which it counts no more
 # What is in no function: a class without its methods, loose lines of a module. The benchmark counts functions
 # alone and would have less; no chunk of these is looked for as often as one of a function, all the same.
 OUTSIDE = 0.4
+# Tokens of names from which on shares count: of few, a poor item of the other group took a good one's. A guess.
+LEAD = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """One way to show an item. `head`: the line it stands under, which those of one head share."""
+    """One way to show an item. `head`: the line it stands under, which those of one head share.
+
+    `joined`: other entries that are joined to it there."""
 
     tier: Tier
     tokens: int
     shown: float  # share of the item's worth
     head: str = ""
+    joined: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An item that wants in. `sizes` in any order."""
+    """An item that wants in. `name`: index of the size that names it; its others have no head, or the same.
+    `place`: entries of one place are named by the first of them; None: it is alone there."""
 
     worth: float  # of showing it whole, above 0
-    group: str  # whose quota it takes from
+    group: str  # whose share it takes from
     sizes: Sequence[Size]
+    name: int = -1
+    place: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Tokens in all, those of them that names may take, the most entries, and the tokens that the first name
+    may take, if those are more: something is better than nothing."""
+
+    tokens: int
+    names: int
+    entries: int
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """By entry the index of its size, -1: left out. `spent`: tokens. `refused`: by entry that is left
-    out, its cause (budget, quota, items)."""
+    """By entry the index of its size, -1: left out. `spent`: tokens. `inside`: of those left out, the entry that
+    names or shows it all the same; `refused`: of the others the cause (budget, items)."""
 
     sizes: tuple[int, ...]
     spent: int
+    inside: Mapping[int, int]
     refused: Mapping[int, str]
+
+
+# By entry and size, the entries whose text stands in what it shows.
+Holds = Callable[[int, int], Collection[int]]
 
 
 def choose(
     entries: Sequence[Entry],
-    budget: int,
+    room: Room,
     shares: Mapping[str, float],
-    limit: int,
     heads: Mapping[str, int] | None = None,
+    holds: Holds = lambda i, size: (),
 ) -> Choice:
-    """At most `limit` entries, best first, of at most `budget` tokens in all. `heads`: tokens by head.
+    """What to show of `entries` in `room`. `heads`: tokens by head. Ties: the earlier first.
 
     A group keeps to its share while others may still want theirs; what they leave is given back."""
-    run = _Run(entries, budget, limit, heads or {})
-    run.fill(_quotas(entries, budget, shares))
-    run.fill({})
-    refused = {i: run.refused.get(i, "budget") for i, size in enumerate(run.sizes) if size < 0}
-    return Choice(tuple(run.sizes), sum(run.spent.values()), refused)
+    run = _Run(entries, room, heads or {}, holds)
+    refused = run.name(naming_order(entries, shares))
+    steps = _steps(entries)
+    for quotas in (_quotas(entries, room.tokens, shares), {}):
+        run.enlarge(steps, quotas)
+    inside = {i: run.root(i) for i in run.inside}
+    return Choice(tuple(run.sizes), sum(run.spent.values()), inside, refused)
 
 
 def worth(score: float, chars: int = USUAL_CHARS, *, outside: bool = False) -> float:
     """What showing an item of so many characters whole is worth, above 0. `outside`: of any function."""
     size = (min(max(chars, 1), MAX_CHARS) / USUAL_CHARS) ** SIZE
     return float(max(score, 0.01) ** SHARPNESS * size * (OUTSIDE if outside else 1.0))
+
+
+def naming_order(entries: Sequence[Entry], shares: Mapping[str, float]) -> list[int]:
+    """Entries that can be named, those worth most first; one whose group has had more than its share of the
+    tokens waits while another group has any left. No budget decides it."""
+    queues: dict[str, list[int]] = {}  # the best last
+    for i in sorted(range(len(entries)), key=lambda i: (entries[i].worth, -i)):
+        if entries[i].sizes:
+            queues.setdefault(entries[i].group, []).append(i)
+    spent = dict.fromkeys(queues, 0)
+    order: list[int] = []
+    while queues:
+        most = sum(spent.values())
+        due = [g for g in queues if spent[g] <= shares.get(g, 1.0) * (most + LEAD)] or list(queues)
+        group = max(due, key=lambda g: entries[queues[g][-1]].worth)
+        i = queues[group].pop()
+        order.append(i)
+        spent[group] += entries[i].sizes[entries[i].name].tokens
+        if not queues[group]:
+            del queues[group]
+    return order
+
+
+def _steps(entries: Sequence[Entry]) -> list[tuple[int, int]]:
+    """Entries and sizes that show more than a name, by what they gain per further token."""
+    gains = []
+    for i, entry in enumerate(entries):
+        for s, size in enumerate(entry.sizes):
+            name = entry.sizes[entry.name]
+            if size.shown > name.shown:
+                gain = entry.worth * (size.shown - name.shown) / max(1, size.tokens - name.tokens)
+                gains.append((-gain, i, s))
+    return [(i, s) for _, i, s in sorted(gains)]
 
 
 def _quotas(entries: Sequence[Entry], budget: int, shares: Mapping[str, float]) -> dict[str, int]:
@@ -104,109 +167,130 @@ class _Run:
     """The state of one choice; not kept."""
 
     def __init__(
-        self, entries: Sequence[Entry], budget: int, limit: int, heads: Mapping[str, int]
+        self, entries: Sequence[Entry], room: Room, heads: Mapping[str, int], holds: Holds
     ) -> None:
         self.entries = entries
-        self.budget = budget
-        self.limit = limit
+        self.room = room
         self.heads = heads
+        self.holds = holds
         self.under: dict[str, set[int]] = {}  # by head, what stands under it
-        self.by_head: dict[str, list[int]] = {}
-        for i, entry in enumerate(entries):
-            for head in {size.head for size in entry.sizes if size.head}:
-                self.by_head.setdefault(head, []).append(i)
         self.sizes = [-1] * len(entries)
-        self.barred: list[set[int]] = [set() for _ in entries]
+        self.inside: dict[int, int] = {}
+        self.shown: dict[int, set[int]] = {}  # by entry, those whose text it shows
         self.spent: dict[str, int] = {}
-        self.taken = 0
-        self.refused: dict[int, str] = {}
 
-    def fill(self, quotas: Mapping[str, int]) -> None:
-        """Take the best step there is until none fits."""
-        heap: list[tuple[float, int, int, int]] = []
-        for i in range(len(self.entries)):
-            self.barred[i] = set()
-            self._offer(heap, i)
-        while heap:
-            gain, i, size, came_from = heapq.heappop(heap)
-            if self.sizes[i] != came_from or size in self.barred[i]:
+    def root(self, i: int) -> int:
+        """The entry that is in the context and has `i` inside."""
+        while i in self.inside:
+            i = self.inside[i]
+        return i
+
+    def name(self, order: Sequence[int]) -> dict[int, str]:
+        """Name the first of `order`, as far as there is room; why the others are not."""
+        first: dict[Hashable, int] = {}
+        refused: dict[int, str] = {i: "budget" for i, e in enumerate(self.entries) if not e.sizes}
+        full = ""
+        for i in order:
+            entry = self.entries[i]
+            if entry.place is not None and entry.place in first:
+                self.inside[i] = first[entry.place]
                 continue
-            if -gain > self._gain(i, size) * (1 + 1e-9):  # its head went, so that it costs more
-                self._offer(heap, i)
-                continue
-            cause = self._refusal(i, size, quotas)
-            if cause:
-                self.refused[i] = cause
-                # A smaller step of the same item may still fit.
-                cost = self._cost(i, size)
-                sizes = range(len(self.entries[i].sizes))
-                self.barred[i] |= {s for s in sizes if self._cost(i, s) >= cost}
+            full = full or self._full(i)
+            if full:
+                refused[i] = full
             else:
-                for other in self._take(i, size):
-                    self._offer(heap, other)
-            self._offer(heap, i)
+                self._take(i, entry.name % len(entry.sizes))
+                if entry.place is not None:
+                    first[entry.place] = i
+        return refused
 
-    def _offer(self, heap: list[tuple[float, int, int, int]], i: int) -> None:
-        """Put the step of entry `i` that gains most per token on the heap."""
-        entry, now = self.entries[i], self.sizes[i]
-        has = entry.sizes[now].shown if now >= 0 else 0.0
-        steps = [
-            (self._gain(i, s), -s)
-            for s, size in enumerate(entry.sizes)
-            if s not in self.barred[i] and size.shown > has
-        ]
-        if steps:
-            gain, s = max(steps)
-            heapq.heappush(heap, (-gain, i, -s, now))
+    def enlarge(self, steps: Sequence[tuple[int, int]], quotas: Mapping[str, int]) -> None:
+        """Take each step that there is room for."""
+        for i, size in steps:
+            if self._open(i, size) and self._fits(i, size, quotas):
+                first = self.inside.get(i)
+                self._take(i, size)
+                if first is not None:
+                    self._instead(i, first)
+                held = set(self.holds(i, size)) - {i}
+                for other in held:
+                    self._absorb(other, i, held)
 
-    def _gain(self, i: int, size: int) -> float:
-        """What the step to `size` gains per further token."""
-        entry, now = self.entries[i], self.sizes[i]
-        has = entry.sizes[now].shown if now >= 0 else 0.0
-        return entry.worth * (entry.sizes[size].shown - has) / max(1, self._cost(i, size))
+    def _full(self, i: int) -> str:
+        entry = self.entries[i]
+        named = sum(size >= 0 for size in self.sizes)
+        if named >= self.room.entries:
+            return "items"
+        most = self.room.names if named else max(self.room.names, self.room.first)
+        cost = sum(self.spent.values()) + self._cost(i, entry.name % len(entry.sizes))
+        return "budget" if cost > most else ""
+
+    def _open(self, i: int, size: int) -> bool:
+        """Whether `size` shows more of `i` than is shown, and nothing that isn't named."""
+        if any(
+            self.sizes[o] < 0 and o not in self.inside for o in self.entries[i].sizes[size].joined
+        ):
+            return False
+        now = self.sizes[i]
+        if now >= 0:
+            return self.entries[i].sizes[size].shown > self.entries[i].sizes[now].shown
+        # Named by the first of its place, it may still be shown itself.
+        named = i in self.inside and i not in self.shown.get(self.inside[i], ())
+        return (
+            named
+            and self.entries[i].sizes[size].tier is Tier.FULL
+            and sum(s >= 0 for s in self.sizes) < self.room.entries
+        )
+
+    def _fits(self, i: int, size: int, quotas: Mapping[str, int]) -> bool:
+        group, more = self.entries[i].group, self._cost(i, size)
+        quota = quotas.get(group, self.room.tokens)
+        if more <= 0:
+            return True
+        return (
+            sum(self.spent.values()) + more <= self.room.tokens
+            and self.spent.get(group, 0) + more <= quota
+        )
 
     def _cost(self, i: int, size: int) -> int:
-        """Further tokens of the step to `size`, with the head that it needs or no longer needs."""
+        """Further tokens of the step to `size`, with the head that it needs or no longer needs; of -1 those
+        that it gives back, below 0."""
         entry, now = self.entries[i], self.sizes[i]
-        to, before = entry.sizes[size], entry.sizes[now] if now >= 0 else None
-        cost = to.tokens - (before.tokens if before else 0)
-        left = before.head if before else ""
-        if to.head != left:
-            if to.head and not self.under.get(to.head):
-                cost += self.heads.get(to.head, 0)
+        to = entry.sizes[size] if size >= 0 else None
+        before = entry.sizes[now] if now >= 0 else None
+        cost = (to.tokens if to else 0) - (before.tokens if before else 0)
+        left, needed = before.head if before else "", to.head if to else ""
+        if needed != left:
+            if needed and not self.under.get(needed):
+                cost += self.heads.get(needed, 0)
             if left and len(self.under[left]) == 1:
                 cost -= self.heads.get(left, 0)
         return cost
 
-    def _refusal(self, i: int, size: int, quotas: Mapping[str, int]) -> str:
-        group = self.entries[i].group
-        if self.sizes[i] < 0 and self.taken >= self.limit:
-            return "items"
-        more = self._cost(i, size)
-        if sum(self.spent.values()) + more > self.budget:
-            return "budget"
-        quota = quotas.get(group)
-        if quota is not None and self.spent.get(group, 0) + more > quota:
-            return "quota"
-        return ""
-
-    def _take(self, i: int, size: int) -> list[int]:
-        """Those whose steps cost less now, since their head is there."""
+    def _take(self, i: int, size: int) -> None:
         entry, now = self.entries[i], self.sizes[i]
         self.spent[entry.group] = self.spent.get(entry.group, 0) + self._cost(i, size)
-        self.taken += now < 0
         if now >= 0 and (left := entry.sizes[now].head):
             self.under[left].discard(i)
         self.sizes[i] = size
-        self.refused.pop(i, None)
-        head = entry.sizes[size].head
-        if not head:
-            return []
-        under = self.under.setdefault(head, set())
-        under.add(i)
-        if len(under) > 1:
-            return []
-        others = [other for other in self.by_head[head] if other != i]
-        for other in others:
-            self.barred[other] = set()
-        return others
+        if size >= 0:
+            self.inside.pop(i, None)
+            if head := entry.sizes[size].head:
+                self.under.setdefault(head, set()).add(i)
+
+    def _instead(self, i: int, first: int) -> None:
+        """Leave out `first`, which named the place of `i` and shows no source itself."""
+        now = self.sizes[first]
+        if now >= 0 and self.entries[first].sizes[now].tier is not Tier.FULL:
+            self._take(first, -1)
+            self.inside[first] = i
+
+    def _absorb(self, other: int, i: int, held: Collection[int]) -> None:
+        """Leave out `other`, which `i` shows now, unless it shows something itself that `i` does not."""
+        named = self.sizes[other] >= 0 or other in self.inside
+        if not named or self.root(i) == other or not self.shown.get(other, set()) <= set(held):
+            return
+        if self.sizes[other] >= 0:
+            self._take(other, -1)
+        self.inside[other] = i
+        self.shown.setdefault(i, set()).add(other)

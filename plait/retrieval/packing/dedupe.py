@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from plait.domain.values import Collection, Item, ItemId
+from plait.retrieval.packing.piece import Body
 
 # Share of a text's telling lines that shown code has already. Chosen by hand: what a memory adds to
 # its code is at least one line in five.
@@ -33,43 +34,52 @@ def _key(item: Item) -> object:
     return (item.repo, tuple(words)) if words else item.content
 
 
-def shown_twice(shown: Mapping[ItemId, str], items: Mapping[ItemId, Item]) -> dict[ItemId, ItemId]:
-    """Of items, by id the code that has their text already. `shown`: code as it is shown whole, best
-    first. Chunks are compared inside their file only, what agents wrote with all."""
-    by_file: dict[tuple[str, str], list[ItemId]] = {}
-    for id_ in shown:
-        by_file.setdefault((items[id_].repo, items[id_].path), []).append(id_)
-    lines: dict[ItemId, frozenset[str]] = {}
-    repeats: dict[ItemId, ItemId] = {}
-    for id_, item in items.items():
-        is_code = item.collection is Collection.FILES
-        others = by_file.get((item.repo, item.path), []) if is_code else list(shown)
-        if not others or others == [id_]:
-            continue
-        own = _lines(item.content)
-        for other in others:
-            if other == id_ or other in repeats or not own:
-                continue
-            if other not in lines:
-                lines[other] = _lines(shown[other])
-            theirs = lines[other]
-            if _inside(item, items[other], own, theirs) or (
-                not is_code and len(own & theirs) >= REPEATED * len(own)
+class Held:
+    """Which of `items` a context has already, once it shows a piece of code whole. Lines are read once."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items
+        self._lines: dict[int, frozenset[str]] = {}
+        self._near: dict[tuple[str, str], list[int]] = {}
+        self._said: list[int] = []
+        for i, item in enumerate(items):
+            if item.collection is Collection.FILES:
+                self._near.setdefault((item.repo, item.path), []).append(i)
+            else:
+                self._said.append(i)
+        self._index = {item.id: i for i, item in enumerate(items)}
+
+    def by(self, i: int, body: Body) -> set[int]:
+        """The indices of others whose text stands in `body` of item `i`: chunks of its file, and what agents
+        wrote."""
+        item = self._items[i]
+        if item.collection is not Collection.FILES or not body.block:
+            return set()
+        held = {self._index[id_] for id_ in body.joined.ids if id_ in self._index}
+        lines = _lines(body.block)
+        for other in self._near[item.repo, item.path]:
+            if other != i and _inside(
+                self._items[other], body.joined.spans, self._own(other), lines
             ):
-                repeats[id_] = other
-                break
-    return repeats
+                held.add(other)
+        for other in self._said:
+            own = self._own(other)
+            if own and len(own & lines) >= REPEATED * len(own):
+                held.add(other)
+        return held
+
+    def _own(self, i: int) -> frozenset[str]:
+        if i not in self._lines:
+            self._lines[i] = _lines(self._items[i].content)
+        return self._lines[i]
 
 
-def _inside(item: Item, other: Item, own: frozenset[str], theirs: frozenset[str]) -> bool:
-    """Whether the text of `item`, a chunk, stands in that of `other`, of the same file."""
-    return (
-        item.collection is Collection.FILES
-        and other.start_line <= item.start_line
-        and item.end_line <= other.end_line
-        and own <= theirs
-        and len(own) < len(theirs)
-    )
+def _inside(
+    item: Item, spans: Sequence[tuple[int, int]], own: frozenset[str], theirs: frozenset[str]
+) -> bool:
+    """Whether the text of `item`, a chunk, stands in what is shown of its file: `theirs`, at `spans`."""
+    there = any(first <= item.start_line and item.end_line <= last for first, last in spans)
+    return there and bool(own) and own <= theirs and len(own) < len(theirs)
 
 
 def _lines(text: str) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -22,7 +22,7 @@ MAX_CHARS = 20_000  # of a text that are looked through
 # What an arm that found an item says of it, where nothing better is known.
 _ARMS = {
     "anchors": "the query names its place",
-    "identifiers": "has a name like that in the query",
+    "identifiers": "has a name like one in the query",
     "phrase": "has the quoted words",
     "exact": "has the number",
     "relations": "linked to the best matches",
@@ -32,6 +32,8 @@ _ARMS = {
 # These say more than common words do.
 _TELLING = ("anchors", "identifiers", "phrase", "exact")
 _WORD = re.compile(r"[^\W_]+")
+# What a word goes on with: to its end, or the next part of a name in camelCase.
+_REST = re.compile(r"[a-z]*")
 _SENTENCE_END = re.compile(r"(?<=[.!?]) (?=\S)")
 MAX_REPLIED = 4_000  # characters of what a turn replies to that are read
 MAX_QUOTED = wording.MAX_REASON - len("after “”")
@@ -39,25 +41,29 @@ MAX_QUOTED = wording.MAX_REASON - len("after “”")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A query's telling words, as written and as they begin, in their order; and its identifiers' ends."""
+    """A query's telling words, as written and as they begin, in their order; its identifiers' ends; and what
+    the repository and its package are called, which is no reason for anything in them."""
 
     stems: Mapping[str, str]
     names: Mapping[str, str]
+    own: Collection[str] = ()
 
 
-def words_of(asked: Analysis) -> Words:
-    """Words that search ranks by too: stop words are none."""
+def words_of(asked: Analysis, own: Collection[str] = ()) -> Words:
+    """Words that search ranks by too: stop words are none, nor are `own` names."""
     telling = set(query_terms(asked.text))
     stems: dict[str, str] = {}
     for word in _WORD.findall(asked.text):
         low = word.casefold()
+        if low in own:
+            continue
         if len(low) >= MIN_WORD and not telling.isdisjoint(query_terms(word)):
             stems.setdefault(_stem(low), low)
         if len(stems) == MAX_WORDS:
             break
     ends = (name.rpartition(".")[2] for name in asked.identifiers)
     names = {end.casefold(): end for end in ends}
-    return Words(stems, names)
+    return Words(stems, names, own)
 
 
 def replies_to(text: str) -> str:
@@ -91,39 +97,50 @@ def reasons(
 
 
 def _shared(item: Item, words: Words) -> list[str]:
-    name = f"{item.path} {item.symbol}"
-    named = _in(name, words.stems.items())
+    named = _in(_name(item, words.own), words.stems.items())
     others = [(stem, word) for stem, word in words.stems.items() if word not in named]
     says = _in(item.content[:MAX_CHARS], others)
-    said = [f"named for {', '.join(named)}"] if named else []
-    return [*said, f"says {', '.join(says)}"] if says else said
+    said = [f"name matches {' and '.join(named.values())}"] if named else []
+    return [*said, f"mentions {' and '.join(says.values())}"] if says else said
 
 
-def _in(text: str, words: Iterable[tuple[str, str]]) -> list[str]:
-    """The first words, given with their stems, that `text` has in some form."""
+def _name(item: Item, own: Collection[str]) -> str:
+    """Path and symbol, without the package that everything here is in."""
+    parts = [part for part in item.path.split("/") if part.casefold() not in own]
+    symbol = [part for part in item.symbol.split(".") if part.casefold() not in own]
+    return f"{'/'.join(parts)} {'.'.join(symbol)}"
+
+
+def _in(text: str, words: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The first words, given with their stems, that `text` has, and how they stand there: other forms of them
+    only where none stands as it is."""
     folded = text.lower()
     if len(folded) != len(text):  # a few letters have longer small forms
         text = folded
-    has = (word for stem, word in words if _says(text, folded, stem, len(word) + 2))
-    return list(islice(has, MAX_SAID))
+    has = {word: form for stem, word in words if (form := _form(text, folded, stem, word))}
+    exact = {word: form for word, form in has.items() if word == form}
+    return dict(islice((exact or has).items(), MAX_SAID))
 
 
-def _says(text: str, folded: str, stem: str, longest: int) -> bool:
-    """Whether a word, or a part of one in camelCase, begins with `stem` and is no longer than a form of it
-    may be: a `debugger` says no "bug", a `redirect` no "redis". Scripts without blanks have no such places."""
+def _form(text: str, folded: str, stem: str, word: str) -> str:
+    """`word`, if it is a word of `text` or a part of one in camelCase; else such a one that begins with `stem`
+    and is no longer than a form of it may be: a `debugger` says no "bug", a `redirect` no "redis"; else "".
+    Scripts without blanks have no such places."""
+    if not stem.isascii():
+        return word if stem in folded else ""
+    found = ""
     at = folded.find(stem)
-    if at < 0 or not stem.isascii():
-        return at >= 0
     for _ in range(MAX_PLACES):
+        if at < 0 or found == word:
+            break
         before = text[at - 1] if at else " "
         if not before.isalpha() or (before.islower() and text[at].isupper()):
-            rest = text[at + len(stem) : at + longest + 1]
-            if len(rest) <= longest - len(stem) or not rest.isalpha() or not rest.islower():
-                return True
+            form = _REST.match(text, at + len(stem)).group()  # type: ignore[union-attr]
+            if len(form) <= len(word) + 2 - len(stem):
+                form = folded[at : at + len(stem)] + form
+                found = form if form == word or not found else found
         at = folded.find(stem, at + 1)
-        if at < 0:
-            return False
-    return False
+    return found
 
 
 def _stem(word: str) -> str:

@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 
 from plait.domain.values import Candidate, Collection, ItemId
 from plait.retrieval import anchors as reading
-from plait.retrieval import nearness
+from plait.retrieval import nearness, own_names
 from plait.retrieval.anchors import Anchor, AnchorKind, Anchors
 from plait.retrieval.context import Deps, SearchContext
 from plait.retrieval.query import (
@@ -61,6 +61,7 @@ async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
         found = await deps.store.located(view, spots, ctx.query.where, MAX_PLACES)
         scores, reasons = ranking(places, found)
     asked = await _done(aside, about, asked, anchors, bool(scores))
+    asked = own_names.without(asked, own_names.of_repositories(view))
     ctx = replace(ctx, view=view, anchors=anchors, asked=asked)
     return _with_arm(ctx, scores, reasons) if scores else ctx
 
