@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,6 @@ from server.commands import wording
 
 if TYPE_CHECKING:
     from plait.client.aio import AsyncPlaitClient
-    from plait.client.values import Repository
     from plait.settings import Settings
 
 OK = 0
@@ -193,15 +192,15 @@ async def repositories(args: argparse.Namespace, client: AsyncPlaitClient) -> Re
 
     Raises: ScopeMissing, when there are several and none is around.
     """
+    from plait.client.here import meant
+
     if args.repo or getattr(args, "all_repos", False):
         return Repos(tuple(args.repo), not args.repo)
     indexed = await client.list_repositories()
     if not indexed:
         return Repos(everywhere=True)
-    if around := _around(indexed):
-        return Repos((around,))
-    if len(indexed) == 1:
-        return Repos((indexed[0].name,))
+    if name := meant(indexed):
+        return Repos((name,))
     names = ", ".join(repository.name for repository in indexed)
     raise ScopeMissing(
         f"several repositories are indexed and you are in none of them: {names}; say --repo NAME, or "
@@ -218,15 +217,6 @@ async def one_repository(args: argparse.Namespace, client: AsyncPlaitClient) -> 
             "say whose it is with one --repo NAME; the repository need not be indexed", field="repo"
         )
     return repos.names[0]
-
-
-def _around(indexed: Sequence[Repository]) -> str:
-    try:
-        here = Path.cwd().resolve()
-    except OSError:  # the folder was deleted under us
-        return ""
-    around = [(len(r.root), r.name) for r in indexed if r.root and here.is_relative_to(r.root)]
-    return max(around)[1] if around else ""
 
 
 def agreed(question: str, *, yes: bool) -> bool:
