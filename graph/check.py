@@ -1,0 +1,62 @@
+"""Whether a graph server would serve Plait: logs in as both its users, asks, changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from neo4j.exceptions import ClientError
+
+from graph.bolt import Bolt, Endpoint, translated
+from plait.domain.errors import BadSettings, StoreUnavailable
+
+if TYPE_CHECKING:
+    from plait.settings import Settings
+
+ASK = "RETURN 1 AS one"
+
+
+def check(settings: Settings, timeout_s: float) -> str:
+    """What answers at `graph.uri`, as in "Neo4j/5.26.30".
+
+    Raises: BadSettings, StoreUnavailable; each names its fix behind a semicolon.
+    """
+    limit_s = min(timeout_s, settings.graph.connect_timeout_s)
+    # One try: who asks a doctor wants to hear what is wrong now.
+    endpoint = replace(Endpoint.external(settings), connect_timeout_s=limit_s, stays=False)
+    return asyncio.run(_ask(endpoint, settings.graph.database))
+
+
+async def _ask(endpoint: Endpoint, database: str) -> str:
+    bolt = Bolt(endpoint)
+    try:
+        with translated("graph"):
+            info = await bolt._writer.get_server_info()
+        await bolt.read(ASK)
+        with translated("graph"):
+            async with bolt.reader.session(database=bolt.database) as session:
+                await (await session.run(ASK)).consume()
+        return str(info.agent)
+    except ClientError as exc:
+        raise _refused(exc, database) from exc
+    except StoreUnavailable as exc:
+        raise StoreUnavailable(
+            f"{exc.message.partition('; ')[0]}; start that server, or mend `graph.uri`"
+        ) from exc
+    finally:
+        await bolt.close()
+
+
+def _refused(exc: ClientError, database: str) -> BadSettings:
+    said = (exc.message or str(exc)).replace("; ", ", ")
+    if "DatabaseNotFound" in (exc.code or ""):
+        return BadSettings(
+            f"the graph server has no database {database!r}; create it there, or mend `graph.database` (empty: "
+            "the server's own)",
+            key="graph.database",
+        )
+    return BadSettings(
+        f"the graph server refuses us ({said}); check `graph.user`, `graph.password` and what that user may do",
+        key="graph.password",
+    )
