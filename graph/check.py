@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neo4j.exceptions import ClientError
 
+from graph import embedded
 from graph.bolt import Bolt, Endpoint, translated
 from plait.domain.errors import BadSettings, StoreUnavailable
 
@@ -17,18 +19,30 @@ if TYPE_CHECKING:
 ASK = "RETURN 1 AS one"
 
 
-def check(settings: Settings, timeout_s: float) -> str:
+def check(settings: Settings) -> str:
     """What answers at `graph.uri`, as in "Neo4j/5.26.30".
 
     Raises: BadSettings, StoreUnavailable; each names its fix behind a semicolon.
     """
-    limit_s = min(timeout_s, settings.graph.connect_timeout_s)
     # One try: who asks a doctor wants to hear what is wrong now.
-    endpoint = replace(Endpoint.external(settings), connect_timeout_s=limit_s, stays=False)
-    return asyncio.run(_ask(endpoint, settings.graph.database))
+    endpoint = replace(Endpoint.external(settings), stays=False)
+    return asyncio.run(_ask(endpoint))
 
 
-async def _ask(endpoint: Endpoint, database: str) -> str:
+def check_embedded(where: Mapping[str, Any], passwords: tuple[str, str], timeout_s: float) -> str:
+    """As `check`, of the running embedded server at `where`. `passwords`: the writer's, the reader's."""
+    endpoint = Endpoint(
+        uri=f"bolt://{where['host']}:{where['bolt_port']}",
+        writer=(embedded.WRITER, passwords[0]),
+        reader=(embedded.READER, passwords[1]),
+        database=embedded.DATABASE,
+        connect_timeout_s=timeout_s,
+        stays=False,
+    )
+    return asyncio.run(_ask(endpoint))
+
+
+async def _ask(endpoint: Endpoint) -> str:
     bolt = Bolt(endpoint)
     try:
         with translated("graph"):
@@ -39,7 +53,7 @@ async def _ask(endpoint: Endpoint, database: str) -> str:
                 await (await session.run(ASK)).consume()
         return str(info.agent)
     except ClientError as exc:
-        raise _refused(exc, database) from exc
+        raise _refused(exc, endpoint.database) from exc
     except StoreUnavailable as exc:
         raise StoreUnavailable(
             f"{exc.message.partition('; ')[0]}; start that server, or mend `graph.uri`"

@@ -23,13 +23,13 @@ from plait.domain.errors import PlaitError, StoreUnavailable
 from plait.settings import Settings
 from plait.supervisor.account import unprivileged
 from plait.supervisor.home import check_reach
+from plait.supervisor.state import Phase
 from plait.supervisor.status import FolderStatus, look
 from vector import embedded as postgres
 from vector.pgversion import pgvector_version
 
 FULL_BYTES = 200 * 2**20  # a new store needs about this much
 LOW_BYTES = 2 * 2**30
-REACH_S = 5.0  # of an external server's answer
 
 
 class Severity(StrEnum):
@@ -79,7 +79,7 @@ class DoctorReport:
 
 
 def inspect(settings: Settings) -> DoctorReport:
-    """Look at everything. Takes milliseconds, or up to 5 s for each external server that is away."""
+    """Look at everything. Takes milliseconds, or up to its `connect_timeout_s` for each external server that is away."""
     findings: list[Finding] = []
     free = _check_home(settings, findings)
     stores = (_postgres(settings, findings), _graph(settings, findings))
@@ -132,9 +132,10 @@ def _check_home(settings: Settings, findings: list[Finding]) -> int:
 def _postgres(settings: Settings, findings: list[Finding]) -> StoreReport:
     dsn = settings.postgres.dsn.get_secret_value()
     if dsn:
-        return _external("PostgreSQL", _shown(dsn), lambda: _ask_postgres(dsn), findings)
+        return _external("PostgreSQL", _shown(dsn), lambda: _ask_postgres(dsn, settings), findings)
     status = look(settings.home / "postgres")
     _check_folder(status, "PostgreSQL", findings)
+    _check_running(status, "PostgreSQL", lambda: _ask_own_postgres(status, settings), findings)
     version = _data_version(status.folder / "data")
     return _embedded("PostgreSQL", status, version)
 
@@ -147,6 +148,7 @@ def _graph(settings: Settings, findings: list[Finding]) -> StoreReport:
         return _external("graph", where, lambda: _ask_graph(settings), findings)
     status = look(settings.home / "graph")
     _check_folder(status, "the graph server", findings)
+    _check_running(status, "the graph server", lambda: _ask_own_graph(status, settings), findings)
     return _embedded("graph (ArcadeDB)", status, "")
 
 
@@ -232,16 +234,59 @@ def _external(
     return StoreReport(name=name, kind="external", status=status, where=where, version=version)
 
 
-def _ask_postgres(dsn: str) -> str:
+def _check_running(
+    status: FolderStatus,
+    name: str,
+    ask: Callable[[], str],
+    findings: list[Finding],
+) -> None:
+    """Ask the embedded server, if one runs."""
+    if status.state is None or status.state.phase is not Phase.READY:
+        return
+    try:
+        ask()
+    except (PlaitError, OSError) as exc:
+        findings.append(
+            Finding(
+                Severity.PROBLEM,
+                f"{name} in {status.folder} runs and does not answer us: {exc}",
+                f"see {status.folder / 'server.log'}; end all commands, and the next use starts it anew",
+            )
+        )
+
+
+def _ask_own_postgres(status: FolderStatus, settings: Settings) -> str:
+    from vector.check import check
+
+    assert status.state is not None
+    dsn = postgres.dsn_of(status.state.endpoint, _password(status.folder, "password"))
+    return check(dsn, settings.postgres.connect_timeout_s)
+
+
+def _ask_own_graph(status: FolderStatus, settings: Settings) -> str:
+    from graph.check import check_embedded
+
+    assert status.state is not None
+    folder = status.folder
+    passwords = _password(folder, "writer-password"), _password(folder, "reader-password")
+    return check_embedded(status.state.endpoint, passwords, settings.graph.connect_timeout_s)
+
+
+def _password(folder: Path, name: str) -> str:
+    """Raises: OSError. A doctor makes none."""
+    return (folder / name).read_text(encoding="ascii").strip()
+
+
+def _ask_postgres(dsn: str, settings: Settings) -> str:
     from vector.check import check  # the driver costs 100 ms, which an embedded store need not pay
 
-    return check(dsn, REACH_S)
+    return check(dsn, settings.postgres.connect_timeout_s)
 
 
 def _ask_graph(settings: Settings) -> str:
     from graph.check import check
 
-    return check(settings, REACH_S)
+    return check(settings)
 
 
 def _shown(dsn: str) -> str:

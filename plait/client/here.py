@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
     from plait.client.calls import Call
     from plait.client.errors import PlaitRpcError
     from plait.client.values import Repository
@@ -31,16 +29,14 @@ def scoped(call: Call[T], indexed: Sequence[Repository], error: PlaitRpcError) -
 
     Raises: PlaitRpcError, a `SCOPE_MISSING` that names them, when there are several and none is around.
     """
-    request = type(call.request)()
+    request: Any = type(call.request)()
     request.CopyFrom(call.request)
-    where: Message = (
-        request if "repositories" in request.DESCRIPTOR.fields_by_name else request.filter
-    )  # type: ignore[attr-defined]
+    where = request if "repositories" in request.DESCRIPTOR.fields_by_name else request.filter
     name = meant(indexed)
     if name:
-        where.repositories.append(name)  # type: ignore[attr-defined]
+        where.repositories.append(name)
     elif not indexed:
-        where.all_repositories = True  # type: ignore[attr-defined]
+        where.all_repositories = True
     else:
         raise _several(indexed, error)
     return replace(call, request=request)

@@ -45,6 +45,12 @@ def test_a_running_server_is_described(store_user: Callable[..., Any], fresh_hom
     password = (fresh_home / "postgres" / "password").read_text().strip()
     assert password not in render(report) + as_json(report)
     assert json.loads(as_json(report))["stores"][0]["pid"] == pid
+    assert report.healthy
+    (fresh_home / "postgres" / "password").write_text("wr0ng")
+    (finding,) = inspect(settings_of(fresh_home)).findings
+    assert "runs and does not answer us" in finding.what
+    assert "password authentication failed" in finding.what
+    (fresh_home / "postgres" / "password").write_text(password)
     user.close()
     assert wait_stopped(fresh_home / "postgres", LIMIT_S)
     assert inspect(settings_of(fresh_home)).stores[0].status == "stopped"
@@ -155,7 +161,9 @@ def test_what_is_wrong_with_an_external_postgresql_is_found(
     change: dict[str, Any], what: str, fix: str, open_postgres: dict[str, str], fresh_home: Path
 ) -> None:
     dsn = make_conninfo(**{**open_postgres, **change})
-    report = inspect(load(environ={"PLAIT_HOME": str(fresh_home), "PLAIT_POSTGRES__DSN": dsn}))
+    report = inspect(
+        load(environ={**PATIENT, "PLAIT_HOME": str(fresh_home), "PLAIT_POSTGRES__DSN": dsn})
+    )
     assert report.stores[0].status == "refused"
     (finding,) = report.findings
     assert what in finding.what
@@ -167,7 +175,7 @@ def test_what_is_wrong_with_an_external_postgresql_is_found(
 def test_an_external_postgresql_that_answers_is_well(
     tcp_postgres_dsn: str, fresh_home: Path
 ) -> None:
-    environ = {"PLAIT_HOME": str(fresh_home), "PLAIT_POSTGRES__DSN": tcp_postgres_dsn}
+    environ = {**PATIENT, "PLAIT_HOME": str(fresh_home), "PLAIT_POSTGRES__DSN": tcp_postgres_dsn}
     report = inspect(load(environ=environ))
     assert (report.stores[0].status, report.findings) == ("answers", ())
     assert "pgvector 0." in report.stores[0].version

@@ -57,7 +57,8 @@ def test_the_innermost_around_the_current_folder_else_the_only_one(
     with pytest.raises(PlaitRpcError, match=r"other, third; name one with where=Filter") as caught:
         scoped(call, elsewhere, Indexed("third", "/third"))
     assert caught.value.reason == "SCOPE_MISSING"
-    assert not (call.request.filter if call.method == "Search" else call.request).repositories  # type: ignore[attr-defined]
+    asked: Any = call.request
+    assert not (asked.filter if call.method == "Search" else asked).repositories
 
 
 def test_only_reads_are_sent_again() -> None:
