@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -12,6 +11,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as RichProgress
+
+from plait import terminal
 
 TITLES = {
     "walk": "Reading the tree",
@@ -33,7 +34,7 @@ class BarProgress:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=terminal.console(stderr=True),
             transient=True,
         )
         self._task: TaskID | None = None

@@ -11,6 +11,7 @@ import struct
 from dataclasses import dataclass
 
 from etl.files import read_limited
+from plait.reading.worktree import work_tree
 
 MAX_INDEX_BYTES = 512 * 2**20
 
@@ -45,18 +46,6 @@ def find_exclusions(root: str) -> Exclusions:
         git.append((f"{_common_dir(git_dir)}/info/exclude", before))
     tracked = _tracked(f"{git_dir}/index", before) if git_dir else frozenset()
     return Exclusions(tuple(plait), tuple(git), tracked)
-
-
-def work_tree(root: str) -> str | None:
-    """The nearest folder at or above `root` that holds `.git`."""
-    folder = root
-    while True:
-        if os.path.lexists(os.path.join(folder, ".git")):  # noqa: PTH118
-            return folder.rstrip("/")
-        parent = os.path.dirname(folder)  # noqa: PTH120
-        if parent == folder:
-            return None
-        folder = parent
 
 
 def _git_dir(top: str) -> str | None:

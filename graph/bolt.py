@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ T = TypeVar("T")
 Rows = list[list[Any]]
 Statement = tuple[str, Mapping[str, Any]]
 
+# A login in an address, which the driver takes none of and no message shows.
+LOGIN = re.compile(r"//[^@/\s]*@")
 # What a lost connection looks like; the transaction may or may not have been committed.
 LOST = (ServiceUnavailable, SessionExpired, DatabaseUnavailable)
 GONE = (*LOST, DriverError, OSError, asyncio.IncompleteReadError)
@@ -178,9 +181,9 @@ def _driver(endpoint: Endpoint, login: tuple[str, str]) -> AsyncDriver:
             notifications_min_severity=NotificationMinimumSeverity.OFF,
         )
     except (ConfigurationError, ValueError) as exc:
+        said = LOGIN.sub("//", f"{endpoint.uri!r} is not a Bolt address: {exc}")
         raise BadSettings(
-            f"`graph.uri` {endpoint.uri!r} is not a Bolt address: {exc}; "
-            "write bolt://host:7687, or neo4j+s://host for a cluster with TLS",
+            f"`graph.uri` {said}; write bolt://host:7687, or neo4j+s://host for a cluster with TLS",
             key="graph.uri",
         ) from exc
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -56,6 +57,20 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `plait`; return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:  # while the command was still being loaded
+        return 130
+    except BrokenPipeError:  # the reader (`| head`) has enough
+        return 0
+    finally:
+        if argv is None:
+            _say_all()
+            # All is said: while Python takes itself apart, Ctrl-C would only draw a traceback.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _run(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage(), end="")
         return 0 if arguments else 2
@@ -68,16 +83,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if broken := [word for word in rest if not _is_utf8(word)]:
         print(f"error: {broken[0][:60]!a} is not valid UTF-8; write it anew", file=sys.stderr)
         return 2
-    try:
-        module = import_module(COMMANDS[name][0])
-        code: int = module.main(rest, prog=f"plait {name}")
-    except KeyboardInterrupt:  # while the command was still being loaded
-        code = 130
-    finally:
-        if argv is None:
-            # All is said: while Python takes itself apart, Ctrl-C would only draw a traceback.
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+    code: int = import_module(COMMANDS[name][0]).main(rest, prog=f"plait {name}")
     return code
+
+
+def _say_all() -> None:
+    """Write out what is left to say, if anybody still reads: at its end Python would complain."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_utf8(word: str) -> bool:

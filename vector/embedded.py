@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -35,11 +36,7 @@ class PostgresLease:
     @property
     def dsn(self) -> str:
         """A libpq connection string with the password: never log it."""
-        where = self._lease.state.endpoint
-        return (
-            f"host={where['host']} port={where['port']} dbname={DATABASE} user={ROLE} "
-            f"password={secret(self._folder / 'password')}"
-        )
+        return dsn_of(self._lease.state.endpoint, secret(self._folder / "password"))
 
     @property
     def version(self) -> str:
@@ -99,6 +96,14 @@ def ensure(settings: Settings, *, tcp: bool = False) -> PostgresLease:
         folder_mode=0o711 if account else 0o700,
     )
     return PostgresLease(Lease(kept), folder)
+
+
+def dsn_of(endpoint: Mapping[str, Any], password: str) -> str:
+    """A libpq connection string of a running server, with the password: never log it."""
+    return (
+        f"host={endpoint['host']} port={endpoint['port']} dbname={DATABASE} user={ROLE} "
+        f"password={password}"
+    )
 
 
 def binaries() -> Path:

@@ -19,7 +19,7 @@ from uuid import UUID
 import grpc
 import grpc.aio
 
-from plait.client import calls
+from plait.client import calls, here
 from plait.client.aio_memory import AsyncMemoryMethods
 from plait.client.aio_recall import AsyncRecallMethods
 from plait.client.calls import Call, GraphScope
@@ -56,7 +56,8 @@ class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods):
     a deadline (`timeout_s` overrides it), and is sent again when no server answered, if that is safe.
 
     `tenant`: whose data the calls mean; empty: the server's own setting. Reads name their repositories,
-    or say that all are meant (`Filter.all_repos`).
+    or say that all are meant (`Filter.all_repos`); one that does neither means the repository whose folder
+    holds the current one, else the only one that is indexed.
     """
 
     def __init__(self, target: str = "", *, tenant: str = "") -> None:
@@ -233,6 +234,15 @@ class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods):
         return await self._run(calls.stats(include_graph, timeout_s))
 
     async def _run(self, call: Call[T]) -> T:
+        try:
+            return await self._send(call)
+        except PlaitRpcError as exc:
+            if not here.is_missing(call, exc):
+                raise
+            error = exc
+        return await self._send(here.scoped(call, await self.list_repositories(), error))
+
+    async def _send(self, call: Call[T]) -> T:
         method = self._channel.unary_unary(
             call.path,
             request_serializer=type(call.request).SerializeToString,

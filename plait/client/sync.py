@@ -9,7 +9,7 @@ from uuid import UUID
 
 import grpc
 
-from plait.client import calls
+from plait.client import calls, here
 from plait.client.calls import Call, GraphScope
 from plait.client.errors import PlaitRpcError, from_rpc
 from plait.client.lazily import lazily
@@ -45,7 +45,8 @@ class PlaitClient(MemoryMethods, RecallMethods):
     a deadline (`timeout_s` overrides it), and is sent again when no server answered, if that is safe.
 
     `tenant`: whose data the calls mean; empty: the server's own setting. Reads name their repositories,
-    or say that all are meant (`Filter.all_repos`).
+    or say that all are meant (`Filter.all_repos`); one that does neither means the repository whose folder
+    holds the current one, else the only one that is indexed.
     """
 
     def __init__(self, target: str = "", *, tenant: str = "") -> None:
@@ -214,6 +215,15 @@ class PlaitClient(MemoryMethods, RecallMethods):
         return self._run(calls.stats(include_graph, timeout_s))
 
     def _run(self, call: Call[T]) -> T:
+        try:
+            return self._send(call)
+        except PlaitRpcError as exc:
+            if not here.is_missing(call, exc):
+                raise
+            error = exc
+        return self._send(here.scoped(call, self.list_repositories(), error))
+
+    def _send(self, call: Call[T]) -> T:
         method = self._channel.unary_unary(
             call.path,
             request_serializer=type(call.request).SerializeToString,

@@ -24,7 +24,7 @@ from plait.retrieval.feedback import check
 from plait.retrieval.query import SearchQuery, analyse
 from plait.retrieval.receipt import digest
 from plait.retrieval.replay import again, keep
-from plait.retrieval.runner import plan, run
+from plait.retrieval.runner import plan, run, unasked
 from plait.retrieval.skip import transactional
 from plait.retrieval.stages import STAGES
 from plait.retrieval.strategy import Kind, Strategy
@@ -87,7 +87,7 @@ class RecallService:
             kept.id,
             impact=ctx.impact,
             why_not=told,
-            degraded=(*ctx.degraded, *kept.degraded),
+            degraded=(*ctx.degraded, *unasked(query.mode, self._deps), *kept.degraded),
             timings=ctx.timings,
             trail=ctx.trail,
         )

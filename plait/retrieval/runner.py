@@ -38,6 +38,12 @@ def plan(mode: Mode, stages: Sequence[Stage], off: Sequence[str] = ()) -> tuple[
     )
 
 
+def unasked(mode: Mode, deps: Deps) -> tuple[Degraded, ...]:
+    """What the caller of `full` is told where no chat model is configured: `fast` is what ran."""
+    missing = mode is Mode.FULL and deps.language is None
+    return (Degraded("full", "no_model"),) if missing else ()
+
+
 async def run(ctx: SearchContext, deps: Deps, stages: Sequence[Stage]) -> SearchContext:
     """Run `stages` in order and time each one; what is shed for want of time is in `degraded`.
 

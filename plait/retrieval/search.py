@@ -12,7 +12,7 @@ from plait.ports import EmbeddingProvider, SearchStore, View
 from plait.retrieval import explain
 from plait.retrieval.context import Degraded, Deps, SearchContext, Snapshot, Stage
 from plait.retrieval.query import Mode, QueryKind, SearchQuery, analyse
-from plait.retrieval.runner import plan, run
+from plait.retrieval.runner import plan, run, unasked
 from plait.retrieval.stages import STAGES
 from plait.settings import SearchSettings
 
@@ -83,7 +83,7 @@ class SearchService:
         return SearchAnswer(
             ctx.hits,
             ctx.at,
-            ctx.degraded,
+            (*ctx.degraded, *unasked(query.mode, self._deps)),
             ctx.timings,
             ctx.asked.kind,
             why_not=await explain.why_not(ctx, self._deps) if query.why_not else None,

@@ -8,18 +8,17 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plait.domain.errors import FolderNotIndexed, PlaitError, ScopeMissing
+from plait.domain.errors import PlaitError, ScopeMissing
 from server.commands import wording
 
 if TYPE_CHECKING:
     from plait.client.aio import AsyncPlaitClient
-    from plait.client.values import Repository
     from plait.settings import Settings
 
 OK = 0
@@ -205,15 +204,15 @@ async def repositories(args: argparse.Namespace, client: AsyncPlaitClient) -> Re
     Raises: FolderNotIndexed, in a git work tree inside an indexed repository; ScopeMissing, when there are
     several and none is around.
     """
+    from plait.client.here import meant
+
     if args.repo or getattr(args, "all_repos", False):
         return Repos(tuple(args.repo), not args.repo)
     indexed = await client.list_repositories()
     if not indexed:
         return Repos(everywhere=True)
-    if meant := _meant(indexed):
-        return Repos((meant,))
-    if len(indexed) == 1:
-        return Repos((indexed[0].name,))
+    if name := meant(indexed):
+        return Repos((name,))
     names = ", ".join(repository.name for repository in indexed)
     raise ScopeMissing(
         f"several repositories are indexed and you are in none of them: {names}; say --repo NAME, or "
@@ -230,20 +229,6 @@ async def one_repository(args: argparse.Namespace, client: AsyncPlaitClient) -> 
             "say whose it is with one --repo NAME; the repository need not be indexed", field="repo"
         )
     return repos.names[0]
-
-
-def _meant(indexed: Sequence[Repository]) -> str:
-    """The indexed repository of the current folder; "" when there is none. Raises: FolderNotIndexed."""
-    from server.here import locate
-
-    try:
-        folder = Path.cwd()
-    except OSError:  # the folder was deleted under us
-        return ""
-    here = locate(folder, indexed)
-    if here.repository is None and here.around:
-        raise FolderNotIndexed(str(here.root), here.around, here.command(folder))
-    return here.repository.name if here.repository else ""
 
 
 def agreed(question: str, *, yes: bool) -> bool:

@@ -147,6 +147,12 @@ def notes(
         if part.cause == "message_size":
             told.append("the last hits were too large to send; ask for fewer with -k")
             continue
+        if part.cause == "no_model":
+            told.append(
+                "--mode full asked no model, as none is configured: this is what `fast` answers; set "
+                "`language.provider` and `language.model` (docs/language.md)"
+            )
+            continue
         if part.cause not in ("coverage", "no_vectors"):
             told.append(f"{part.part} was left out: {part.cause}")
             continue

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from plait import terminal
 from plait.client.values import StageRank
 from plait.domain.answers import GraphEdge, GraphNode, GraphPath
 from plait.domain.memory import AsOf, MemoryEntry, MemoryMatch
@@ -24,8 +25,8 @@ _WORD = re.compile(r"\w{3,}")
 
 
 def console() -> Console:
-    """Standard output: colours only on a terminal and without NO_COLOR (rich looks after both)."""
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    """Standard output, for text that is no markup."""
+    return terminal.console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def clean(text: str) -> str:

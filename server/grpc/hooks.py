@@ -10,6 +10,7 @@ from typing import Any
 
 from etl.pipeline import IndexRequest
 from plait import tokens
+from plait.client import folders
 from plait.client.values import Repository, RepositoryRevision
 from plait.domain.errors import InvalidInput, TooManyJobs
 from plait.domain.remarks import Remark, clean
@@ -20,7 +21,6 @@ from plait.retrieval.edit_advice import advise
 from plait.retrieval.remarks import fitted
 from plait.v1 import hook_service_pb2 as pb
 from plait.v1 import hook_service_pb2_grpc
-from server import here
 from server.app import App
 from server.grpc import scope
 
@@ -112,7 +112,7 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
         """The indexed repository that `folder` is in, with its folder."""
         known = await self._app.truth.repositories(tenant)
         indexed = [_listed(tenant, one) for one in known]
-        at = await asyncio.to_thread(here.locate, folder, indexed)
+        at = await asyncio.to_thread(folders.locate, folder, indexed)
         return (at.root, at.repository) if at.repository is not None else None
 
     def _refresh(self, tenant: str, root: Path, repository: Repository) -> bool:
@@ -164,7 +164,7 @@ def _as_diff(root: Path, paths: Sequence[Path], hunks: Sequence[str]) -> str:
 def _described(repository: Repository, indexing: bool, request: _Request) -> str:
     """One line within the budget; without the repository's name, or empty, where that is too small."""
     counter, budget = _counter(request)
-    fresh = here.freshness(repository).said() + (", being updated" if indexing else "")
+    fresh = folders.freshness(repository).said() + (", being updated" if indexing else "")
     for named in (clean(repository.name), "this repository"):
         text = (
             f"Plait has {named} indexed: {repository.files:,} files, {fresh}. Its recall, search and graph "

@@ -74,12 +74,12 @@ def main(argv: Sequence[str]) -> int:
 async def _ingest(agent: Agent, folder: Path, transcript: str) -> int:
     from etl import ingest_episode
     from plait import settings
-    from server import here
+    from plait.client import folders
     from server.commands.ingest import over_grpc, parser
     from server.local import connected
 
     async with connected(settings.load()) as client:
-        found = await here.look(client, folder)
+        found = await folders.look(client, folder)
     if found.repository is None:
         return 3
     words = [transcript, "--format", agent.transcripts, "--quiet"]

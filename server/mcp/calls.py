@@ -14,10 +14,10 @@ from server.mcp.tools import Graph, Recall, Remember, Search
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from plait.client.folders import Here
     from plait.client.recall_values import RecallResult
     from plait.client.values import Degradation, Repository
     from plait.domain.values import Hit
-    from server.here import Here
     from server.mcp.service import Service
 
 # The server's own limits (plait/retrieval/query.py, plait/memory/entry.py), said here in the tools' words;

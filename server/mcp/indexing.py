@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plait.client.folders import distinct_name
 from plait.domain.errors import PlaitError
-from server.here import distinct_name
 from server.mcp.answer import Refused
 
 if TYPE_CHECKING:
+    from plait.client.folders import Here
     from plait.client.values import IndexJob
-    from server.here import Here
     from server.mcp.service import Service
 
 # A run that found nothing new is not repeated sooner than this, though files look newer: edits come in

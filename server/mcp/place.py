@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from mcp.types import ListRootsRequest, ListRootsResult
 
-from server.here import Here, locate
+from plait.client.folders import Here, locate
 from server.mcp.answer import Refused
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from mcp.types import (
 )
 
 import plait
+from plait.client.folders import Here, freshness
 from plait.domain.errors import PlaitError
-from server.here import Here, freshness
 from server.mcp import calls, place
 from server.mcp.answer import Answer, Refused, failed, refused
 from server.mcp.indexing import Indexer

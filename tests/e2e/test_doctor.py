@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from plait.settings import Settings, load
 from plait.supervisor.lease import wait_stopped
 from plait.supervisor.state import read
 from server.doctor import Severity, as_json, inspect, render
-from tests.processes import LIMIT_S, PATIENT, gone
+from tests.processes import LIMIT_S, PATIENT, gone, wait_until
 
 
 def settings_of(home: Path) -> Settings:
@@ -41,6 +45,12 @@ def test_a_running_server_is_described(store_user: Callable[..., Any], fresh_hom
     password = (fresh_home / "postgres" / "password").read_text().strip()
     assert password not in render(report) + as_json(report)
     assert json.loads(as_json(report))["stores"][0]["pid"] == pid
+    assert report.healthy
+    (fresh_home / "postgres" / "password").write_text("wr0ng")
+    (finding,) = inspect(settings_of(fresh_home)).findings
+    assert "runs and does not answer us" in finding.what
+    assert "password authentication failed" in finding.what
+    (fresh_home / "postgres" / "password").write_text(password)
     user.close()
     assert wait_stopped(fresh_home / "postgres", LIMIT_S)
     assert inspect(settings_of(fresh_home)).stores[0].status == "stopped"
@@ -97,10 +107,82 @@ def test_external_stores_are_shown_without_their_passwords(fresh_home: Path) -> 
                 "PLAIT_HOME": str(fresh_home),
                 "PLAIT_POSTGRES__DSN": dsn,
                 "PLAIT_GRAPH__URI": f"bolt://neo4j:{secret}@127.0.0.1:2",
+                "PLAIT_GRAPH__PASSWORD": secret,
             }
         )
         report = inspect(settings)
-        assert [store.status for store in report.stores] == ["unreachable", "unreachable"]
+        assert [store.status for store in report.stores] == ["unreachable", "refused"]
         assert report.stores[0].where == "127.0.0.1:1/code"
         assert secret not in render(report) + as_json(report)
         assert not report.healthy
+
+
+# -- an external PostgreSQL, which is asked ---------------------------------------------------------------
+
+
+@pytest.fixture
+def open_postgres(tcp_postgres_dsn: str, plait_home: Path) -> Iterator[dict[str, str]]:
+    """The second PostgreSQL with its door open to every role and database, as others have it."""
+    where = conninfo_to_dict(tcp_postgres_dsn)
+    data = plait_home / "second" / "postgres" / "data"
+    door, pid = data / "pg_hba.conf", int((data / "postmaster.pid").read_text().split()[0])
+    before = door.read_text()
+    door.write_text("host all all 127.0.0.1/32 scram-sha-256\n")
+    os.kill(pid, signal.SIGHUP)
+    missing = make_conninfo(tcp_postgres_dsn, dbname="missing")
+    wait_until(lambda: "does not exist" in refusal(missing))
+    yield {key: str(value) for key, value in where.items()}
+    door.write_text(before)
+    os.kill(pid, signal.SIGHUP)
+    wait_until(lambda: "pg_hba.conf" in refusal(missing))
+
+
+def refusal(dsn: str) -> str:
+    with pytest.raises(psycopg.OperationalError) as caught:
+        psycopg.connect(dsn)
+    return str(caught.value)
+
+
+REFUSED = {
+    "a wrong password": ({"password": "wr0ng"}, "password authentication failed", "mend the user"),
+    "no database": ({"dbname": "missing"}, 'database "missing" does not exist', "create it"),
+    "no role": ({"user": "nobody", "password": "x"}, "password authentication failed", "mend"),
+    "no pgvector": (
+        {"dbname": "template1"},
+        "lacks the extension `vector`",
+        "CREATE EXTENSION vector",
+    ),
+    "no password": ({"password": None}, "no password supplied", "put the password"),
+}
+
+
+@pytest.mark.parametrize(("change", "what", "fix"), REFUSED.values(), ids=REFUSED)
+def test_what_is_wrong_with_an_external_postgresql_is_found(
+    change: dict[str, Any], what: str, fix: str, open_postgres: dict[str, str], fresh_home: Path
+) -> None:
+    dsn = make_conninfo(**{**open_postgres, **change})
+    report = inspect(
+        load(environ={**PATIENT, "PLAIT_HOME": str(fresh_home), "PLAIT_POSTGRES__DSN": dsn})
+    )
+    assert report.stores[0].status == "refused"
+    (finding,) = report.findings
+    assert what in finding.what
+    assert fix in finding.fix
+    assert open_postgres["password"] not in render(report) + as_json(report)
+    assert not fresh_home.exists()
+
+
+def test_an_external_postgresql_that_answers_is_well(
+    tcp_postgres_dsn: str, fresh_home: Path
+) -> None:
+    environ = {**PATIENT, "PLAIT_HOME": str(fresh_home), "PLAIT_POSTGRES__DSN": tcp_postgres_dsn}
+    report = inspect(load(environ=environ))
+    assert (report.stores[0].status, report.findings) == ("answers", ())
+    assert "pgvector 0." in report.stores[0].version
+    assert not fresh_home.exists()
+
+
+def test_a_dsn_that_is_none_is_named(fresh_home: Path) -> None:
+    environ = {"PLAIT_HOME": str(fresh_home), "PLAIT_POSTGRES__DSN": "nonsense"}
+    report = inspect(load(environ=environ))
+    assert "is no connection string" in report.findings[0].what

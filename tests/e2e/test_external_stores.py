@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -30,10 +31,12 @@ def run(tcp_postgres_dsn: str, fresh_module_home: Path) -> Iterator[Run]:
             "PLAIT_POSTGRES__DSN": tcp_postgres_dsn,
         }
 
-        def plait(*args: str | Path, code: int = 0) -> Any:
+        def plait(
+            *args: str | Path, code: int = 0, more: Mapping[str, str] = MappingProxyType({})
+        ) -> Any:
             done = subprocess.run(
                 [str(Path(sys.executable).with_name("plait")), *patient(*map(str, args)), "--json"],
-                env=environment,
+                env={**environment, **more},
                 capture_output=True,
                 text=True,
                 timeout=LIMIT_S,
@@ -94,3 +97,20 @@ def test_index_search_graph_and_episode_on_external_stores(
 def test_a_write_through_cypher_is_refused_there_too(run: Run, root: Path) -> None:
     refused = run("graph", "--cypher", "CREATE (n:File) RETURN n", code=1)
     assert refused["error"]["reason"] == "CYPHER_REFUSED"
+
+
+def test_doctor_asks_both_and_finds_a_wrong_login_and_a_missing_database(
+    run: Run,
+) -> None:
+    stores = run("doctor")["stores"]
+    assert [store["status"] for store in stores] == ["answers", "answers"]
+    assert stores[1]["version"].startswith("Neo4j/")
+    for key, value, what, fix in (
+        ("PASSWORD", "wr0ng", "refused the login", "check `graph.user` and `graph.password`"),
+        ("DATABASE", "missing", "has no database 'missing'", "mend `graph.database`"),
+        ("URI", "bolt://127.0.0.1:1", "cannot be reached", "start that server"),
+    ):
+        report = run("doctor", code=1, more={f"PLAIT_GRAPH__{key}": value})
+        (finding,) = report["findings"]
+        assert what in finding["what"] or "does not answer" in finding["what"]
+        assert fix in finding["fix"]

@@ -501,11 +501,7 @@ async def test_feedback_on_no_recall_and_on_nothing(
 # -- scope and bounds -------------------------------------------------------------------------------------------
 
 
-async def test_a_recall_names_its_repositories_or_all(
-    client: AsyncPlaitClient, recalled: str
-) -> None:
-    error = await refused(client.recall(QUESTION))
-    assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "SCOPE_MISSING")
+async def test_a_recall_of_all_repositories(client: AsyncPlaitClient, recalled: str) -> None:
     everywhere = await client.recall(QUESTION, where=Filter(all_repos=True, collections=()))
     assert REPO in {item.item.repo for item in everywhere.items}
     error = await refused(client.recall(QUESTION, where=Filter(repos=("nowhere",))))

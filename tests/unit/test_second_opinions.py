@@ -28,6 +28,7 @@ from plait.retrieval.chat import (
 from plait.retrieval.context import Degraded, Deps, Rewrite, SearchContext
 from plait.retrieval.expansion import JOINED, RELATED, joins
 from plait.retrieval.query import Mode, SearchQuery, analyse
+from plait.retrieval.runner import unasked
 from plait.retrieval.search import SearchService
 from plait.retrieval.stages.cross_encoder import cross_encoder
 from plait.retrieval.stages.rerank import rerank
@@ -408,3 +409,19 @@ def test_words_in_a_row_are_joined_as_names_are() -> None:
     )
     assert joins("one") == ()
     assert len(joins("word " * 10_000)) <= 4
+
+
+@pytest.mark.parametrize(
+    ("mode", "language", "told"),
+    [
+        (Mode.FULL, None, [Degraded("full", "no_model")]),
+        (Mode.FULL, object(), []),
+        (Mode.FAST, None, []),
+    ],
+)
+def test_full_says_that_it_has_no_model_to_ask(
+    mode: Mode, language: Any, told: list[Degraded]
+) -> None:
+    nothing: Any = None
+    deps = Deps(nothing, nothing, SearchSettings(), language=language)
+    assert list(unasked(mode, deps)) == told

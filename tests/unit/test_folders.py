@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from plait.client import folders
+from plait.client.folders import locate, root_of
 from plait.client.values import Repository, RepositoryRevision
-from server import here
-from server.here import locate, root_of
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -171,26 +171,28 @@ def files(root: Path, *names: str, at: datetime) -> None:
 def test_files_written_or_removed_since_are_counted(tmp_path: Path) -> None:
     files(tmp_path, "old.py", at=NOW - timedelta(hours=1))
     files(tmp_path, "new.py", at=NOW + timedelta(minutes=1))
-    found = here.freshness(indexed("app", tmp_path), ["old.py", "new.py", "gone.py", "old.py"])
+    found = folders.freshness(indexed("app", tmp_path), ["old.py", "new.py", "gone.py", "old.py"])
     assert found.changed == ("gone.py", "new.py")
     assert found.said(NOW + timedelta(minutes=4)) == (
         "indexed 4 min ago, 2 of 3 shown files changed since"
     )
     checked = NOW + timedelta(minutes=2)
-    later = here.freshness(indexed("app", tmp_path), ["new.py"], checked_at=checked)
+    later = folders.freshness(indexed("app", tmp_path), ["new.py"], checked_at=checked)
     assert (later.changed, later.said(checked)) == ((), "indexed just now")
 
 
 def test_a_repository_of_another_machine_has_no_changed_files() -> None:
-    found = here.freshness(indexed("app", "/no/such/folder"), ["a.py"])
+    found = folders.freshness(indexed("app", "/no/such/folder"), ["a.py"])
     assert found.said(NOW + timedelta(days=3)) == "indexed 3 days ago"
 
 
 def test_what_is_still_being_made_is_said() -> None:
     behind = Repository("app", "/no", RepositoryRevision("app", 3, 2, 4, 10), 2, NOW)
-    assert here.freshness(behind).said(NOW) == "indexed just now, vectors 40 %, the graph is behind"
-    assert here.freshness(indexed("app", "/no", None)).said() == "not indexed yet"
+    assert (
+        folders.freshness(behind).said(NOW) == "indexed just now, vectors 40 %, the graph is behind"
+    )
+    assert folders.freshness(indexed("app", "/no", None)).said() == "not indexed yet"
 
 
 def test_a_path_that_no_system_takes_is_not_changed(tmp_path: Path) -> None:
-    assert here.freshness(indexed("app", tmp_path), ["a\0b"]).changed == ()
+    assert folders.freshness(indexed("app", tmp_path), ["a\0b"]).changed == ()

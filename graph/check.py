@@ -1,0 +1,76 @@
+"""Whether a graph server would serve Plait: logs in as both its users, asks, changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from neo4j.exceptions import ClientError
+
+from graph import embedded
+from graph.bolt import Bolt, Endpoint, translated
+from plait.domain.errors import BadSettings, StoreUnavailable
+
+if TYPE_CHECKING:
+    from plait.settings import Settings
+
+ASK = "RETURN 1 AS one"
+
+
+def check(settings: Settings) -> str:
+    """What answers at `graph.uri`, as in "Neo4j/5.26.30".
+
+    Raises: BadSettings, StoreUnavailable; each names its fix behind a semicolon.
+    """
+    # One try: who asks a doctor wants to hear what is wrong now.
+    endpoint = replace(Endpoint.external(settings), stays=False)
+    return asyncio.run(_ask(endpoint))
+
+
+def check_embedded(where: Mapping[str, Any], passwords: tuple[str, str], timeout_s: float) -> str:
+    """As `check`, of the running embedded server at `where`. `passwords`: the writer's, the reader's."""
+    endpoint = Endpoint(
+        uri=f"bolt://{where['host']}:{where['bolt_port']}",
+        writer=(embedded.WRITER, passwords[0]),
+        reader=(embedded.READER, passwords[1]),
+        database=embedded.DATABASE,
+        connect_timeout_s=timeout_s,
+        stays=False,
+    )
+    return asyncio.run(_ask(endpoint))
+
+
+async def _ask(endpoint: Endpoint) -> str:
+    bolt = Bolt(endpoint)
+    try:
+        with translated("graph"):
+            info = await bolt._writer.get_server_info()
+        await bolt.read(ASK)
+        with translated("graph"):
+            async with bolt.reader.session(database=bolt.database) as session:
+                await (await session.run(ASK)).consume()
+        return str(info.agent)
+    except ClientError as exc:
+        raise _refused(exc, endpoint.database) from exc
+    except StoreUnavailable as exc:
+        raise StoreUnavailable(
+            f"{exc.message.partition('; ')[0]}; start that server, or mend `graph.uri`"
+        ) from exc
+    finally:
+        await bolt.close()
+
+
+def _refused(exc: ClientError, database: str) -> BadSettings:
+    said = (exc.message or str(exc)).replace("; ", ", ")
+    if "DatabaseNotFound" in (exc.code or ""):
+        return BadSettings(
+            f"the graph server has no database {database!r}; create it there, or mend `graph.database` (empty: "
+            "the server's own)",
+            key="graph.database",
+        )
+    return BadSettings(
+        f"the graph server refuses us ({said}); check `graph.user`, `graph.password` and what that user may do",
+        key="graph.password",
+    )
