@@ -19,7 +19,7 @@ PRIVATE = 0o700
 PASSABLE = 0o711
 # What a home holds that an earlier Plait made 0700 as root. One that holds more may be somebody's own
 # folder, whose rights are not ours to change.
-OURS = frozenset({"server", "postgres", "graph", "hooks", "install.json"})
+OURS = frozenset({"server", "postgres", "graph"})
 
 
 def make_home(home: Path) -> Path:
