@@ -5,8 +5,10 @@
 
 The queries, chunks and vectors of benchmarks/localisation.py, of all packages or of some. With --release EVAL
 is a set of changes of several files each (`repo`, `release`, `message`, `files`, `functions`), and those made on
-that release are asked. Rows: the hits of plain BM25 and of Search, each whole with its place, in their order until
-the budget is full, as an agent would paste them; what Recall packs, and what it packs where source is preferred.
+that release are asked. Rows: the hits of plain BM25, of vectors alone and of Search, each whole with its place, in
+their order until the budget is full, as an agent would paste them; the places alone of the vectors' hits, one a line;
+the lines that `grep -rin` prints for the words of four letters or more, until the budget is full, whose functions
+count as named; what Recall packs, and what it packs where source is preferred.
 A changed function counts as `whole` when its source is in the context (of a long one, which is cut into chunks,
 any chunk of it), as `entire` when all of its chunks are, as `named` when at least its signature or name is.
 Percent of changed functions, mean over queries; `files`: percent of the changed files of which anything is shown
@@ -20,6 +22,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,8 +32,9 @@ import numpy as np
 import numpy.typing as npt
 import platformdirs
 
-from benchmarks.localisation import LEXICAL, PLAIN, TUNED, Variant
+from benchmarks.localisation import LEXICAL, PLAIN, SEMANTIC, TUNED, Variant
 from benchmarks.localisation_corpus import (
+    Piece,
     Query,
     embed,
     fetch,
@@ -53,7 +57,17 @@ from plait.settings import EmbeddingSettings, RecallSettings, SearchSettings
 
 BASE_BUDGET = 4_000
 SOURCE = "Recall, source"
-ROWS = ("BM25, whole hits", "Search, whole hits", "Recall", SOURCE)
+GREP = "grep, its lines"
+PLACES = "vectors, places"
+ROWS = (
+    "BM25, whole hits",
+    GREP,
+    "vectors, whole hits",
+    PLACES,
+    "Search, whole hits",
+    "Recall",
+    SOURCE,
+)
 COLUMNS = ("whole", "entire", "named", "files")
 Shares = npt.NDArray[np.float64]  # (queries, budgets, COLUMNS); NaN without functions
 
@@ -82,24 +96,49 @@ class Tree:
     deps: Deps
     parts: Mapping[str, frozenset[ItemId]]
 
+    def all(self) -> list[tuple[Piece, ItemId]]:
+        ids = sorted({id_ for ids in self.parts.values() for id_ in ids}, key=lambda id_: id_.int)
+        return [(self.store.piece(id_), id_) for id_ in ids]
+
+
+def grepped(query: Query, tree: Tree, budgets: Sequence[int]) -> list[tuple[float, ...]]:
+    """What `grep -rin 'word\\|word'` prints, file by file."""
+    words = {word for word in re.findall(r"\w+", query.text) if len(word) >= 4}
+    match = re.compile("|".join(map(re.escape, sorted(words))) or r"(?!)", re.IGNORECASE)
+    lines = []
+    for piece, id_ in sorted(tree.all(), key=lambda one: (one[0].path, one[0].start_line)):
+        for n, line in enumerate(piece.content.splitlines(), piece.start_line):
+            if match.search(line):
+                lines.append((tokens.count(f"{piece.path}:{n}:{line}\n"), id_))
+    found = []
+    for budget in budgets:
+        left, named = budget, set[ItemId]()
+        for cost, id_ in lines:
+            if (left := left - cost) < 0:
+                break
+            named.add(id_)
+        found.append(_shares(query, tree, set(), named))
+    return found
+
 
 async def pasted(
-    query: Query, variant: Variant, tree: Tree, budgets: Sequence[int]
+    query: Query, variant: Variant, tree: Tree, budgets: Sequence[int], *, places: bool = False
 ) -> list[tuple[float, ...]]:
-    """The hits in their order, whole, until the next is too long."""
+    """The hits in their order, whole, or their `places` alone, until the next is too long."""
     ctx = await ranked(query, variant, tree.deps, None)
     items = await tree.store.fetch(ctx.at, list(ctx.order))
     found = []
     for budget in budgets:
         left, held = budget, set[ItemId]()
         for id_, item in items.items():
-            place = f"{item.path}:{item.start_line}-{item.end_line}\n"
-            cost = tokens.count(place + wording.fenced(item.content, item.language))
+            place = f"{item.path}:{item.start_line}-{item.end_line} {item.symbol}\n"
+            source = "" if places else wording.fenced(item.content, item.language)
+            cost = tokens.count(place + source)
             if cost > left:
                 break
             left -= cost
             held.add(id_)
-        found.append(_shares(query, tree, held, held))
+        found.append(_shares(query, tree, set() if places else held, held))
     return found
 
 
@@ -159,13 +198,16 @@ async def measure(args: argparse.Namespace) -> tuple[dict[str, Shares], list[Que
         trees[package] = Tree(store, deps, {f: frozenset(ids) for f, ids in parts.items()})
     rows: dict[str, list[list[tuple[float, ...]]]] = {row: [] for row in ROWS}
     alone, full = Variant("BM25", LEXICAL, off=PLAIN), Variant("Recall")
+    dense = Variant("vectors", SEMANTIC, off=PLAIN)
     for query in queries:
         tree, budgets = trees[query.package], args.budgets
-        for row, variant in zip(ROWS, (alone, full, full, full), strict=True):
-            if row.startswith("Recall"):
+        for row, variant in zip(ROWS, (alone, alone, dense, dense, full, full, full), strict=True):
+            if row == GREP:
+                shares = grepped(query, tree, budgets)
+            elif row.startswith("Recall"):
                 shares = await packed(query, variant, tree, budgets, source=row == SOURCE)
             else:
-                shares = await pasted(query, variant, tree, budgets)
+                shares = await pasted(query, variant, tree, budgets, places=row == PLACES)
             rows[row].append(shares)
     await provider.close()
     return {row: np.array(found) for row, found in rows.items()}, queries
