@@ -84,8 +84,9 @@ class Database:
             configure=self._configure,
             min_size=1,
             max_size=settings.postgres.pool_size,
-            # Each connection is a process of PostgreSQL with 5 to 10 MB; a server at rest keeps one a pool.
-            max_idle=60.0,
+            # Each connection is a process of PostgreSQL with 5 to 10 MB. One is closed each time this has
+            # passed without a need for it: a server at rest keeps one a pool.
+            max_idle=15.0,
             timeout=settings.postgres.connect_timeout_s,
             open=False,
             name=role or "plait",

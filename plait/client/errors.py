@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import grpc
-from google.rpc import error_details_pb2
-from grpc_status import rpc_status
 
+from plait.client.lazily import lazily
 from plait.domain.errors import PlaitError
-from plait.v1 import types_pb2
+
+if TYPE_CHECKING:
+    from google.rpc import error_details_pb2
+    from grpc_status import rpc_status
+
+    from plait.v1 import types_pb2
+else:
+    error_details_pb2 = lazily("google.rpc.error_details_pb2")
+    rpc_status = lazily("grpc_status.rpc_status")
 
 DOMAIN = "plait"
 _CODES = {code.value[0]: code for code in grpc.StatusCode}

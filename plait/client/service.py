@@ -140,6 +140,8 @@ def _told(said: Mapping[str, Any]) -> ServerAddress:
 def _spawn(settings: Settings, folder: Path, fd: int) -> None:
     env = {name: value for name, value in os.environ.items() if name not in _NOT_HANDED_ON}
     env["PLAIT_HOME"] = str(settings.home)
+    # glibc's arenas, one a thread, keep what others could use: 12 MB of a service at rest.
+    env.setdefault("MALLOC_ARENA_MAX", "1")
     config = {"config": str(settings.source.absolute()) if settings.source else ""}
     detached.start("server.background:run", folder, fd, config, log=folder / LOG, env=env)
 

@@ -11,8 +11,10 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import msgspec
+from msgspec import Meta
 
 from plait.domain.values import Item
 from plait.retrieval.text import query_terms
@@ -47,21 +49,29 @@ class Unreadable(Exception):
     """A model's answer is not what it was asked for."""
 
 
-class _Rewritten(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-    terms: list[str] = Field(default_factory=list, max_length=100)
+class _Rewritten(msgspec.Struct):
+    terms: Annotated[list[str], Meta(max_length=100)] = []
     passage: str = ""
 
 
-class _Score(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+class _Score(msgspec.Struct):
     n: int
     score: float
 
 
-class _Scores(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-    scores: list[_Score] = Field(max_length=4 * MAX_ITEMS)
+class _Scores(msgspec.Struct):
+    scores: Annotated[list[_Score], Meta(max_length=4 * MAX_ITEMS)]
+
+
+T = TypeVar("T")
+
+
+def _read(answer: str, kind: type[T]) -> T:
+    """`answer` as a `kind`; what else it holds is passed over. Raises: Unreadable."""
+    try:
+        return msgspec.json.decode(_bare(answer).encode(), type=kind, strict=False)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as exc:
+        raise Unreadable(str(exc)[:200]) from None
 
 
 def rewrite_prompt(text: str) -> tuple[str, str]:
@@ -71,10 +81,7 @@ def rewrite_prompt(text: str) -> tuple[str, str]:
 
 def read_rewrite(answer: str, known: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """`(BM25 terms that are not in known, passage)`. Raises: Unreadable."""
-    try:
-        said = _Rewritten.model_validate_json(_bare(answer))
-    except ValidationError as exc:
-        raise Unreadable(f"{exc.error_count()} errors") from None
+    said = _read(answer, _Rewritten)
     have = set(known)
     terms = dict.fromkeys(
         term for text in said.terms for term in query_terms(text[:100]) if term not in have
@@ -97,12 +104,8 @@ def judge_prompt(text: str, items: Sequence[Item]) -> tuple[str, str]:
 def read_scores(answer: str, n: int) -> dict[int, float]:
     """Scores in [0, 1] by the item's place from 0. An item that is scored twice has the lower score, one
     that is not is left out. Raises: Unreadable, also when less than half were scored."""
-    try:
-        said = _Scores.model_validate_json(_bare(answer)).scores
-    except ValidationError as exc:
-        raise Unreadable(f"{exc.error_count()} errors") from None
     scores: dict[int, float] = {}
-    for one in said:
+    for one in _read(answer, _Scores).scores:
         if 1 <= one.n <= n and math.isfinite(one.score) and 0.0 <= one.score <= TOP_SCORE:
             score = one.score / TOP_SCORE
             scores[one.n - 1] = min(score, scores.get(one.n - 1, score))
