@@ -19,7 +19,7 @@ from typing import Any
 import plait
 from plait.client import discovery
 from plait.client.discovery import ServerAddress
-from plait.domain.errors import PlaitError, ServiceNotStarted
+from plait.domain.errors import PlaitError, ServerAlreadyRunning, ServiceNotStarted
 from plait.settings import Settings
 from plait.supervisor import detached, process
 from plait.supervisor.files import private_folder, tail, unusable
@@ -54,20 +54,28 @@ def ensure(settings: Settings, *, wait: bool = True) -> ServerAddress | None:
             if not wait:
                 return None  # somebody starts one
             raise _too_late(folder, limit_s)
-        while (known := discovery.running(settings.home)) or discovery.is_claimed(settings.home):
+        while True:
+            known = discovery.running(settings.home)
             if known and (known.version == plait.__version__ or not known.background):
                 return known
             if known:  # an older installation's, from before an upgrade
                 stop(settings)
-            elif not wait:
+                continue
+            if not discovery.is_claimed(settings.home):
+                if not wait:
+                    _begin(settings, folder)
+                    return None
+                try:
+                    return _start(settings, folder, end)
+                except ServiceNotStarted as exc:
+                    # One that somebody began without waiting came up meanwhile.
+                    if exc.reason != ServerAlreadyRunning.reason:
+                        raise
+            if not wait:
                 return None
             if time.monotonic() > end:
                 raise _too_late(folder, limit_s)
             time.sleep(POLL_S)
-        if wait:
-            return _start(settings, folder, end)
-        _begin(settings, folder)
-        return None
 
 
 def stop(settings: Settings) -> bool:
