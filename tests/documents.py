@@ -26,7 +26,7 @@ class How(StrEnum):
     CYPHER = "asked of the graph"
     EPISODE = "read by `plait ingest --dry-run`"
     PROGRAMS = "takes minutes, or data that is fetched: its programs must exist"
-    PICTURE = "a diagram or a tree, nothing to run"
+    PICTURE = "a diagram, a tree or a formula, nothing to run"
     OUTPUT = "a sample of what a command prints"
     USAGE = "a synopsis with brackets: its modules must show their help"
     INSTALLS = "what CI itself does first, in a clean clone"
@@ -74,6 +74,8 @@ TREATMENTS: Mapping[tuple[str, str], Treatment] = {
     ("README.md", "python3 -m venv .venv"): Treatment(How.INSTALLS),
     ("README.md", "make check"): Treatment(How.INSTALLS),
     ("README.md", "$ source .venv"): Treatment(How.CONSOLE),
+    ("README.md", "sequenceDiagram"): Treatment(How.PICTURE),
+    ("README.md", "$ plait index flask"): Treatment(How.CONSOLE),
     ("README.md", "from plait.client import PlaitClient"): Treatment(How.PYTHON, "flask"),
     ("README.md", "$ plait memory store"): Treatment(How.CONSOLE, "flask"),
     ("README.md", "$ plait ingest red.xml"): Treatment(
@@ -89,6 +91,7 @@ TREATMENTS: Mapping[tuple[str, str], Treatment] = {
     ),
     ("docs/benchmarks.md", "PLAIT_HOME=… python -m benchmarks.scale"): Treatment(How.PROGRAMS),
     ("docs/benchmarks.md", "python -m benchmarks.localisation"): Treatment(How.PROGRAMS),
+    ("docs/benchmarks.md", "python -m benchmarks.context_budget"): Treatment(How.PROGRAMS),
     ("docs/benchmarks.md", "python -m benchmarks.issue_texts"): Treatment(How.PROGRAMS),
     ("docs/benchmarks.md", "python -m benchmarks.polyglot"): Treatment(How.PROGRAMS),
     ("docs/benchmarks.md", "python -m benchmarks.questions"): Treatment(How.PROGRAMS),
@@ -106,6 +109,15 @@ TREATMENTS: Mapping[tuple[str, str], Treatment] = {
     ("docs/episodes.md", "plait ingest ~/.claude"): Treatment(How.SHELL, "shop"),
     ("docs/faults.md", "python -m benchmarks.soak"): Treatment(How.PROGRAMS),
     ("docs/faults.md", "PLAIT_FAILPOINTS="): Treatment(How.KILLS),
+    ("docs/hooks.md", '{"session_id"'): Treatment(How.OUTPUT),
+    ("docs/hooks.md", "$ plait hook after-edit"): Treatment(
+        How.CONSOLE, "flask", first=("echo '{}' > payload.json",)
+    ),
+    ("docs/install.md", "plait install --dry-run"): Treatment(How.SHELL, "app"),
+    ("docs/install.md", "// Claude Code"): Treatment(How.OUTPUT),
+    ("docs/install.md", "# Codex CLI"): Treatment(How.OUTPUT),
+    ("docs/mcp.md", '{"mcpServers"'): Treatment(How.OUTPUT),
+    ("docs/mcp.md", "src/flask/app.py"): Treatment(How.OUTPUT),
     ("docs/recall.md", "## Relevant Memories"): Treatment(How.OUTPUT),
     ("docs/recall.md", "from plait.client import Filter"): Treatment(How.PYTHON, "app"),
     ("docs/retention.md", "plait compact --repo app"): Treatment(
@@ -114,6 +126,9 @@ TREATMENTS: Mapping[tuple[str, str], Treatment] = {
         first=tuple(_STORE.format(i) for i in range(4)),
         fill={"COMPACTION_ID": rf"--undo ({_UUID})", " ID": rf"Stored ({_UUID})"},
     ),
+    ("docs/savings.md", "plait ingest ~/.claude"): Treatment(How.SHELL, "shop"),
+    ("docs/savings.md", "cost(look-up)"): Treatment(How.PICTURE),
+    ("docs/savings.md", "saved a session"): Treatment(How.PICTURE),
     ("docs/schema-graph.md", "MATCH (i:Issue"): Treatment(How.CYPHER, "app", code=3),
 }
 

@@ -8,7 +8,7 @@ Words that others say too prove nothing: they are found out before the removal.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -175,7 +175,25 @@ async def left(conn: Connection, gone: Gone) -> dict[str, int]:
 
 
 async def in_statistics(conn: Connection, gone: Gone, tables: Sequence[str]) -> int:
-    """Columns of `tables` whose statistics still show a word."""
+    """Columns of `tables` whose statistics still show a word that nobody says any more. Statistics are of all
+    repositories, so what is said in another one may well stand there."""
+    if not (count := await _statistics(conn, gone, tables)):
+        return 0
+    said: set[str] = set()
+    for table in await _tables(conn):
+        query = sql.SQL(
+            "SELECT w.word FROM unnest(%(words)s::text[], %(patterns)s::text[]) AS w (word, pattern) "
+            "WHERE EXISTS (SELECT FROM {} WHERE {})"
+        ).format(sql.Identifier("plait", table.name), table.has_word(sql.SQL("w.pattern")))
+        cursor = await conn.execute(query, gone.params)
+        said |= {word for (word,) in await cursor.fetchall()}
+    unsaid = tuple(word for word in gone.words if word not in said)
+    if not unsaid:
+        return 0
+    return await _statistics(conn, replace(gone, words=unsaid), tables) if said else count
+
+
+async def _statistics(conn: Connection, gone: Gone, tables: Sequence[str]) -> int:
     cursor = await conn.execute(STATISTICS, {**gone.params, "tables": list(tables)})
     row = await cursor.fetchone()
     return int(row[0]) if row else 0

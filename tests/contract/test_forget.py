@@ -443,6 +443,18 @@ async def test_a_word_that_others_say_too_is_no_trace(store: Store) -> None:
     proved(await forget(store, ids=(entry.id,)))
 
 
+async def test_what_another_repository_says_is_no_trace_in_statistics(
+    store: Store, truth_dsn: str
+) -> None:
+    entry = await remember(store, f"the {MARK}")
+    for n in range(3):
+        await remember(store, f"kept {n} {MARK}", repo="other")
+    with psycopg.connect(truth_dsn, autocommit=True) as conn:
+        conn.execute("ANALYZE")
+    proved(await forget(store, ids=(entry.id,)))
+    assert MARK in dump(truth_dsn)["pg_stats"]
+
+
 async def test_reclaim_takes_it_out_of_the_tables_files(store: Store, truth_dsn: str) -> None:
     entry = await remember(store, f"the {MARK}")
     await forget(store, ids=(entry.id,))
