@@ -67,6 +67,7 @@ class _Following(AsyncPlaitClient):
         if self._address is not None:
             return
         if not self._settings.client.autostart:
+            _refuse_silent(self._settings)
             own = await self._stack.enter_async_context(_own_server(self._settings))
             self._stack.push_async_callback(self._move(own))
             return
@@ -121,12 +122,27 @@ def _has_ended(address: ServerAddress, settings: Settings) -> bool:
     return discovery.read(settings.home) != address or not discovery.is_claimed(settings.home)
 
 
+def _refuse_silent(settings: Settings) -> None:
+    """Raises: ServerNotAnswering, where a server holds the home, says where it listens, and does not."""
+    known = discovery.read(settings.home)
+    if (
+        known is not None
+        and not _has_ended(known, settings)
+        and not discovery.running(settings.home)
+    ):
+        raise _not_answering(known, "nobody listens on its socket", "UNAVAILABLE")
+
+
 def _silent(address: ServerAddress, exc: PlaitRpcError) -> ServerNotAnswering:
+    return _not_answering(address, exc.message, exc.reason)
+
+
+def _not_answering(address: ServerAddress, why: str, cause: str) -> ServerNotAnswering:
     return ServerNotAnswering(
-        f"the server of this PLAIT_HOME, process {address.pid}, does not answer ({exc.message}); "
-        f"look at its log, or end it with `plait stop` or `kill {address.pid}`",
+        f"the server of this PLAIT_HOME, process {address.pid}, does not answer ({why}); look at its "
+        f"log, or end it with `plait stop` or `kill {address.pid}`",
         pid=address.pid,
-        cause=exc.reason,
+        cause=cause,
     )
 
 

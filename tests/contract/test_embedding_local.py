@@ -18,7 +18,8 @@ from plait.settings import EmbeddingSettings
 
 SHIPPED = Path(model_files.__file__).parent / "weights" / "minilm_l6_v2_int8"
 
-# Cosines of the shipped model. Its int8 kernels differ between CPUs: the first one is 0.464 on one, 0.485 on another.
+# Cosines of the shipped model. Its int8 kernels differ between CPUs: by up to 0.04 where
+# one has no VNNI instructions.
 KNOWN = [
     ("def add(a, b):\n    return a + b", "sum of two numbers", 0.485),
     ("retry a request after a timeout", "try again when the connection times out", 0.330),
@@ -32,7 +33,7 @@ async def test_known_texts_have_known_similarities() -> None:
     assert provider.dim == 384
     for one, other, cosine in KNOWN:
         a, b = await provider.embed_documents([one, other])
-        assert float(a @ b) == pytest.approx(cosine, abs=0.03), (one, other)
+        assert float(a @ b) == pytest.approx(cosine, abs=0.05), (one, other)
     await provider.close()
 
 

@@ -9,14 +9,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
-from plait.client import AsyncPlaitClient, discovery
+from plait.client import discovery
 from plait.client.discovery import ServerAddress
 from plait.client.errors import PlaitRpcError
 from plait.domain.errors import ServerAlreadyRunning, ServerNotAnswering
@@ -26,6 +25,11 @@ from server import local
 from server.address import announce, claimed, withdraw
 
 ADDRESS = ServerAddress(1, "", "127.0.0.1", 1, "0", "2026-01-01T00:00:00+00:00")
+
+
+def alone(home: Path) -> Settings:
+    """Settings by which a command starts no service of `home`."""
+    return load(environ={"PLAIT_HOME": str(home), "PLAIT_CLIENT__AUTOSTART": "false"})
 
 
 @pytest.fixture
@@ -42,7 +46,7 @@ def settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
         yield "unix:own"
 
     monkeypatch.setattr(local, "_own_server", own)
-    return load(environ={"PLAIT_HOME": str(home), "PLAIT_CLIENT__AUTOSTART": "false"})
+    return alone(home)
 
 
 @pytest.fixture
@@ -91,21 +95,6 @@ async def test_a_server_that_does_not_answer_is_named(
             pytest.fail("nobody answered")
 
 
-async def test_a_server_that_ends_while_it_is_asked_is_gone_without(
-    settings: Settings, home: Path, dead_end: ServerAddress, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = AsyncPlaitClient.healthy
-
-    async def healthy(self: AsyncPlaitClient, **given: Any) -> bool:
-        withdraw(home)
-        return await asked(self, **given)
-
-    monkeypatch.setattr(AsyncPlaitClient, "healthy", healthy)
-    async with local.connected(settings) as client:
-        assert client.target == "unix:own"
-    assert discovery.read(home) is None
-
-
 class Listing:
     """A server of `socket` that is healthy and knows no repositories."""
 
@@ -149,9 +138,9 @@ async def test_a_server_that_ends_between_two_calls_is_gone_without(
         await first.server.start()
         with claimed(home):
             announce(home, replace(ADDRESS, socket=f"{folder}/first"))
-            async with local.connected(load(environ={"PLAIT_HOME": str(home)})) as client:
+            async with local.connected(alone(home)) as client:
                 assert await client.list_repositories() == ()
-                assert (first.asked, other.asked) == (2, 0)
+                assert (first.asked, other.asked) == (1, 0)
                 withdraw(home)
                 await first.server.stop(None)
                 found = await asyncio.gather(*(client.list_repositories() for _ in range(3)))
