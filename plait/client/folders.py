@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from plait.reading.worktree import work_tree
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
     from plait.client.values import Repository
 
 # Episodes and memories take no other characters in a repository's name (plait/memory/episode.py).
@@ -74,11 +73,6 @@ def locate(folder: Path, indexed: Sequence[Repository]) -> Here:
     around = holding[0][1].name if holding else ""
     unfit = _unfit(root, in_git=git_root is not None)
     return Here(root, _free_name(root, indexed), None, around, unfit)
-
-
-async def look(client: AsyncPlaitClient, folder: Path) -> Here:
-    """As `locate`, among what the server has indexed."""
-    return locate(folder, await client.list_repositories())
 
 
 def _free_name(root: Path, indexed: Sequence[Repository]) -> str:

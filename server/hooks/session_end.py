@@ -79,7 +79,7 @@ async def _ingest(agent: Agent, folder: Path, transcript: str) -> int:
     from server.local import connected
 
     async with connected(settings.load()) as client:
-        found = await folders.look(client, folder)
+        found = folders.locate(folder, await client.list_repositories())
     if found.repository is None:
         return 3
     words = [transcript, "--format", agent.transcripts, "--quiet"]
