@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plait.domain.errors import PlaitError
+from plait.domain.errors import BadSettings, PlaitError
 
 if TYPE_CHECKING:
     from etl.pipeline import IndexRequest
@@ -107,6 +107,7 @@ def _run(args: argparse.Namespace) -> int:
         logging.getLogger().addHandler(logging.NullHandler())
     if args.export is not None:
         return _export(args, settings)
+    _refuse_elsewhere(settings)
     from etl.pipeline import IndexRequest
     from etl.report import render
     from plait.domain.scope import unqualify
@@ -161,6 +162,17 @@ async def _index(request: IndexRequest, settings: Settings, progress: Progress) 
             return opened[0]
 
         return await index_repository(request, settings, truth, open_graph, provider, progress)
+
+
+def _refuse_elsewhere(settings: Settings) -> None:
+    """Raises: BadSettings, where commands ask another server, which would never see what is indexed here."""
+    if settings.client.server and not settings.postgres.dsn.get_secret_value():
+        raise BadSettings(
+            f"commands ask {settings.client.server} (PLAIT_SERVER, `client.server`), and an index run writes "
+            "into this machine's own stores, which that server does not read; run it on that machine, set "
+            "`postgres.dsn` and `graph.uri` to its stores, or unset PLAIT_SERVER",
+            key="client.server",
+        )
 
 
 def _start_service(settings: Settings) -> None:

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from etl import index_repo
 from plait.client import PlaitClient, discovery
 from plait.client.aio import AsyncPlaitClient
 from plait.client.discovery import ServerAddress
@@ -60,6 +61,14 @@ async def test_the_server_that_the_environment_names(
     monkeypatch.setenv("PLAIT_SERVER", "team:50051")
     with PlaitClient() as plait:
         assert plait.target == "team:50051"
+
+
+def test_nothing_is_indexed_where_the_asked_server_never_sees_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLAIT_SERVER", "team:50051")
+    assert index_repo.main([str(home)]) == 1
+    assert "unset PLAIT_SERVER" in capsys.readouterr().err
 
 
 def test_a_broken_address_file_names_no_server(home: Path) -> None:
