@@ -28,7 +28,7 @@ def run(folder: Path, config: Mapping[str, Any], fd: int) -> int:
         file = Path(config["config"]) if config["config"] else None
         # The tenant is each caller's to say: what the first one had set is not everybody's.
         settings = plait_settings.load(file, scope={"tenant": DEFAULT_TENANT})
-        serve.run(settings, lambda address: _ready(fd, address), background=True)
+        serve.run(settings, lambda address: _ready(fd, config["turn"], address), background=True)
         return 0
     except PlaitError as exc:
         logger.error("not started", extra={"reason": exc.reason, "error": exc.message})
@@ -36,7 +36,8 @@ def run(folder: Path, config: Mapping[str, Any], fd: int) -> int:
         return 1
 
 
-def _ready(fd: int, address: ServerAddress) -> None:
+def _ready(fd: int, turn: int, address: ServerAddress) -> None:
+    os.close(turn)  # the next one may look: there is an address now
     _tell(fd, {"address": asdict(address)})
 
 

@@ -63,10 +63,10 @@ def ensure(settings: Settings, *, wait: bool = True) -> ServerAddress | None:
                 continue
             if not discovery.is_claimed(settings.home):
                 if not wait:
-                    _begin(settings, folder)
+                    _begin(settings, folder, turn)
                     return None
                 try:
-                    return _start(settings, folder, end)
+                    return _start(settings, folder, turn, end)
                 except ServiceNotStarted as exc:
                     # One that somebody began without waiting came up meanwhile.
                     if exc.reason != ServerAlreadyRunning.reason:
@@ -83,8 +83,8 @@ def stop(settings: Settings) -> bool:
 
     Raises: ServiceNotStarted, when it does not end.
     """
-    known = discovery.read(settings.home)
-    if known is None or not discovery.is_claimed(settings.home):
+    known = _known(settings)
+    if known is None:
         return False
     identity = process.identify(known.pid)
     steps = (
@@ -100,26 +100,44 @@ def stop(settings: Settings) -> bool:
     return True
 
 
+def _known(settings: Settings) -> ServerAddress | None:
+    """Who serves the home; one that is being started is waited for. None: nobody."""
+    folder = discovery.folder(settings.home)
+    if not folder.is_dir():
+        return None
+    end = time.monotonic() + settings.embedded.start_timeout_s
+    with FileLock(folder / "start") as turn:
+        while True:
+            # The one that is being started holds the turn until it answers.
+            starting = not turn.try_acquire(shared=True)
+            claimed = discovery.is_claimed(settings.home)
+            known = discovery.read(settings.home) if claimed else None
+            if known is not None or not (claimed or starting) or time.monotonic() > end:
+                return known
+            turn.release()
+            time.sleep(POLL_S)
+
+
 def _wait_released(home: Path) -> None:
     while discovery.is_claimed(home):
         time.sleep(POLL_S)
 
 
-def _begin(settings: Settings, folder: Path) -> None:
+def _begin(settings: Settings, folder: Path, turn: FileLock) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        _spawn(settings, folder, writing)
+        _spawn(settings, folder, writing, turn)
     finally:
         os.close(writing)
 
 
-def _start(settings: Settings, folder: Path, end: float) -> ServerAddress:
+def _start(settings: Settings, folder: Path, turn: FileLock, end: float) -> ServerAddress:
     """Start it and wait for what it says: its address, or why it could not start."""
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb", buffering=0) as told:
         try:
-            _spawn(settings, folder, writing)
+            _spawn(settings, folder, writing, turn)
         except OSError as exc:
             raise unusable(folder, exc) from exc
         finally:
@@ -145,13 +163,19 @@ def _told(said: Mapping[str, Any]) -> ServerAddress:
     raise ServiceNotStarted.because(str(said["reason"]), str(said["message"]), said["metadata"])
 
 
-def _spawn(settings: Settings, folder: Path, fd: int) -> None:
+def _spawn(settings: Settings, folder: Path, fd: int, turn: FileLock) -> None:
+    """`turn` is the new process's too, until it answers: whoever started it may be gone by then."""
     env = {name: value for name, value in os.environ.items() if name not in _NOT_HANDED_ON}
     env["PLAIT_HOME"] = str(settings.home)
     # glibc's arenas, one a thread, keep what others could use: 12 MB of a service at rest.
     env.setdefault("MALLOC_ARENA_MAX", "1")
-    config = {"config": str(settings.source.absolute()) if settings.source else ""}
-    detached.start("server.background:run", folder, fd, config, log=folder / LOG, env=env)
+    config = {
+        "config": str(settings.source.absolute()) if settings.source else "",
+        "turn": turn.fd,
+    }
+    detached.start(
+        "server.background:run", folder, fd, config, log=folder / LOG, env=env, also=(turn.fd,)
+    )
 
 
 def _too_late(folder: Path, limit_s: float) -> PlaitError:

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,11 @@ def start(
     *,
     log: Path,
     env: Mapping[str, str],
+    also: Sequence[int] = (),
 ) -> int:
     """Run `entry` (`module:function`, called with the folder, `config` and `fd`) behind us; returns as soon
-    as it is on its own, with the status of what started it. `config` must be JSON; `fd` is handed down.
+    as it is on its own, with the status of what started it. `config` must be JSON; `fd` is handed down, and what
+    else is to stay open.
 
     Raises: OSError.
     """
@@ -45,7 +47,7 @@ def start(
             stderr=output,
             env=dict(env),
             cwd=folder,
-            pass_fds=(fd,),
+            pass_fds=(fd, *also),
             start_new_session=True,
             check=False,
         )

@@ -60,10 +60,11 @@ def _look(args: argparse.Namespace) -> int:
 
 
 def _server(settings: Settings) -> str:
-    """A line about `plait serve` of this home."""
+    """A line about the service of this home."""
     from plait.client import discovery
 
     known = discovery.read(settings.home)
     if known is None or not discovery.is_claimed(settings.home):
-        return "\n`plait serve` is not running; commands bring a server of their own."
-    return f"\n`plait serve` runs as process {known.pid} at {known.host}:{known.port}; see `plait repos`."
+        return "\nNo service runs; the next command starts it."
+    where = f"{known.host}:{known.port} and {known.target}" if known.port else known.target
+    return f"\nThe service runs as process {known.pid} at {where}; see `plait status`."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from server.commands import frame
-from server.commands.frame import NOTHING_FOUND, OK
+from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
     from plait.client.discovery import ServerAddress
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from plait.settings import Settings
     from server.census import Member
 
+ANSWER_S = 3.0  # an idle service answers in milliseconds
 EXAMPLES = """\
   plait status          the service, its servers, their memory, the repositories
   plait status --json
@@ -39,20 +41,31 @@ async def _status(args: argparse.Namespace) -> int:
     settings = frame.load(args)
     members = census.take(settings.home)
     address = discovery.running(settings.home)
-    found = await _repositories(settings, address) if address else ()
+    found, silent = await _repositories(settings, address) if address else ((), "")
     if args.json:
         print(json.dumps(_as_json(settings, address, members, found), ensure_ascii=False))
     else:
         _show(settings, address, members)
         _show_repositories(found)
+    if silent:
+        print(silent, file=sys.stderr)
+        return FAILED
     return OK if members else NOTHING_FOUND
 
 
-async def _repositories(settings: Settings, address: ServerAddress) -> tuple[Repository, ...]:
+async def _repositories(
+    settings: Settings, address: ServerAddress
+) -> tuple[tuple[Repository, ...], str]:
+    """What is indexed, or why the service does not say it."""
     from plait.client.aio import AsyncPlaitClient
+    from plait.domain.errors import PlaitError
 
     async with AsyncPlaitClient(address.target, tenant=settings.scope.tenant) as client:
-        return await client.list_repositories()
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await client.list_repositories(), ""
+        except (PlaitError, TimeoutError):
+            return (), f"the service, process {address.pid}, does not answer; `plait stop` ends it"
 
 
 def _show(settings: Settings, address: ServerAddress | None, members: Sequence[Member]) -> None:

@@ -39,6 +39,7 @@ def take(text: str | None, server: Server) -> str | None:
     there = _there(text, server)
     if there is None or not is_ours(there):
         return text
+    refuse_environment(there, _line(text, server))
     return splice.remove_seeded(text, [server.key, NAME], server.seed)
 
 
@@ -58,12 +59,22 @@ def fields(form: Form, command: str) -> dict[str, Any]:
 
 
 def is_ours(entry: Any) -> bool:
-    """Whether an entry starts `plait mcp`, from wherever."""
+    """Whether an entry starts `plait mcp`, from wherever, as Plait writes it: one with further arguments is
+    the user's own."""
     if not isinstance(entry, dict):
         return False
     command, args = entry.get("command"), entry.get("args", [])
     words = [*(command if isinstance(command, list) else [command]), *_list(args)]
-    return len(words) > 1 and PurePath(str(words[0])).name == "plait" and words[1] == "mcp"
+    return PurePath(str(words[0])).name == "plait" and words[1:] == ARGUMENTS
+
+
+def refuse_environment(entry: Any, line: int) -> None:
+    """Raises: Refused, where the user added variables to our entry: they would be lost with it."""
+    if entry.get("env") or entry.get("environment"):
+        raise Refused(
+            f'its server "{NAME}" has environment variables that Plait did not write; remove it by hand',
+            line,
+        )
 
 
 def _list(value: Any) -> list[Any]:

@@ -40,8 +40,10 @@ def take(text: str | None, server: Server) -> str | None:
     if text is None:
         return None
     parsed = _parsed(text)
-    if not entry.is_ours(_there(parsed, server)):
+    there = _there(parsed, server)
+    if not entry.is_ours(there):
         return text
+    entry.refuse_environment(there, _line(text, server))
     left = _removed(text, server, _without(parsed, server))
     # A file that was there and empty has a line break before the table.
     return None if not left and text.startswith("[") else left

@@ -143,6 +143,20 @@ def test_it_rests_then_leaves(plait: Plait, fresh_home: Path) -> None:
     nothing_left(fresh_home)
 
 
+def test_one_that_is_starting_is_stopped_too(
+    plait: Plait, fresh_home: Path, tmp_path: Path
+) -> None:
+    environment = {**os.environ, **PATIENT, "PLAIT_HOME": str(fresh_home)}
+    command = [sys.executable, "-P", "-m", "server.cli", "repos"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env={**environment, "PLAIT_CLIENT__AUTOSTART": "true"}
+    ) as first:
+        wait_until(lambda: [p for p in served_by(fresh_home) if p.pid != first.pid])
+        first.kill()
+    assert plait("stop").returncode == 0
+    nothing_left(fresh_home)
+
+
 def test_other_settings_are_said(plait: Plait) -> None:
     plait("repos")
     assert "started with other settings" in plait("repos", PLAIT_SEARCH__K="3").stderr
@@ -183,4 +197,7 @@ def test_a_hung_service_is_said(plait: Plait, fresh_home: Path) -> None:
     done = plait("repos", PLAIT_SERVER__TIMEOUT_S="1")
     assert "[SERVER_NOT_ANSWERING]" in done.stderr
     assert "plait stop" in done.stderr
+    status = plait("status")
+    assert (status.returncode, "does not answer" in status.stderr) == (1, True)
+    assert str(service) in status.stdout
     os.kill(service, signal.SIGCONT)

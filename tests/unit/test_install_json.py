@@ -147,7 +147,17 @@ def test_another_place_of_this_installation_is_brought_up_to_date() -> None:
         "env": {"PLAIT_HOME": "/data"},
         "args": ["mcp"],
     }
-    assert entry.take(new, SERVER) == '{"a": 1}'
+    with pytest.raises(Refused, match="environment variables"):
+        entry.take(new, SERVER)
+
+
+def test_an_entry_with_arguments_of_the_users_own_is_left_alone() -> None:
+    own = (
+        '{"mcpServers": {"plait": {"command": "plait", "args": ["mcp", "--server", "team:50051"]}}}'
+    )
+    with pytest.raises(Refused, match="did not write"):
+        entry.put(own, SERVER, "plait")
+    assert entry.take(own, SERVER) == own
 
 
 # -- hooks ----------------------------------------------------------------------------------------
