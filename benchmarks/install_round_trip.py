@@ -79,7 +79,7 @@ def large(agent: Agent) -> tuple[float, int]:
         path = here.files(agent.server.paths, Scope.USER)[0]
         path.parent.mkdir(parents=True, exist_ok=True)
         if agent.server.form is Form.TOML:
-            table = "[projects.'/home/user/work/repository-{}']\ntrust_level = 'trusted'\n"
+            table = "[projects.'/home/user/src/repository-{}']\ntrust_level = 'trusted'\n"
             path.write_text("".join(table.format(i) for i in range(LARGE // 70)))
         else:
             row = {"history": ["what is this", "and that"], "cost": 0.25, "on": True}
