@@ -72,6 +72,12 @@ class Forbidden(PlaitError):
     reason = "FORBIDDEN"
 
 
+class Unauthenticated(PlaitError):
+    """Nobody knows who calls (UNAUTHENTICATED)."""
+
+    reason = "UNAUTHENTICATED"
+
+
 class Unavailable(PlaitError):
     """A part Plait depends on does not answer; try again (UNAVAILABLE)."""
 

@@ -31,6 +31,7 @@ CODES: Mapping[type[domain.PlaitError], grpc.StatusCode] = {
     domain.Busy: grpc.StatusCode.ABORTED,
     domain.Exhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
     domain.Forbidden: grpc.StatusCode.PERMISSION_DENIED,
+    domain.Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
     domain.Unavailable: grpc.StatusCode.UNAVAILABLE,
     domain.OutOfTime: grpc.StatusCode.DEADLINE_EXCEEDED,
     domain.NotBuilt: grpc.StatusCode.UNIMPLEMENTED,
