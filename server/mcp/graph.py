@@ -51,7 +51,7 @@ class Rows:
 
 def question(asked: Graph, root: Path) -> tuple[str, dict[str, str]]:
     """The template and its parameters. Raises: Refused."""
-    symbol = asked.symbol.strip()
+    symbol = paths.without_lines(asked.symbol.strip())
     if not symbol:
         raise Refused("`symbol` is empty: give a name, a qualified name or, for outline, a file.")
     template, parameter = _TEMPLATES[asked.ask]

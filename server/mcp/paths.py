@@ -43,12 +43,17 @@ def inside(text: str, root: Path, argument: str) -> str:
     return "" if path == "." else path
 
 
+def without_lines(text: str) -> str:
+    """`a.py` for `a.py:10-20`, which is how answers write a place."""
+    return _LINES.sub("", text)
+
+
 def about(text: str, root: Path) -> tuple[str, str]:
     """`(path, symbol)` of what a note is about; one of them is empty, or both. Raises: Refused."""
     text = text.strip()
     if not text:
         return "", ""
-    bare = _LINES.sub("", text)
+    bare = without_lines(text)
     looks_like_path = "/" in bare or _is_file(root / bare)
     if not looks_like_path:
         return "", text

@@ -141,4 +141,5 @@ def read(kind: type[T], given: Mapping[str, Any] | None) -> T:
     except msgspec.ValidationError as exc:
         names = ", ".join(field.name for field in msgspec.structs.fields(kind))
         said = str(exc).replace("Object ", "The call ").replace("`$.", "`")
-        raise Refused(f"{said}. `{kind.__name__.lower()}` takes {names}.") from None
+        asks = f" `ask` is one of {', '.join(ASKS)}." if "`ask`" in said else ""
+        raise Refused(f"{said}. `{kind.__name__.lower()}` takes {names}.{asks}") from None

@@ -12,7 +12,7 @@ import pytest
 
 from plait import tokens
 from plait.domain.errors import PlaitError, UnknownSymbol
-from server.mcp import answer, paths, tools
+from server.mcp import answer, graph, paths, tools
 from server.mcp.answer import Answer, Refused
 from server.mcp.calls import MAX_ATTACHED_BYTES, MAX_QUERY_BYTES
 from server.mcp.tools import INSTRUCTIONS, KINDS, TOOLS, Graph, Recall, Search
@@ -70,7 +70,7 @@ def test_arguments_take_null_and_numbers_as_text() -> None:
     ("given", "said"),
     [
         ({}, "missing required field `symbol`.*`graph` takes repo, symbol, ask, to"),
-        ({"symbol": "x", "ask": "nope"}, "Invalid enum value 'nope' - at `ask`"),
+        ({"symbol": "x", "ask": "nope"}, "Invalid enum value 'nope' - at `ask`.*one of callers,"),
         ({"symbol": 1, "ask": "callers"}, "Expected `str`, got `int` - at `symbol`"),
         ({"symbol": "x", "ask": "callers", "depth": 1}, "unknown field `depth`"),
     ],
@@ -129,6 +129,12 @@ def test_a_note_is_about_a_path_or_a_symbol(root: Path) -> None:
     assert paths.about(" ", root) == ("", "")
     with pytest.raises(Refused, match="there is no"):
         paths.about("src/gone.py", root)
+
+
+def test_a_place_as_answers_write_it_is_a_question_too(root: Path) -> None:
+    for symbol in ("src/pkg/a.py:97", f"{root}/src/pkg/a.py:1-20"):
+        asked = Graph(symbol=symbol, ask="outline")
+        assert graph.question(asked, root) == ("outline", {"file": "src/pkg/a.py"})
 
 
 # -- answers -----------------------------------------------------------------------------------------------
