@@ -508,10 +508,10 @@ class McpAddressRefused(InvalidInput):
     reason = "MCP_ADDRESS_REFUSED"
 
 
-class McpTokenUnsafe(Precondition):
-    """The token of `plait mcp --http` is readable for others, or broken."""
+class TokenUnsafe(Precondition):
+    """The token file of `plait serve` or `plait mcp --http` is readable for others, or broken."""
 
-    reason = "MCP_TOKEN_UNSAFE"
+    reason = "TOKEN_UNSAFE"
 
 
 class ServerNotAnswering(Unavailable):
