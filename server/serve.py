@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
 import logging
 import os
 import signal
@@ -48,8 +47,7 @@ async def serve(
     stop = asyncio.Event()
     _on_signals(stop)
     host, port = ("", None) if background else (settings.server.host, settings.server.port)
-    if host and not _is_loopback(host):
-        logger.warning("listening without authentication beyond this machine", extra={"host": host})
+    host = host if port is not None else ""
     if not settings.postgres.dsn.get_secret_value():
         prepare(settings.home, unprivileged(settings.embedded.run_as))
     with claimed(settings.home) as socket:
@@ -96,10 +94,3 @@ def _on_signals(stop: asyncio.Event) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

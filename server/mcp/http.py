@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from plait.client import discovery
+from plait.client.discovery import mcp_token_path
 from plait.domain.errors import McpAddressRefused, PortTaken, TokenUnsafe
 from plait.supervisor.home import make_home
 from plait.supervisor.token_file import TokenFile
@@ -75,17 +75,13 @@ def _is_loopback(host: str) -> bool:
 # -- the token -----------------------------------------------------------------------------------------------
 
 
-def token_path(home: Path) -> Path:
-    return discovery.folder(home) / "mcp.token"
-
-
 def token(home: Path) -> TokenFile:
     """The token of `home`, made at the first start, readable for this account alone.
 
     Raises: TokenUnsafe, HomeUnusable.
     """
     make_home(home)
-    return TokenFile(token_path(home))
+    return TokenFile(mcp_token_path(home))
 
 
 # -- the gate ------------------------------------------------------------------------------------------------
@@ -151,7 +147,7 @@ async def serve(settings: Settings, where: Address, on_ready: Callable[[str, Pat
         async def startup(self, sockets: list[sockets.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:
-                on_ready(url, token_path(settings.home))
+                on_ready(url, mcp_token_path(settings.home))
 
     known = token(settings.home)
     with _listening(where) as bound:

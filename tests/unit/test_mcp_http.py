@@ -13,7 +13,7 @@ from plait.domain.errors import McpAddressRefused, TokenUnsafe
 from plait.supervisor import token_file
 from plait.supervisor.token_file import Tokens
 from server.mcp import http
-from server.mcp.http import Address, Gate, address, token, token_path
+from server.mcp.http import Address, Gate, address, mcp_token_path, token
 
 SECRET = "s" * 43
 
@@ -53,7 +53,7 @@ def test_the_token_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> N
 
     def start() -> None:
         token(tmp_path)
-        found.append(token_file.read(token_path(tmp_path)).current)
+        found.append(token_file.read(mcp_token_path(tmp_path)).current)
 
     threads = [threading.Thread(target=start) for _ in range(8)]
     for thread in threads:
@@ -63,13 +63,13 @@ def test_the_token_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> N
     assert len(found) == 8
     assert len(set(found)) == 1
     assert len(found[0]) >= 40
-    assert token_path(tmp_path).stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in token_path(tmp_path).parent.iterdir()] == ["mcp.token"]
+    assert mcp_token_path(tmp_path).stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in mcp_token_path(tmp_path).parent.iterdir()] == ["mcp.token"]
 
 
 def test_a_token_that_others_can_read_or_choose_is_not_used(tmp_path: Path) -> None:
     token(tmp_path)
-    path = token_path(tmp_path)
+    path = mcp_token_path(tmp_path)
     path.chmod(0o644)
     with pytest.raises(TokenUnsafe, match="remove it"):
         token(tmp_path)
