@@ -7,6 +7,7 @@ gives up its place: who is known keeps theirs, and who has a token gets in durin
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 MAX_UNKNOWN_BYTES = 2**20
 MAX_REFUSALS = 16
+REFUSED_S = 0.5
 
 
 @dataclass(slots=True, eq=False)
@@ -45,8 +47,9 @@ class Connection:
     def refused(self) -> None:
         """Count a call that opened nothing: a connection that goes on guessing is closed."""
         self.refusals += 1
-        if self.refusals >= MAX_REFUSALS and not self.known:
-            self.close()
+        if self.refusals == MAX_REFUSALS and not self.known:
+            # Once it has read why.
+            asyncio.get_running_loop().call_later(REFUSED_S, self.close)
 
 
 class Connections:

@@ -89,7 +89,9 @@ async def server(app: App, tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
 @asynccontextmanager
 async def own_server(app: App) -> AsyncIterator[Server]:
     """Another server of `app`, on a socket of its own."""
-    with TemporaryDirectory(prefix="plait-") as folder:  # a test's own path may be too long for a socket
+    with TemporaryDirectory(
+        prefix="plait-"
+    ) as folder:  # a test's own path may be too long for a socket
         async with running(app, socket=Path(folder) / "plait.sock") as started:
             yield started
 

@@ -18,7 +18,6 @@ from plait.domain.retention import Selector
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.settings import load
 from server.app import App, open_app
-from server.grpc.server import running
 from tests.e2e.conftest import at_rest, own_server
 from tests.processes import PATIENT, remove_home
 
