@@ -29,8 +29,8 @@ def run(
     """Serve until SIGTERM or SIGINT, on uvloop. `on_ready` gets the address once calls are answered.
     `background`: on the home's socket alone, and until nobody has called for `server.idle_s`.
 
-    Raises: ServerAlreadyRunning, PortTaken, HomeUnusable, StoreUnavailable, SchemaMismatch,
-        EmbeddedServerFailed.
+    Raises: ServerAlreadyRunning, PortTaken, TlsMissing, TlsUnusable, TokenUnsafe, HomeUnusable,
+        StoreUnavailable, SchemaMismatch, EmbeddedServerFailed.
     """
     import uvloop
 
@@ -43,11 +43,15 @@ async def serve(
 ) -> None:
     """As `run`, inside a running loop."""
     from server.grpc.server import running
+    from server.grpc.tls import credentials
 
     stop = asyncio.Event()
     _on_signals(stop)
     host, port = ("", None) if background else (settings.server.host, settings.server.port)
-    host = host if port is not None else ""
+    if port is None:
+        host = ""
+    else:
+        credentials(settings.server, host)  # what is wrong with them is said before anything starts
     if not settings.postgres.dsn.get_secret_value():
         prepare(settings.home, unprivileged(settings.embedded.run_as))
     with claimed(settings.home) as socket:
