@@ -62,7 +62,7 @@ class Bench:
     def serving(self) -> Iterator[None]:
         """`plait serve` of the installation, for the length of the block."""
         server = subprocess.Popen(
-            [*self.plait, "serve", "--port", "0", "--json"], env=self._env(), text=True,
+            [*self.plait, "serve", "--json"], env=self._env(), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         assert server.stdout is not None

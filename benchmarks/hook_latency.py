@@ -91,7 +91,7 @@ def functions(root: Path) -> Iterator[Function]:
 def service(home: Path, root: Path, env: Mapping[str, str]) -> Iterator[None]:
     """A `plait serve` that has indexed `root`, its tables and graph read."""
     serving = subprocess.Popen(
-        [PLAIT, "serve", "--port", "0"],
+        [PLAIT, "serve"],
         env=env,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

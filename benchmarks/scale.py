@@ -144,7 +144,7 @@ async def client(args: argparse.Namespace) -> list[dict[str, Any]]:
     random.Random(args.seed).shuffle(texts)
     where = Filter(repos=(REPO,))
     found = []
-    async with AsyncPlaitClient(f"{address.host}:{address.port}") as plait_:
+    async with AsyncPlaitClient(address.target) as plait_:
         asks: list[tuple[str, Callable[[str], Awaitable[object]]]] = [
             ("Search fast", lambda t: plait_.search(t, where=where)),
             ("Search full", lambda t: plait_.search(t, where=where, mode="full")),
@@ -161,7 +161,7 @@ async def client(args: argparse.Namespace) -> list[dict[str, Any]]:
 def measure(args: argparse.Namespace) -> None:
     server = subprocess.Popen(
         [sys.executable, "-P", "-m", "server"],
-        env={**os.environ, "PLAIT_SERVER__PORT": "0"},
+        env=dict(os.environ),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

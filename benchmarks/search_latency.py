@@ -116,7 +116,7 @@ async def client(args: argparse.Namespace) -> None:
     queries = await queries_of(store, args.repo, args.queries, args.seed)
     statements = await record(store, settings, args.repo, queries)
     for callers in args.callers:
-        async with AsyncPlaitClient(f"{address.host}:{address.port}") as plait:
+        async with AsyncPlaitClient(address.target) as plait:
 
             async def search(text: str, plait: AsyncPlaitClient = plait) -> None:
                 await plait.search(text, where=where)
@@ -160,7 +160,7 @@ def main() -> None:
         return
     server = subprocess.Popen(
         [sys.executable, "-P", "-m", "server"],
-        env={**os.environ, "PLAIT_SERVER__PORT": "0"},
+        env=dict(os.environ),
         stdout=subprocess.DEVNULL,
     )
     try:

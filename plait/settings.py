@@ -197,9 +197,27 @@ class RerankSettings(_Section, frozen=True):
 
 
 class ServerSettings(_Section, frozen=True):
+    """`port` None: the home's socket alone. docs/security.md says what each limit is for."""
+
     host: str = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535)] = 50051
+    port: Annotated[int, Meta(ge=0, le=65535)] | None = None
+    tls_certificate: str = ""  # PEM files, read again when they change
+    tls_key: str = ""
+    tls_client_ca: str = ""  # who connects shows a certificate of this authority
+    reflection: bool = False
+    index_roots: str = ""  # folders, with `:` between them, under which calls may index
+    # Of calls over the home's socket, and as many over TCP.
     max_concurrent: Annotated[int, Meta(ge=1)] = 256
+    max_concurrent_per_key: Annotated[int, Meta(ge=1)] = 64
+    max_connections: Annotated[int, Meta(ge=1)] = 256  # over TCP
+    max_connections_per_peer: Annotated[int, Meta(ge=1)] = 32  # of one address; of one key
+    max_streams: Annotated[int, Meta(ge=1)] = 128  # calls at a time on one connection
+    # Of requests that are on their way, for each key; over the home's socket for each connection.
+    max_bytes_in_flight: Annotated[int, Meta(ge=1024)] = 512 * 2**20
+    hello_s: Annotated[float, Meta(gt=0)] = 10.0  # until a TCP connection must be known
+    arrive_s: Annotated[float, Meta(gt=0)] = 15.0  # until a request must be there whole
+    answer_s: Annotated[float, Meta(gt=0)] = 60.0  # until an answer must be read
+    stream_idle_s: Annotated[float, Meta(gt=0)] = 600.0  # between two messages of a stream
     drain_s: Annotated[float, Meta(ge=0)] = 10.0
     timeout_s: Annotated[float, Meta(gt=0)] = 30.0  # of a call whose caller sets no deadline
     max_timeout_s: Annotated[float, Meta(gt=0)] = 300.0  # what longer deadlines are cut to
@@ -211,9 +229,15 @@ class ServerSettings(_Section, frozen=True):
 
 
 class ClientSettings(_Section, frozen=True):
-    """Which server commands and clients talk to."""
+    """Which server commands and clients talk to, and what they show it."""
 
     server: str = ""  # `host:port` or `unix:/path`; empty: the service of this home
+    token: Secret = Secret("")  # over TCP: a server's token, or an API key
+    tls_ca: str = (
+        ""  # PEM of the authority that signed the server's certificate; empty: the system's
+    )
+    tls_certificate: str = ""  # PEM, for a server that asks for one
+    tls_key: str = ""
     autostart: bool = True  # start that service in the background where none runs
 
 

@@ -56,7 +56,7 @@ def withdraw(home: Path) -> None:
 
 def _already(home: Path) -> ServerAlreadyRunning:
     known = discovery.read(home)
-    where = f"process {known.pid} at {known.host}:{known.port}" if known else "another process"
+    where = f"process {known.pid} at {known.where}" if known else "another process"
     return ServerAlreadyRunning(
         f"{where} is the server of {home} already; use it, or stop it first, or start this one with "
         "another PLAIT_HOME",

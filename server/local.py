@@ -34,7 +34,9 @@ async def connected(settings: Settings) -> AsyncIterator[AsyncPlaitClient]:
     """Raises: ServiceNotStarted, HomeUnusable; and as `server.app.open_app`, when it starts a server of its
     own. Calls raise ServerNotAnswering too."""
     if settings.client.server:
-        async with AsyncPlaitClient(settings.client.server, tenant=_tenant(settings)) as client:
+        async with AsyncPlaitClient(
+            settings.client.server, tenant=_tenant(settings), settings=settings
+        ) as client:
             yield client
         return
     async with AsyncExitStack() as stack:

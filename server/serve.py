@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
 import logging
 import os
 import signal
@@ -30,8 +29,8 @@ def run(
     """Serve until SIGTERM or SIGINT, on uvloop. `on_ready` gets the address once calls are answered.
     `background`: on the home's socket alone, and until nobody has called for `server.idle_s`.
 
-    Raises: ServerAlreadyRunning, PortTaken, HomeUnusable, StoreUnavailable, SchemaMismatch,
-        EmbeddedServerFailed.
+    Raises: ServerAlreadyRunning, PortTaken, TlsMissing, TlsUnusable, TokenUnsafe, HomeUnusable,
+        StoreUnavailable, SchemaMismatch, EmbeddedServerFailed.
     """
     import uvloop
 
@@ -44,12 +43,15 @@ async def serve(
 ) -> None:
     """As `run`, inside a running loop."""
     from server.grpc.server import running
+    from server.grpc.tls import credentials
 
     stop = asyncio.Event()
     _on_signals(stop)
     host, port = ("", None) if background else (settings.server.host, settings.server.port)
-    if host and not _is_loopback(host):
-        logger.warning("listening without authentication beyond this machine", extra={"host": host})
+    if port is None:
+        host = ""
+    else:
+        credentials(settings.server, host)  # what is wrong with them is said before anything starts
     if not settings.postgres.dsn.get_secret_value():
         prepare(settings.home, unprivileged(settings.embedded.run_as))
     with claimed(settings.home) as socket:
@@ -96,10 +98,3 @@ def _on_signals(stop: asyncio.Event) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

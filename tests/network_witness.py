@@ -81,7 +81,7 @@ def main(shop: str, resolver: str) -> None:
     run("index", "index", shop)
     run("search", "search", "sum of a cart", *PATIENTLY)
     run("recall", "recall", "why is the total wrong", *PATIENTLY)
-    serve = [*PLAIT, "serve", "--port", "0", "--json"]
+    serve = [*PLAIT, "serve", "--json"]
     with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         server.stdout.readline()

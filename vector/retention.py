@@ -96,6 +96,14 @@ class Retention(Episodes):
             row = await cursor.fetchone()
             return None if row is None else await _read(conn, row[0])
 
+    async def compacted_in(self, tenant: str, compaction_id: UUID) -> str:
+        async with self._db.connection() as conn:
+            cursor = await conn.execute(q.REPOSITORY_OF, {"id": compaction_id, "tenant": tenant})
+            row = await cursor.fetchone()
+        if row is None:
+            raise CompactionUnknown.of(compaction_id)
+        return str(row[0])
+
     async def undo(self, tenant: str, compaction_id: UUID) -> int:
         async def attempt(_number: int) -> tuple[int, int]:
             async with self._db.transaction() as conn:
@@ -260,9 +268,7 @@ async def _undo(conn: Connection, tenant: str, id_: UUID) -> tuple[int, int]:
     cursor = await conn.execute(q.TO_UNDO, {"id": id_, "tenant": tenant})
     row = await cursor.fetchone()
     if row is None:
-        raise CompactionUnknown(
-            f"no compaction {id_} of this tenant; `plait compact` prints the id of each run", id=id_
-        )
+        raise CompactionUnknown.of(id_)
     repo_id, ended, until, undone = row
     at = await tick(conn, repo_id)
     # Read again behind the clock: another undo may have ended while this one waited.

@@ -60,6 +60,11 @@ SELECT c.repo_id, c.at, c.undo_until, c.undone_at
  WHERE c.id = %(id)s AND r.tenant = %(tenant)s
 """
 
+REPOSITORY_OF = """
+SELECT r.name FROM compaction c JOIN repository r ON r.id = c.repo_id
+ WHERE c.id = %(id)s AND r.tenant = %(tenant)s
+"""
+
 CLOSED_BY = """
 SELECT entry_id, into_id, action FROM compaction_step
  WHERE compaction_id = %(id)s AND into_id IS NOT NULL ORDER BY ordinal

@@ -97,7 +97,7 @@ class Service:
         if failpoints:
             environ["PLAIT_FAILPOINTS"] = failpoints
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "server", "--port", "0", "--json"),
+            *(sys.executable, "-m", "server", "--json"),
             stdout=subprocess.PIPE,
             stderr=self._log,
             stdin=subprocess.DEVNULL,

@@ -25,7 +25,7 @@ from plait.client.aio_recall import AsyncRecallMethods
 from plait.client.calls import Call, GraphScope
 from plait.client.errors import PlaitRpcError, from_rpc
 from plait.client.lazily import lazily
-from plait.client.transport import OPTIONS, default_target, may_retry, waits
+from plait.client.transport import OPTIONS, Endpoint, endpoint, may_retry, waits
 
 if TYPE_CHECKING:
     from plait.client import decode
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Stats,
     )
     from plait.domain.values import Episode, Filter
+    from plait.settings import Settings
     from plait.v1 import knowledge_service_pb2
     from plait.v1.knowledge_service_pb2 import IngestEpisodesRequest
 else:
@@ -55,16 +56,27 @@ class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods):
     PLAIT_HOME, started in the background where none runs. Every call raises `PlaitRpcError` when it fails, has
     a deadline (`timeout_s` overrides it), and is sent again when no server answered, if that is safe.
 
+    `token`: what is shown over TCP, a server's token or an API key; empty: `client.token`, else the token of
+    this home's own server. `settings`: where these are looked up; None: loaded as commands load them.
+
     `tenant`: whose data the calls mean; empty: the server's own setting. Reads name their repositories,
     or say that all are meant (`Filter.all_repos`); one that does neither means the repository whose folder
     holds the current one, else the only one that is indexed.
     """
 
-    def __init__(self, target: str = "", *, tenant: str = "") -> None:
-        self.target = target or default_target()
+    def __init__(
+        self,
+        target: str = "",
+        *,
+        tenant: str = "",
+        token: str = "",
+        settings: Settings | None = None,
+    ) -> None:
+        found = endpoint(target, tenant, token, settings)
+        self.target = found.target
         self.tenant = tenant
-        self._metadata = calls.metadata(tenant)
-        self._channel = grpc.aio.insecure_channel(self.target, options=OPTIONS)
+        self._metadata = found.metadata
+        self._channel = _channel(found)
 
     async def __aenter__(self) -> Self:
         return self
@@ -76,7 +88,7 @@ class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods):
         await self._channel.close(None)
 
     def _move(self, target: str) -> Callable[[], Awaitable[None]]:
-        """From now on call `target`; gives what closes the channel to the old one, whose calls go on."""
+        """From now on call `target`, a socket of this home; gives what closes the channel to the old one, whose calls go on."""
         old, self.target = self._channel, target
         self._channel = grpc.aio.insecure_channel(target, options=OPTIONS)
         return lambda: old.close(None)
@@ -273,3 +285,9 @@ async def _requests(
         return
     for episode in episodes:
         yield calls.ingest_request(episode)
+
+
+def _channel(found: Endpoint) -> grpc.aio.Channel:
+    if found.credentials is None:
+        return grpc.aio.insecure_channel(found.target, options=OPTIONS)
+    return grpc.aio.secure_channel(found.target, found.credentials, options=OPTIONS)

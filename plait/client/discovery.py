@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from plait.domain.errors import ServerNotOurs
+from plait.supervisor import peers
 from plait.supervisor.locks import FileLock
 
 # `struct sockaddr_un.sun_path` holds 108 bytes with its NUL on Linux, 104 on macOS.
@@ -37,6 +39,12 @@ class ServerAddress:
         """For the clients: the socket, which only this account can reach."""
         return f"unix:{self.socket}"
 
+    @property
+    def where(self) -> str:
+        """For people: the socket, and the TCP address where there is one."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port} and {self.target}" if self.port else self.target
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
 
@@ -44,6 +52,16 @@ class ServerAddress:
 def folder(home: Path) -> Path:
     """The folder of the server's lock, address and socket; 0700."""
     return home / "server"
+
+
+def token_path(home: Path) -> Path:
+    """The token that the server of `home` wants over TCP."""
+    return folder(home) / "token"
+
+
+def mcp_token_path(home: Path) -> Path:
+    """The token that `plait mcp --http` of `home` wants."""
+    return folder(home) / "mcp.token"
 
 
 def socket_path(home: Path) -> Path:
@@ -66,7 +84,10 @@ def read(home: Path) -> ServerAddress | None:
 
 
 def running(home: Path) -> ServerAddress | None:
-    """The server of `home` if one takes connections on its socket; a dead one leaves its file behind."""
+    """The server of `home` if one takes connections on its socket; a dead one leaves its file behind.
+
+    Raises: ServerNotOurs, when another account listens there.
+    """
     address = read(home)
     if address is None or not isinstance(address.socket, str) or not hasattr(sockets, "AF_UNIX"):
         return None
@@ -74,9 +95,31 @@ def running(home: Path) -> ServerAddress | None:
         with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
             probe.settimeout(1.0)
             probe.connect(address.socket)
+            check_ours(probe, address.socket)
     except (OSError, ValueError):
         return None
     return address
+
+
+def check_ours(connected: sockets.socket, path: str) -> None:
+    """Raises: ServerNotOurs, unless this account or root listens at the other end."""
+    if not peers.is_ours(connected):
+        raise ServerNotOurs(
+            f"another account listens on {path}; nothing was sent to it. Ask that account, or remove the "
+            "socket and start the server again",
+            socket=path,
+        )
+
+
+def check_socket(path: str) -> None:
+    """As `check_ours`, for whoever listens on `path`; nothing, where nobody does. Raises: ServerNotOurs."""
+    try:
+        with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
+            probe.settimeout(1.0)
+            probe.connect(path)
+            check_ours(probe, path)
+    except (OSError, ValueError):
+        return
 
 
 def is_claimed(home: Path) -> bool:

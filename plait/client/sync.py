@@ -15,7 +15,7 @@ from plait.client.errors import PlaitRpcError, from_rpc
 from plait.client.lazily import lazily
 from plait.client.sync_memory import MemoryMethods
 from plait.client.sync_recall import RecallMethods
-from plait.client.transport import OPTIONS, default_target, may_retry, waits
+from plait.client.transport import OPTIONS, Endpoint, endpoint, may_retry, waits
 
 if TYPE_CHECKING:
     from plait.client import decode
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Stats,
     )
     from plait.domain.values import Episode, Filter
+    from plait.settings import Settings
     from plait.v1 import knowledge_service_pb2
 else:
     decode = lazily("plait.client.decode")
@@ -44,16 +45,27 @@ class PlaitClient(MemoryMethods, RecallMethods):
     PLAIT_HOME, started in the background where none runs. Every call raises `PlaitRpcError` when it fails, has
     a deadline (`timeout_s` overrides it), and is sent again when no server answered, if that is safe.
 
+    `token`: what is shown over TCP, a server's token or an API key; empty: `client.token`, else the token of
+    this home's own server. `settings`: where these are looked up; None: loaded as commands load them.
+
     `tenant`: whose data the calls mean; empty: the server's own setting. Reads name their repositories,
     or say that all are meant (`Filter.all_repos`); one that does neither means the repository whose folder
     holds the current one, else the only one that is indexed.
     """
 
-    def __init__(self, target: str = "", *, tenant: str = "") -> None:
-        self.target = target or default_target()
+    def __init__(
+        self,
+        target: str = "",
+        *,
+        tenant: str = "",
+        token: str = "",
+        settings: Settings | None = None,
+    ) -> None:
+        found = endpoint(target, tenant, token, settings)
+        self.target = found.target
         self.tenant = tenant
-        self._metadata = calls.metadata(tenant)
-        self._channel = grpc.insecure_channel(self.target, options=OPTIONS)
+        self._metadata = found.metadata
+        self._channel = _channel(found)
 
     def __enter__(self) -> Self:
         return self
@@ -241,3 +253,9 @@ class PlaitClient(MemoryMethods, RecallMethods):
             if pause_s is None:
                 raise error
             time.sleep(pause_s)
+
+
+def _channel(found: Endpoint) -> grpc.Channel:
+    if found.credentials is None:
+        return grpc.insecure_channel(found.target, options=OPTIONS)
+    return grpc.secure_channel(found.target, found.credentials, options=OPTIONS)

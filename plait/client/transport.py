@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
 
 from plait import settings
-from plait.client import discovery
+from plait.client import calls, discovery
 from plait.client.calls import Call
 from plait.client.errors import PlaitRpcError
-from plait.domain.errors import ServerNotAnswering
-from plait.settings import ServerSettings
+from plait.domain.errors import BadSettings, ServerNotAnswering
+from plait.settings import ClientSettings, ServerSettings, Settings
 
 MAX_ATTEMPTS = 4
 FIRST_WAIT_S = 0.1
@@ -29,6 +32,91 @@ OPTIONS = (
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
 )
+
+
+_TCP = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
+_LOOPBACK = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|\[::1\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a client calls, and what it shows there. `credentials` None: without TLS."""
+
+    target: str
+    metadata: tuple[tuple[str, str], ...] = ()
+    credentials: grpc.ChannelCredentials | None = None
+
+
+def endpoint(
+    target: str, tenant: str = "", token: str = "", loaded: Settings | None = None
+) -> Endpoint:
+    """Of `target`, `host:port` or `unix:/path`; empty: as `default_target`.
+
+    A Unix socket is asked who listens on it. Over TCP go `token`, else `client.token`, else the token of
+    this home's own server, where that is what listens there. Beyond this machine there is always TLS, on it
+    where `client.tls_ca` is set.
+
+    Raises: BadSettings, ServerNotOurs, TokenUnsafe; and as `default_target`.
+    """
+    target = target or default_target()
+    metadata = calls.metadata(tenant)
+    if target.startswith("unix:"):
+        path = target.removeprefix("unix:").removeprefix("//")
+        if not path.startswith("/"):
+            raise _no_address(target)
+        discovery.check_socket(path)
+        return Endpoint(target, metadata)
+    found = _TCP.fullmatch(target)
+    if not found or not 0 < int(found["port"]) <= 65535:
+        raise _no_address(target)
+    loaded = loaded or settings.load()
+    secret = token or loaded.client.token.get_secret_value() or _own_token(loaded, found)
+    if secret and not (secret.isascii() and secret.isprintable()):
+        raise BadSettings("`client.token` holds characters that no token has", key="client.token")
+    if secret:
+        metadata = (*metadata, ("authorization", f"Bearer {secret}"))
+    local = _LOOPBACK.fullmatch(found["host"]) and not loaded.client.tls_ca
+    return Endpoint(target, metadata, None if local else _tls(loaded.client))
+
+
+def _no_address(target: str) -> BadSettings:
+    return BadSettings(
+        f"{target[:100]!r} is no server's address; write HOST:PORT, such as 127.0.0.1:50051, or "
+        "unix:/path/to/plait.sock (`client.server`, PLAIT_SERVER, `--server`)",
+        key="client.server",
+    )
+
+
+def _own_token(loaded: Settings, found: re.Match[str]) -> str:
+    """The token of this home's server when it listens at that address: what another account's process on
+    the port would like to be sent. "" else. Raises: TokenUnsafe."""
+    if not _LOOPBACK.fullmatch(found["host"]):
+        return ""
+    known = discovery.read(loaded.home)
+    if known is None or known.port != int(found["port"]) or not discovery.running(loaded.home):
+        return ""
+    from plait.supervisor import token_file
+
+    return token_file.read(discovery.token_path(loaded.home)).current
+
+
+def _tls(client: ClientSettings) -> grpc.ChannelCredentials:
+    """Raises: BadSettings."""
+    return grpc.ssl_channel_credentials(
+        _pem(client.tls_ca, "client.tls_ca"),
+        _pem(client.tls_key, "client.tls_key"),
+        _pem(client.tls_certificate, "client.tls_certificate"),
+    )
+
+
+def _pem(name: str, setting: str) -> bytes | None:
+    """Raises: BadSettings."""
+    try:
+        return Path(name).read_bytes() if name else None
+    except OSError as exc:
+        raise BadSettings(
+            f"`{setting}`: {name} can't be read: {exc.strerror}", key=setting
+        ) from exc
 
 
 def default_target() -> str:

@@ -460,6 +460,12 @@ class UndoExpired(Precondition):
 class CompactionUnknown(NotFound):
     reason = "COMPACTION_UNKNOWN"
 
+    @classmethod
+    def of(cls, id_: object) -> CompactionUnknown:
+        return cls(
+            f"no compaction {id_} of this tenant; `plait compact` prints the id of each run", id=id_
+        )
+
 
 class TranscriptInvalid(InvalidInput):
     """A file that an importer does not understand."""
@@ -508,10 +514,10 @@ class McpAddressRefused(InvalidInput):
     reason = "MCP_ADDRESS_REFUSED"
 
 
-class McpTokenUnsafe(Precondition):
-    """The token of `plait mcp --http` is readable for others, or broken."""
+class TokenUnsafe(Precondition):
+    """The token file of `plait serve` or `plait mcp --http` is readable for others, or broken."""
 
-    reason = "MCP_TOKEN_UNSAFE"
+    reason = "TOKEN_UNSAFE"
 
 
 class ServerNotAnswering(Unavailable):
@@ -536,3 +542,82 @@ class ServiceNotStarted(Unavailable):
 
 class TooManyJobs(Exhausted):
     reason = "TOO_MANY_JOBS"
+
+
+# -- who may call ---------------------------------------------------------------------------------
+
+
+class TlsMissing(Precondition):
+    """The server is not to listen beyond this machine without TLS."""
+
+    reason = "TLS_MISSING"
+
+
+class TlsUnusable(Precondition):
+    """A certificate or key can't be used, or other accounts can read the key."""
+
+    reason = "TLS_UNUSABLE"
+
+
+class ServerNotOurs(Forbidden):
+    """Another account's process listens where our server should."""
+
+    reason = "SERVER_NOT_OURS"
+
+
+class VerbNotAllowed(Forbidden):
+    """The caller's key does not have the verb of the method."""
+
+    reason = "VERB_NOT_ALLOWED"
+
+
+class TenantNotAllowed(Forbidden):
+    """The call names another tenant than its key's."""
+
+    reason = "TENANT_NOT_ALLOWED"
+
+
+class RepositoryNotAllowed(Forbidden):
+    """The call names a repository that its key does not have; whether it exists is not said."""
+
+    reason = "REPOSITORY_NOT_ALLOWED"
+
+
+class CypherNotAllowed(Forbidden):
+    """Raw Cypher reads the whole graph, and the caller's key does not."""
+
+    reason = "CYPHER_NOT_ALLOWED"
+
+
+class PathNotAllowed(Forbidden):
+    """The folder to index lies outside the roots of this caller."""
+
+    reason = "PATH_NOT_ALLOWED"
+
+
+class TooManyCalls(Exhausted):
+    """As many calls as may be are being answered."""
+
+    reason = "TOO_MANY_CALLS"
+
+
+class TooManyConnections(Exhausted):
+    """The key has as many connections as one may have."""
+
+    reason = "TOO_MANY_CONNECTIONS"
+
+
+class QuotaExceeded(Exhausted):
+    """A limit of the caller's key. `retry_s`: when it may do again; 0: never as it is."""
+
+    reason = "QUOTA_EXCEEDED"
+
+    def __init__(self, message: str, *, retry_s: float = 0.0, **metadata: object) -> None:
+        super().__init__(message, **metadata)
+        self.retry_s = retry_s
+
+
+class RequestTooSlow(OutOfTime):
+    """The whole request did not arrive in time."""
+
+    reason = "REQUEST_TOO_SLOW"

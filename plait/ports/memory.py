@@ -134,6 +134,10 @@ class RetentionStore(Protocol):
         """The compaction that this request led to, as far as nothing of it was forgotten."""
         ...
 
+    async def compacted_in(self, tenant: str, compaction_id: UUID) -> str:
+        """The qualified name of the repository that a compaction was of. Raises: CompactionUnknown."""
+        ...
+
     async def undo(self, tenant: str, compaction_id: UUID) -> int:
         """Bring back what a compaction closed and close its summaries; entries brought back. One whose
         text was stored again since is not brought back: it is there.

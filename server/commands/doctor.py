@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait doctor") -> int:
 async def _answers(args: argparse.Namespace) -> int:
     from plait.client.aio import AsyncPlaitClient
 
-    async with AsyncPlaitClient(args.server) as client:
+    async with AsyncPlaitClient(args.server, settings=frame.load(args)) as client:
         found = await client.list_repositories(timeout_s=ANSWER_S)
     if not args.json:
         print(f"{args.server} answers; {len(found)} repositories are indexed")
@@ -66,5 +66,4 @@ def _server(settings: Settings) -> str:
     known = discovery.read(settings.home)
     if known is None or not discovery.is_claimed(settings.home):
         return "\nNo service runs; the next command starts it."
-    where = f"{known.host}:{known.port} and {known.target}" if known.port else known.target
-    return f"\nThe service runs as process {known.pid} at {where}; see `plait status`."
+    return f"\nThe service runs as process {known.pid} at {known.where}; see `plait status`."

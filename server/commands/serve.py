@@ -1,4 +1,4 @@
-"""`plait serve`: gRPC on TCP and on a Unix socket, until a signal stops it."""
+"""`plait serve`: gRPC on the home's Unix socket, and over TCP when asked, until a signal stops it."""
 
 from __future__ import annotations
 
@@ -16,27 +16,36 @@ if TYPE_CHECKING:
     from plait.settings import Settings
 
 EXAMPLES = """\
-  plait serve                    on 127.0.0.1:50051 and on a socket in PLAIT_HOME
+  plait serve                    on a socket in PLAIT_HOME, for this account alone
+  plait serve --port 50051       on 127.0.0.1:50051, too; calls there need the token in PLAIT_HOME/server/token
   plait serve --port 0           on a free port, which it prints
-  PLAIT_POSTGRES__DSN=postgresql://plait@db/plait plait serve
+  plait serve --rotate-token     another token; the one before is valid for ten more minutes
 
-SIGTERM or Ctrl-C: no new calls, those in flight end within `server.drain_s`. A second one ends it at
-once. There is no authentication: keep it on the loopback address, or behind something that has it.
+Clients of this account find the token by themselves; others are given one, or an API key, as
+PLAIT_CLIENT__TOKEN. An address that other machines reach needs `server.tls_certificate` and `server.tls_key`.
+SIGTERM or Ctrl-C: no new calls, those in flight end within `server.drain_s`. A second one ends it at once.
 """
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "plait serve") -> int:
     out = frame.parser(prog, "Serve gRPC until stopped.", EXAMPLES, server=False)
-    out.add_argument("--host", help="address to listen on (default: `server.host`)")
+    out.add_argument(
+        "--host", help="address to listen on, once there is a port (default: `server.host`)"
+    )
     out.add_argument(
         "--port",
         type=_port,
         metavar="PORT",
-        help="TCP port, 0 for a free one (default: `server.port`)",
+        help="listen on this TCP port, too; 0: a free one (default: `server.port`, which is none)",
+    )
+    out.add_argument(
+        "--rotate-token",
+        action="store_true",
+        help="change the tokens of TCP and of `plait mcp --http`, and end",
     )
     out.add_argument("--verbose", "-v", action="store_true", help="log each stage, too")
     args = out.parse_args(argv)
-    return frame.run(args, lambda: _serve(args))
+    return frame.run(args, lambda: _rotate(args) if args.rotate_token else _serve(args))
 
 
 def _serve(args: argparse.Namespace) -> int:
@@ -44,6 +53,30 @@ def _serve(args: argparse.Namespace) -> int:
 
     logs.to_stderr(verbose=args.verbose)
     serve.run(_settings(args), lambda address: _ready(args, address))
+    return OK
+
+
+def _rotate(args: argparse.Namespace) -> int:
+    """Change the tokens that exist, and make the one of `plait serve` where there is none."""
+    from plait.client import discovery
+    from plait.supervisor import token_file
+    from plait.supervisor.home import make_home
+
+    home = _settings(args).home
+    make_home(home)
+    mine = discovery.token_path(home)
+    paths = [
+        path for path in (mine, discovery.mcp_token_path(home)) if path == mine or path.exists()
+    ]
+    for path in paths:
+        token_file.rotate(path)
+    if args.json:
+        print(json.dumps({"rotated": [str(path) for path in paths], "grace_s": token_file.GRACE_S}))
+        return OK
+    for path in paths:
+        print(
+            f"{path} holds another token; the one before is valid for {token_file.GRACE_S / 60:g} more minutes"
+        )
     return OK
 
 
@@ -71,8 +104,7 @@ def _ready(args: argparse.Namespace, address: ServerAddress) -> None:
         print(json.dumps(json.loads(address.to_json())), flush=True)
         return
     print(
-        f"Plait {address.version} serves {address.host}:{address.port} and {address.target}\n"
-        "Ctrl-C stops it",
+        f"Plait {address.version} serves {address.where}\nCtrl-C stops it",
         file=sys.stderr,
         flush=True,
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import plait
 from etl.verify import Differences, Verification, Verifier
 from plait.client import admin_calls, wire
-from plait.domain.errors import PlaitError
+from plait.domain.errors import CompactionUnknown, PlaitError
 from plait.domain.retention import Compaction, ForgetReceipt
 from plait.domain.scope import Scope
 from plait.domain.values import Collection, Filter, Revision
@@ -18,7 +19,7 @@ from plait.ports import DeadLetter, View
 from plait.v1 import admin_service_pb2 as pb
 from plait.v1 import admin_service_pb2_grpc, types_pb2
 from server.app import App
-from server.grpc import convert, parse, parse_memory, scope
+from server.grpc import convert, parse, parse_memory, scope, visible
 
 MAX_STEPS = 10_000
 MAX_SHOWN = 1000
@@ -49,7 +50,7 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         scope.check_named(names, request.all_repositories, "repositories")
         repos = scope.names_in(tenant, names)
         where = Filter(repos=repos, all_repos=not repos, tenant=tenant, collections=_ANY)
-        return await self._app.truth.view(where)
+        return await self._app.truth.view(await visible.narrowed(self._app.truth, where))
 
     # -- the graph ------------------------------------------------------------------------------------
 
@@ -136,6 +137,11 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         tenant = self._tenant(context)
         id_ = parse_memory.id_(request.compaction_id, "compaction_id")
 
+        if visible.is_limited() and not visible.sees(
+            tenant, await self._app.truth.compacted_in(tenant, id_)
+        ):
+            raise CompactionUnknown.of(id_)
+
         async def undo() -> int:
             restored = await self._app.truth.undo(tenant, id_)
             self._app.project_soon()
@@ -174,15 +180,17 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
     async def Stats(self, request: pb.StatsRequest, context: Any) -> pb.StatsResponse:
         tenant = self._tenant(context)
         truth = self._app.truth
-        view = await truth.view(Filter(tenant=tenant, all_repos=True, collections=_ANY))
+        view = await self._seen(tenant)
         published = [revision for revision in view.revisions if revision.number]
-        usage = await truth.usage(tenant)
+        usage = {
+            key: n for key, n in (await truth.usage(tenant)).items() if visible.sees(tenant, key[0])
+        }
         largest = sorted(usage.items(), key=lambda one: (-one[1], one[0]))[:MAX_SHOWN]
         out = pb.StatsResponse(
             version=plait.__version__,
             start_time=wire.timestamp(self._app.started_at),
             revisions=convert.revisions(tenant, published),
-            waiting_projections=await truth.waiting(),
+            waiting_projections=await truth.waiting(visible.own(tenant)),
             dead_letters=len(await self._dead(view)),
             embedding_model=view.model,
             embedding_dimension=view.dim,
@@ -199,6 +207,14 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         if request.include_graph:
             await self._count(out, view)
         return out
+
+    async def _seen(self, tenant: str) -> View:
+        """All that the caller sees of the tenant, which may be nothing."""
+        where = Filter(tenant=tenant, all_repos=True, collections=_ANY)
+        view = await self._app.truth.view(where)
+        return replace(
+            view, revisions=tuple(r for r in view.revisions if visible.sees(tenant, r.repo))
+        )
 
     async def _count(self, out: pb.StatsResponse, view: View) -> None:
         """The graph's counts of the tenant's repositories."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from time import perf_counter
 from typing import Any, NoReturn
 
@@ -20,8 +20,10 @@ from grpc_status import rpc_status
 from plait.domain import failpoint
 from plait.domain.errors import DeadlineExceeded, PlaitError, RequestMalformed
 from plait.settings import ScopeSettings
+from server.access import current
 from server.app import Calls
 from server.grpc import scope
+from server.grpc.door import Door
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
 
@@ -50,10 +52,11 @@ class Malformed:
 class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Wraps every method of plait.v1; health and reflection pass untouched."""
 
-    def __init__(self, limits: Limits, scopes: ScopeSettings, calls: Calls) -> None:
+    def __init__(self, limits: Limits, scopes: ScopeSettings, calls: Calls, door: Door) -> None:
         self._limits = limits
         self._scopes = scopes
         self._calls = calls
+        self._door = door
 
     async def intercept_service(
         self,
@@ -64,43 +67,44 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         method = handler_call_details.method
         if handler is None or not method.startswith(PREFIX):
             return handler
-        if handler.request_streaming:
-            return grpc.stream_stream_rpc_method_handler(
-                self._streams(method, handler.stream_stream),
-                request_deserializer=_tolerant(handler.request_deserializer),
-                response_serializer=handler.response_serializer,
+        parse = _tolerant(handler.request_deserializer)
+        serialize = handler.response_serializer
+        if not handler.request_streaming and not handler.response_streaming:
+            return grpc.stream_unary_rpc_method_handler(
+                self._unary(method, handler.unary_unary), parse, serialize
             )
-        if handler.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(
-                self._stream(method, handler.unary_stream),
-                request_deserializer=_tolerant(handler.request_deserializer),
-                response_serializer=handler.response_serializer,
-            )
-        return grpc.unary_unary_rpc_method_handler(
-            self._unary(method, handler.unary_unary),
-            request_deserializer=_tolerant(handler.request_deserializer),
-            response_serializer=handler.response_serializer,
+        behaviour = (
+            self._streams(method, handler.stream_stream)
+            if handler.request_streaming
+            else self._stream(method, handler.unary_stream)
         )
+        return grpc.stream_stream_rpc_method_handler(behaviour, parse, serialize)
 
     def _unary(self, method: str, behaviour: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
-        async def call(request: Any, context: Any) -> Any:
-            with self._calls.one():
-                return await answer(request, context)
+        async def call(requests: AsyncIterator[Any], context: Any) -> Any:
+            with ExitStack() as held:
+                async with self._answered(method, context):
+                    visit = await self._door.enter(method, context)
+                    request = await self._door.request(visit, requests)
+                    self._door.place(visit, context)
+                    held.enter_context(self._calls.one())
+                    response = await answer(request, context)
+                self._door.answered(visit, context)
+                return response
 
         async def answer(request: Any, context: Any) -> Any:
-            async with self._answered(method, context):
-                deadline = self._limits.deadline(method, context)
-                _refuse_malformed(request)
-                try:
-                    async with asyncio.timeout(deadline.left_s) as limit:
-                        response = await behaviour(request, context)
-                        if method in WRITES:
-                            failpoint.hit("answer.lost")
-                        return response
-                except TimeoutError as exc:
-                    if limit.expired():
-                        raise DeadlineExceeded(_short(method), deadline.limit_s) from exc
-                    raise
+            deadline = self._limits.deadline(method, context)
+            _refuse_malformed(request)
+            try:
+                async with asyncio.timeout(deadline.left_s) as limit:
+                    response = await behaviour(request, context)
+                    if method in WRITES:
+                        failpoint.hit("answer.lost")
+                    return response
+            except TimeoutError as exc:
+                if limit.expired():
+                    raise DeadlineExceeded(_short(method), deadline.limit_s) from exc
+                raise
 
         return call
 
@@ -110,12 +114,17 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         if method not in UNLIMITED:
             raise TypeError(f"{method} streams and has no entry in limits.UNLIMITED")
 
-        async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-            with self._calls.stream():
-                async with self._answered(method, context):
+        async def call(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+            async with self._answered(method, context):
+                visit = await self._door.enter(method, context)
+                request = await self._door.request(visit, requests)
+                self._door.place(visit, context)
+                with self._calls.stream():
                     _refuse_malformed(request)
                     async for response in behaviour(request, context):
+                        read = self._door.answered(visit, context)
                         yield response
+                        read()
 
         return call
 
@@ -126,13 +135,18 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         if method not in UNLIMITED:
             raise TypeError(f"{method} streams and has no entry in limits.UNLIMITED")
 
-        async def call(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-            with self._calls.stream():
-                async with self._answered(method, context):
+        async def call(messages: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+            async with self._answered(method, context):
+                visit = await self._door.enter(method, context)
+                self._door.place(visit, context)
+                requests = self._door.requests(visit, messages)
+                with self._calls.stream():
                     async for response in behaviour(_wellformed(requests), context):
                         if method in WRITES:
                             failpoint.hit("answer.lost")
+                        read = self._door.answered(visit, context)
                         yield response
+                        read()
 
         return call
 
@@ -155,6 +169,7 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         finally:
             took_ms = round((perf_counter() - start) * 1e3, 2)
             fields = {"method": _short(method), "code": code, "reason": reason, "took_ms": took_ms}
+            fields["caller"] = current.caller().id
             logger.info("rpc", extra=fields)
 
     def _as_asked(self, exc: PlaitError, context: Any) -> PlaitError:

@@ -39,7 +39,12 @@ CODES: Mapping[type[domain.PlaitError], grpc.StatusCode] = {
 }
 
 # How long to wait before trying again. Guesses: a projection takes seconds, a restart a second or two.
-RETRY_S: Mapping[type[domain.PlaitError], float] = {domain.Busy: 1.0, domain.Unavailable: 2.0}
+RETRY_S: Mapping[type[domain.PlaitError], float] = {
+    domain.Busy: 1.0,
+    domain.Unavailable: 2.0,
+    domain.TooManyCalls: 1.0,
+    domain.TooManyConnections: 1.0,
+}
 
 # Trailing metadata is held to 8 KiB by many peers; the message itself travels in it twice.
 _MAX_MESSAGE = 1500
@@ -64,11 +69,17 @@ def status_of(exc: domain.PlaitError) -> status_pb2.Status:
             field=field_path(_cut(exc.field, _MAX_VALUE)), description=message, reason=exc.reason
         )
         _add(status, error_details_pb2.BadRequest(field_violations=[violation]))
-    for family, delay_s in RETRY_S.items():
-        if isinstance(exc, family):
-            delay = Duration(seconds=int(delay_s))
-            _add(status, error_details_pb2.RetryInfo(retry_delay=delay))
+    if delay_s := retry_s(exc):
+        delay = Duration(seconds=int(delay_s))
+        _add(status, error_details_pb2.RetryInfo(retry_delay=delay))
     return status
+
+
+def retry_s(exc: domain.PlaitError) -> float:
+    """Seconds after which the same may work; 0: it won't heal by itself."""
+    if isinstance(exc, domain.QuotaExceeded):
+        return exc.retry_s
+    return next((s for family, s in RETRY_S.items() if isinstance(exc, family)), 0.0)
 
 
 def internal(exc: BaseException, method: str) -> domain.Internal:

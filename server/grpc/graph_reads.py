@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graph import templates
@@ -17,7 +17,7 @@ from plait.ports import GraphStore, View
 from plait.retrieval.graph_query import read_steady
 from plait.v1 import knowledge_service_pb2 as pb
 from server.app import App
-from server.grpc import parse, scope, times
+from server.grpc import parse, scope, times, visible
 
 # A repository that has episodes or memories and no index is in the graph too.
 _ANY = tuple(Collection)
@@ -74,6 +74,10 @@ class GraphReader:
         truth = self._app.truth
         if not self._app.background:
             await self._app.graph_is_current(self._deadline)
+        if asked.cypher:
+            visible.check_cypher()
+        if not asked.repos and visible.is_limited():
+            asked = replace(asked, repos=(await self._narrowed(asked)).repos)
         # A wrong name is answered before a graph is started.
         view = await self._view(asked)
         alone = await self._alone(asked)
@@ -97,14 +101,19 @@ class GraphReader:
             await self._alone(asked)  # another tenant's first text may have come meanwhile
         return result, [r for r in seen.revisions if not asked.repos or r.repo in asked.repos]
 
+    async def _narrowed(self, asked: GraphQuestion) -> Filter:
+        return await visible.narrowed(self._app.truth, self._where(asked))
+
     async def _view(self, asked: GraphQuestion) -> View:
-        where = Filter(
+        return await self._app.truth.view(self._where(asked))
+
+    def _where(self, asked: GraphQuestion) -> Filter:
+        return Filter(
             repos=asked.repos,
             all_repos=not asked.repos,
             tenant=self._tenant,
             collections=_ANY,
         )
-        return await self._app.truth.view(where)
 
     async def _alone(self, asked: GraphQuestion) -> bool:
         """Whether the whole graph is this tenant's. Raises: CypherRefused."""
@@ -178,7 +187,7 @@ class GraphReader:
     def _qualified(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Ids as the caller knows them (`repo:name`) get their tenant."""
         return {
-            key: scope.name_in(self._tenant, value, f"template.parameters[{key}]")
+            key: scope.id_in(self._tenant, value, f"template.parameters[{key}]")
             if isinstance(value, str) and ":" in value and "@" not in value.partition(":")[0]
             else value
             for key, value in parameters.items()

@@ -12,7 +12,8 @@ from etl.pipeline import IndexRequest
 from plait import tokens
 from plait.client import folders
 from plait.client.values import Repository, RepositoryRevision
-from plait.domain.errors import InvalidInput, TooManyJobs
+from plait.domain.access import Verb
+from plait.domain.errors import InvalidInput, PathNotAllowed, TooManyJobs
 from plait.domain.remarks import Remark, clean
 from plait.domain.values import Filter, Revision
 from plait.memory.importers.edits import header
@@ -21,8 +22,9 @@ from plait.retrieval.edit_advice import advise
 from plait.retrieval.remarks import fitted
 from plait.v1 import hook_service_pb2 as pb
 from plait.v1 import hook_service_pb2_grpc
+from server.access import current, roots
 from server.app import App
-from server.grpc import scope
+from server.grpc import scope, visible
 
 MAX_PATH, MAX_NAME, MAX_MODEL = 4096, 200, 128  # bytes
 MAX_FILES, MAX_NAMES, MAX_KNOWN = 20, 20, 4096
@@ -111,13 +113,20 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
     async def _found(self, tenant: str, folder: Path) -> tuple[Path, Repository] | None:
         """The indexed repository that `folder` is in, with its folder."""
         known = await self._app.truth.repositories(tenant)
-        indexed = [_listed(tenant, one) for one in known]
+        indexed = [_listed(tenant, one) for one in known if visible.sees(tenant, one.repo)]
         at = await asyncio.to_thread(folders.locate, folder, indexed)
         return (at.root, at.repository) if at.repository is not None else None
 
     def _refresh(self, tenant: str, root: Path, repository: Repository) -> bool:
         """Begin an index run, or join the one that runs; whether there is one. Where nobody wanted vectors,
-        none are made."""
+        none are made. Who may not index has none begun."""
+        caller = current.caller()
+        if not caller.may(Verb.ADMIN):
+            return False
+        try:
+            root = roots.check(root, caller, self._app.settings.server)
+        except PathNotAllowed:
+            return False
         if not root.is_dir():  # it was indexed on another machine
             return False
         try:

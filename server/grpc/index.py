@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
+from plait.domain.errors import IndexJobUnknown
 from plait.v1 import index_service_pb2 as pb
 from plait.v1 import index_service_pb2_grpc
+from server.access import current, roots
 from server.app import App
-from server.grpc import convert, parse, scope
+from server.grpc import convert, parse, scope, visible
+from server.jobs import Job
 
 
 class IndexService(index_service_pb2_grpc.IndexServiceServicer):
@@ -22,6 +26,9 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
         self, request: pb.StartIndexRequest, context: Any
     ) -> pb.StartIndexResponse:
         asked = parse.index(request, self._tenant(context))
+        root = roots.check(asked.root, current.caller(), self._app.settings.server)
+        asked = replace(asked, root=root)
+        scope.name_in(asked.tenant, asked.repo or root.name)
         # Request ids are a tenant's own.
         named = f"{asked.tenant} {request.request_id}" if request.request_id else ""
         return pb.StartIndexResponse(job=convert.job(self._app.jobs.start(asked, named)))
@@ -29,13 +36,19 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
     async def GetIndexJob(
         self, request: pb.GetIndexJobRequest, context: Any
     ) -> pb.GetIndexJobResponse:
-        return pb.GetIndexJobResponse(
-            job=convert.job(self._app.jobs.get(request.id, self._tenant(context)))
-        )
+        return pb.GetIndexJobResponse(job=convert.job(self._job(request.id, context)))
+
+    def _job(self, id_: str, context: Any) -> Job:
+        """Raises: IndexJobUnknown, also for one of a repository that the caller does not see."""
+        job = self._app.jobs.get(id_, self._tenant(context))
+        if not current.caller().sees(job.repo):
+            raise IndexJobUnknown(id_)
+        return job
 
     async def WatchIndexJob(
         self, request: pb.WatchIndexJobRequest, context: Any
     ) -> AsyncIterator[pb.WatchIndexJobResponse]:
+        self._job(request.id, context)
         async for job in self._app.jobs.watch(request.id, self._tenant(context)):
             yield pb.WatchIndexJobResponse(job=convert.job(job))
 
@@ -44,7 +57,10 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
     ) -> pb.ListRepositoriesResponse:
         tenant = self._tenant(context)
         size, after = parse.page(request.page_size, request.page_token)
-        known = sorted(await self._app.truth.repositories(tenant), key=lambda r: r.repo)
+        known = [
+            r for r in await self._app.truth.repositories(tenant) if visible.sees(tenant, r.repo)
+        ]
+        known.sort(key=lambda r: r.repo)
         rest = [r for r in known if r.repo > after]
         more = parse.page_token(rest[size - 1].repo) if len(rest) > size else ""
         return pb.ListRepositoriesResponse(

@@ -14,7 +14,7 @@ from plait.domain.values import Episode, EpisodeReceipt
 from plait.v1 import knowledge_service_pb2 as pb
 from plait.v1 import knowledge_service_pb2_grpc
 from server.app import App
-from server.grpc import convert, graph_reads, ingest, parse, scope, times
+from server.grpc import convert, graph_reads, ingest, parse, scope, times, visible
 from server.grpc.limits import Limits
 from server.grpc.recall import Recalls
 
@@ -36,6 +36,7 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         deadline = self._limits.deadline(_SERVICE + "Search", context)
         query = parse.search(request, deadline)
         where = replace(scope.filter_in(tenant, query.where), as_of=times.as_of(request.as_of))
+        where = await visible.narrowed(self._app.truth, where)
         query = replace(query, where=where)
         answer = await self._app.search.search(query)
         response = convert.search(tenant, answer, query, (perf_counter() - start) * 1e3)

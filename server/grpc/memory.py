@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -26,7 +27,7 @@ from plait.memory.learn import learn
 from plait.v1 import memory_service_pb2 as pb
 from plait.v1 import memory_service_pb2_grpc, types_pb2
 from server.app import App
-from server.grpc import convert, parse, parse_memory, savings, scope, times
+from server.grpc import convert, parse, parse_memory, savings, scope, times, visible
 
 Outcome = MemoryReceipt | PlaitError
 
@@ -144,6 +145,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
     ) -> pb.ListMemoriesResponse:
         tenant = self._tenant(context)
         where = parse_memory.filter_(tenant, request.filter)
+        where = await visible.narrowed_memories(self._app.truth, where)
         if request.page_size < 0:
             raise parse.bad(
                 "page_size", f"is {request.page_size}; it must be 0 to {parse.MAX_PAGE}"
@@ -173,6 +175,8 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         start = perf_counter()
         tenant = self._tenant(context)
         options = self._options(tenant, request)
+        seen = await visible.narrowed_memories(self._app.truth, options.filter)
+        options = replace(options, filter=seen)
         parse.text(request.query, "query", parse_memory.MAX_QUERY_BYTES)
         vector = parse_memory.vector(request.embedding, "embedding")
         if not request.query.strip() and vector is None:

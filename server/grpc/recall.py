@@ -6,12 +6,13 @@ from dataclasses import replace
 from time import perf_counter
 
 from plait.domain.deadline import Deadline
+from plait.domain.errors import RecallUnknown
 from plait.domain.memory import AsOf
-from plait.domain.recall import Feedback, FeedbackReceipt
+from plait.domain.recall import Feedback, FeedbackReceipt, RecallId
 from plait.retrieval.explain import MAX_ASKED
 from plait.v1 import knowledge_service_pb2 as pb
 from server.app import App
-from server.grpc import convert_recall, parse, parse_recall, scope, times
+from server.grpc import convert_recall, parse, parse_recall, scope, times, visible
 from server.grpc.convert_recall import Shape
 
 
@@ -27,6 +28,7 @@ class Recalls:
         start = perf_counter()
         query, options = parse_recall.recall(request, deadline)
         where = replace(scope.filter_in(tenant, query.where), as_of=times.as_of(request.as_of))
+        where = await visible.narrowed(self._app.truth, where)
         query = replace(query, where=where)
         answer = await self._app.recall.recall(query, options)
         shape = Shape(request.explain, request.include_content)
@@ -35,9 +37,11 @@ class Recalls:
 
     async def replay(self, tenant: str, request: pb.ReplayRecallRequest) -> pb.ReplayRecallResponse:
         start = perf_counter()
+        id_ = parse_recall.recall_id(request.recall_id)
+        await self._check_seen(tenant, id_)
         answer = await self._app.recall.replay(
             tenant,
-            parse_recall.recall_id(request.recall_id),
+            id_,
             explain=request.explain,
             why_not=parse.ids(request.why_not, "why_not", MAX_ASKED),
         )
@@ -50,6 +54,7 @@ class Recalls:
         self, tenant: str, request: pb.ReportFeedbackRequest
     ) -> pb.ReportFeedbackResponse:
         feedback = parse_recall.feedback(request, tenant)
+        await self._check_seen(tenant, feedback.recall_id)
         taken = await self._app.commit(self._report(feedback))
         return pb.ReportFeedbackResponse(
             accepted=taken.accepted,
@@ -59,6 +64,15 @@ class Recalls:
             repeated=taken.repeated,
             request_id=feedback.request_id,
         )
+
+    async def _check_seen(self, tenant: str, id_: RecallId) -> None:
+        """Raises: RecallUnknown, also for one over repositories that the caller does not all see."""
+        if not visible.is_limited():
+            return
+        receipt = await self._app.truth.receipt(tenant, id_)
+        repos = {*receipt.repos, *receipt.revisions}
+        if not repos or any(not visible.sees(tenant, repo) for repo in repos):
+            raise RecallUnknown(id_)
 
     async def _report(self, feedback: Feedback) -> FeedbackReceipt:
         taken = await self._app.recall.report(feedback)

@@ -9,7 +9,7 @@ from plait.domain.savings import MAX_SESSIONS
 from plait.memory import savings
 from plait.v1 import memory_service_pb2 as pb
 from server.app import App
-from server.grpc import parse, scope
+from server.grpc import parse, scope, visible
 
 
 async def get(app: App, tenant: str, request: pb.GetSavingsRequest) -> pb.GetSavingsResponse:
@@ -23,7 +23,7 @@ async def get(app: App, tenant: str, request: pb.GetSavingsRequest) -> pb.GetSav
         raise parse.bad("page_size", f"is {request.page_size}; it must be 0 to {parse.MAX_PAGE}")
     found = await app.truth.session_counts(
         tenant,
-        scope.names_in(tenant, names),
+        scope.names_in(tenant, names) or visible.own(tenant),
         session_key=request.session_key,
         since=wire.datetime_of(request.since) if request.HasField("since") else None,
         limit=MAX_SESSIONS + 1,

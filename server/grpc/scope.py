@@ -10,38 +10,77 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from plait.domain.errors import InvalidInput, PlaitError, ScopeMissing
+from plait.domain.errors import (
+    InvalidInput,
+    PlaitError,
+    RepositoryNotAllowed,
+    ScopeMissing,
+    TenantNotAllowed,
+)
 from plait.domain.scope import DEFAULT_TENANT, check_tenant, qualify, unqualify
 from plait.domain.values import Filter, Revision
 from plait.settings import ScopeSettings
+from server.access import current
 
 TENANT_KEY = "plait-tenant"  # of the metadata; its values are ASCII
 
 
 def tenant_of(context: Any, settings: ScopeSettings) -> str:
-    """The tenant of a call. Raises: InvalidInput, for a name that is none, and for two of them."""
+    """The tenant of a call: its caller's, where that has one, else the one that it names.
+
+    Raises: InvalidInput, for a name that is none, and for two of them; TenantNotAllowed.
+    """
     said = {value for key, value in context.invocation_metadata() or () if key == TENANT_KEY}
     if len(said) > 1:
         raise InvalidInput(
             f"metadata `{TENANT_KEY}` is there {len(said)} times with different values; send it once",
             field=TENANT_KEY,
         )
-    for value in said:
-        return check_tenant(str(value), TENANT_KEY)
-    return check_tenant(settings.tenant, "scope.tenant")
+    named = check_tenant(str(next(iter(said))), TENANT_KEY) if said else ""
+    own = current.caller().tenant
+    if own and named not in ("", own):
+        raise TenantNotAllowed(
+            f"this key is of tenant {own!r}, and the call names {named!r}; leave `{TENANT_KEY}` out, or use "
+            "a key of that tenant",
+            tenant=named,
+        )
+    return own or named or check_tenant(settings.tenant, "scope.tenant")
 
 
 def name_in(tenant: str, name: str, at: str = "repository") -> str:
-    """A repository's name from a request, as the stores know it. Raises: InvalidInput."""
+    """A repository's name from a request, as the stores know it.
+
+    Raises: InvalidInput; RepositoryNotAllowed, before anything says whether it exists.
+    """
     try:
-        return qualify(tenant, name)
+        qualified = qualify(tenant, name)
     except InvalidInput as exc:
         raise InvalidInput(f"{at}: {exc.message}", field=at) from exc
+    if name and not current.caller().sees(name):
+        raise RepositoryNotAllowed(
+            f"{at}: this key does not have the repository {name[:200]!r}; `plait keys list` shows which it has",
+            repository=name[:200],
+        )
+    return qualified
 
 
 def names_in(tenant: str, names: Iterable[str], at: str = "repositories") -> tuple[str, ...]:
     """As `name_in`, for several; repeats go. Raises: InvalidInput."""
     return tuple(dict.fromkeys(name_in(tenant, name, f"{at}[{i}]") for i, name in enumerate(names)))
+
+
+def id_in(tenant: str, text: str, at: str) -> str:
+    """The id of a node as a caller knows it (`repo:name`), as the stores know it.
+
+    Raises: InvalidInput, RepositoryNotAllowed.
+    """
+    repo, _, rest = text.partition(":")
+    if not rest.startswith(":"):  # C++ and Rust have names like a::b
+        name_in(tenant, repo, at)
+    try:
+        return qualify(tenant, text)
+    except InvalidInput as exc:
+        raise InvalidInput(f"{at}: {exc.message}", field=at) from exc
 
 
 def name_out(tenant: str, name: str) -> str:

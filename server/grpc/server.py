@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tempfile
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
-from plait.domain.errors import PlaitError, PortTaken
+from plait.client import discovery
+from plait.domain.errors import PlaitError
 from plait.settings import ServerSettings
+from plait.supervisor.home import make_home
+from plait.supervisor.token_file import TokenFile
 from plait.v1 import (
     admin_service_pb2,
     admin_service_pb2_grpc,
@@ -27,14 +30,19 @@ from plait.v1 import (
     memory_service_pb2,
     memory_service_pb2_grpc,
 )
+from server.access.callers import Callers, KeyCallers, NoKeys
+from server.access.connections import Connections
+from server.access.relay import Relay, raise_open_files, remove_stale
 from server.app import App, Calls
 from server.grpc.admin import AdminService
 from server.grpc.boundary import Boundary
+from server.grpc.door import Door
 from server.grpc.hooks import HookService
 from server.grpc.index import IndexService
 from server.grpc.knowledge import KnowledgeService
 from server.grpc.limits import Limits
 from server.grpc.memory import MemoryService
+from server.grpc.tls import credentials
 
 logger = logging.getLogger(__name__)
 
@@ -71,21 +79,30 @@ def _health_servicer() -> Any:
 
 
 class Server:
-    """A started server. `port` is the TCP port it listens on, 0 for none."""
+    """A started server. `port` is the TCP port it listens on, 0 for none; `target` its socket, for clients."""
 
     def __init__(
-        self, server: grpc.aio.Server, calls: Calls, status: HealthStatus, port: int
+        self,
+        server: grpc.aio.Server,
+        calls: Calls,
+        status: HealthStatus,
+        relays: Sequence[Relay],
+        socket: Path | None,
     ) -> None:
         self._server = server
         self._calls = calls
         self._status = status
-        self.port = port
+        self._relays = relays
+        self.target = f"unix:{socket}" if socket is not None else ""
+        self.port = max((relay.port for relay in relays), default=0)
 
     async def drain(self, limit_s: float) -> None:
         """Say NOT_SERVING, take no new call, let those in flight end within `limit_s`, cancel the rest.
 
         Streams (who watches health or a job) would never end by themselves, so they don't hold it up.
         """
+        for relay in self._relays:
+            relay.stop_accepting()
         await self._status.enter_graceful_shutdown()
         stopping = asyncio.create_task(self._server.stop(limit_s))
         # Until it is idle twice: a call that came just before the stop may not have begun yet.
@@ -101,20 +118,83 @@ class Server:
 
 @asynccontextmanager
 async def running(
-    app: App, *, socket: Path | None = None, host: str = "", port: int | None = None
+    app: App,
+    *,
+    socket: Path | None = None,
+    host: str = "",
+    port: int | None = None,
+    keys: KeyCallers | None = None,
 ) -> AsyncIterator[Server]:
-    """A server of `app` on a Unix socket, a TCP address, or both; drained at the end.
+    """A server of `app` on a Unix socket, a TCP address, or both; drained at the end. Over TCP `keys` and
+    the token of the app's home open; without either nothing but health answers.
 
-    Raises: PortTaken.
+    Raises: PortTaken, TokenUnsafe, TlsMissing, TlsUnusable.
     """
     settings = app.settings.server
+    tls = credentials(settings, host) if port is not None else None
+    connections = Connections(settings)
+    callers = _callers(app, keys) if port is not None else None
     limits = Limits(app.settings)
-    boundary = Boundary(limits, app.settings.scope, app.calls)
-    server = grpc.aio.server(
-        interceptors=[boundary],
-        options=_options(settings),
-        maximum_concurrent_rpcs=settings.max_concurrent,
-    )
+    door = Door(settings, connections, callers)
+    boundary = Boundary(limits, app.settings.scope, app.calls, door)
+    server = grpc.aio.server(interceptors=[boundary], options=_options(settings))
+    status = _add_services(server, app, limits)
+    raise_open_files(8 * (settings.max_connections + settings.max_concurrent))
+    async with AsyncExitStack() as stack:
+        folder = _private(socket, stack)
+        relays = []
+        if socket is not None:
+            inner = folder / "grpc.sock"
+            inner.unlink(missing_ok=True)
+            server.add_insecure_port(f"unix:{inner}")
+            relays.append(relay := Relay(inner, connections, settings))
+            stack.callback(inner.unlink, missing_ok=True)
+            await relay.listen_unix(socket)
+            stack.callback(relay.stop_accepting)
+        if port is not None:
+            inner = folder / "tcp.sock"
+            inner.unlink(missing_ok=True)
+            relays.append(relay := Relay(inner, connections, settings))
+            await relay.listen_tcp(host, port)
+            stack.callback(relay.stop_accepting)
+            if tls is None:
+                server.add_insecure_port(f"unix:{inner}")
+            else:
+                server.add_secure_port(f"unix:{inner}", tls)
+            stack.callback(inner.unlink, missing_ok=True)
+        await _tell(status, serving=True)
+        await server.start()
+        stop = asyncio.Event()
+        watch = asyncio.create_task(watch_health(app.truth, status, stop), name="health")
+        out = Server(server, app.calls, status, relays, socket)
+        try:
+            yield out
+        finally:
+            # Both: a cancellation that arrives as an answer does is lost by `asyncio.wait_for` of Python
+            # 3.11, which psycopg waits by.
+            stop.set()
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+            await out.drain(settings.drain_s)
+            for connection in list(connections):
+                connection.close()
+
+
+def _callers(app: App, keys: KeyCallers | None) -> Callers:
+    home = app.settings.home
+    make_home(home)
+    return Callers(TokenFile(discovery.token_path(home)), keys or NoKeys())
+
+
+def _private(socket: Path | None, stack: AsyncExitStack) -> Path:
+    """The folder for gRPC's own sockets, which nobody else can enter."""
+    if socket is not None:
+        remove_stale(socket.parent)
+        return socket.parent
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plait-")))
+
+
+def _add_services(server: grpc.aio.Server, app: App, limits: Limits) -> HealthStatus:
     knowledge_service_pb2_grpc.add_KnowledgeServiceServicer_to_server(
         KnowledgeService(app, limits), server
     )
@@ -124,56 +204,26 @@ async def running(
     hook_service_pb2_grpc.add_HookServiceServicer_to_server(HookService(app), server)
     status = _health_servicer()
     health_pb2_grpc.add_HealthServicer_to_server(status, server)
-    reflection.enable_server_reflection(
-        (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server
-    )
-    if socket is not None:
-        server.add_insecure_port(f"unix:{socket}")
-    bound = _listen(server, host, port) if port is not None else 0
-    await _tell(status, serving=True)
-    await server.start()
-    stop = asyncio.Event()
-    watch = asyncio.create_task(watch_health(app.truth, status, stop), name="health")
-    out = Server(server, app.calls, status, bound)
-    try:
-        yield out
-    finally:
-        # Both: a cancellation that arrives as an answer does is lost by `asyncio.wait_for` of Python 3.11,
-        # which psycopg waits by.
-        stop.set()
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
-        await out.drain(settings.drain_s)
+    if app.settings.server.reflection:
+        from grpc_reflection.v1alpha import reflection
+
+        names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server)
+    return status  # type: ignore[no-any-return]
 
 
 def _options(settings: ServerSettings) -> Sequence[tuple[str, int]]:
     return (
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", settings.max_message_bytes),
+        ("grpc.max_concurrent_streams", settings.max_streams),
+        ("grpc.server_handshake_timeout_ms", int(settings.hello_s * 1000)),
         # Clients on the same machine: notice a dead one within a minute, and let them ping.
         ("grpc.keepalive_time_ms", 30_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-        # Two servers on one port would share its calls in silence; the second must fail.
-        ("grpc.so_reuseport", 0),
     )
-
-
-def _listen(server: grpc.aio.Server, host: str, port: int) -> int:
-    try:
-        bound = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-    except RuntimeError:
-        bound = 0
-    if bound == 0:
-        raise PortTaken(
-            f"cannot listen on {host}:{port}: another program has the port, or the address is not "
-            "this machine's; set `server.port` (PLAIT_SERVER__PORT, `plait serve --port`) to a free "
-            "one, 0 picks one",
-            host=host,
-            port=port,
-        )
-    return int(bound)
 
 
 async def watch_health(truth: Truth, status: HealthStatus, stop: asyncio.Event) -> None:

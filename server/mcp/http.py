@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import ipaddress
-import os
-import secrets
 import signal
 import socket as sockets
 from collections.abc import Callable, Iterator, Sequence
@@ -20,10 +17,10 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from plait.client import discovery
-from plait.domain.errors import McpAddressRefused, McpTokenUnsafe, PortTaken
-from plait.supervisor.files import private_folder
+from plait.client.discovery import mcp_token_path
+from plait.domain.errors import McpAddressRefused, PortTaken, TokenUnsafe
 from plait.supervisor.home import make_home
+from plait.supervisor.token_file import TokenFile
 from server.mcp import service
 from server.mcp.server import Setup, build
 
@@ -38,7 +35,6 @@ DEFAULT = "127.0.0.1:50052"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 DRAIN_S = 3
 MAX_SESSIONS = 256
-TOKEN_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,51 +75,13 @@ def _is_loopback(host: str) -> bool:
 # -- the token -----------------------------------------------------------------------------------------------
 
 
-def token_path(home: Path) -> Path:
-    return discovery.folder(home) / "mcp.token"
-
-
-def token(home: Path) -> str:
+def token(home: Path) -> TokenFile:
     """The token of `home`, made at the first start, readable for this account alone.
 
-    Raises: McpTokenUnsafe, HomeUnusable.
+    Raises: TokenUnsafe, HomeUnusable.
     """
-    path = token_path(home)
     make_home(home)
-    private_folder(path.parent)
-    with contextlib.suppress(FileExistsError):
-        _write_once(path, secrets.token_urlsafe(TOKEN_BYTES))
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        with os.fdopen(handle, encoding="ascii") as file:
-            about = os.fstat(file.fileno())
-            found = file.read(1024).strip()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise McpTokenUnsafe(
-            f"the token {path} can't be read ({exc}); remove it", path=path
-        ) from exc
-    if about.st_mode & 0o077 or about.st_uid != os.getuid():
-        raise McpTokenUnsafe(
-            f"other accounts can read or own the token {path}; remove it, and a new one is made",
-            path=path,
-        )
-    if len(found) < TOKEN_BYTES:
-        raise McpTokenUnsafe(
-            f"the token {path} is too short; remove it, and a new one is made", path=path
-        )
-    return found
-
-
-def _write_once(path: Path, text: str) -> None:
-    """Raises: FileExistsError. Two servers that start at once agree: the file appears whole, by one of them."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(text + "\n")
-        os.link(draft, path)
-    finally:
-        draft.unlink()
+    return TokenFile(mcp_token_path(home))
 
 
 # -- the gate ------------------------------------------------------------------------------------------------
@@ -133,9 +91,9 @@ class Gate:
     """Lets a request through that comes from no foreign page (403), under a name of ours (421), and with
     the token (401). It is asked before anything of the request's body is read."""
 
-    def __init__(self, app: ASGIApp, secret: str, names: Sequence[str]) -> None:
+    def __init__(self, app: ASGIApp, accept: Callable[[str], bool], names: Sequence[str]) -> None:
         self._app = app
-        self._secret = f"Bearer {secret}".encode()
+        self._accept = accept
         known = (*LOOPBACK, *names)
         self._checks = TransportSecurityMiddleware(
             TransportSecuritySettings(
@@ -158,9 +116,10 @@ class Gate:
         await self._app(scope, receive, send)
 
     def _stranger(self, scope: Scope) -> PlainTextResponse | None:
-        said = Headers(scope=scope).get("authorization", "").encode("latin-1")
-        if hmac.compare_digest(said, self._secret):
-            return None
+        scheme, _, said = Headers(scope=scope).get("authorization", "").partition(" ")
+        with contextlib.suppress(TokenUnsafe):  # nobody's, until it is mended
+            if scheme == "Bearer" and self._accept(said):
+                return None
         return PlainTextResponse(
             "The token is missing or wrong: send `Authorization: Bearer TOKEN`; `plait mcp --http` says where "
             "it is.\n",
@@ -175,7 +134,7 @@ class Gate:
 async def serve(settings: Settings, where: Address, on_ready: Callable[[str, Path], None]) -> None:
     """Serve until SIGTERM or SIGINT. `on_ready` gets the URL and where the token is.
 
-    Raises: PortTaken, McpTokenUnsafe.
+    Raises: PortTaken, TokenUnsafe.
     """
     import uvicorn
 
@@ -188,9 +147,9 @@ async def serve(settings: Settings, where: Address, on_ready: Callable[[str, Pat
         async def startup(self, sockets: list[sockets.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:
-                on_ready(url, token_path(settings.home))
+                on_ready(url, mcp_token_path(settings.home))
 
-    secret = token(settings.home)
+    known = token(settings.home)
     with _listening(where) as bound:
         server = build(Setup(service.of(settings), Path.cwd(), trusts_roots=False))
         app = server.streamable_http_app(
@@ -201,7 +160,7 @@ async def serve(settings: Settings, where: Address, on_ready: Callable[[str, Pat
         )
         web = Web(
             uvicorn.Config(
-                Gate(app, secret, where.names),
+                Gate(app, known.accept, where.names),
                 log_config=None,
                 access_log=False,
                 server_header=False,

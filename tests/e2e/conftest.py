@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import grpc.aio
 import pytest
@@ -84,15 +86,25 @@ async def server(app: App, tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
         yield started
 
 
+@asynccontextmanager
+async def own_server(app: App) -> AsyncIterator[Server]:
+    """Another server of `app`, on a socket of its own."""
+    with TemporaryDirectory(
+        prefix="plait-"
+    ) as folder:  # a test's own path may be too long for a socket
+        async with running(app, socket=Path(folder) / "plait.sock") as started:
+            yield started
+
+
 @pytest.fixture(scope="session")
 async def client(server: Server) -> AsyncIterator[AsyncPlaitClient]:
-    async with AsyncPlaitClient(f"127.0.0.1:{server.port}") as made:
+    async with AsyncPlaitClient(server.target) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as made:
+    async with grpc.aio.insecure_channel(server.target) as made:
         yield made
 
 

@@ -14,7 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from plait.client import PlaitClient, discovery
+from plait.client import PlaitClient, PlaitRpcError, discovery
+from plait.settings import load
 from tests.processes import LIMIT_S, patient, wait_until
 
 SOURCE = '''\
@@ -205,12 +206,21 @@ def test_serve_answers_drains_and_leaves_nothing(
     with served(command_environment, "--port", "0", "--json") as process:
         address = ready(process)
         assert discovery.read(plait_home) is not None
-        with PlaitClient(f"{address['host']}:{address['port']}") as client:
+        target = f"{address['host']}:{address['port']}"
+        with PlaitClient(target) as client:
             assert client.healthy(timeout_s=LIMIT_S)
+            with pytest.raises(PlaitRpcError, match="authorization"):
+                client.list_repositories()
+        # A client of this home finds its token; and with another one the old one works for a while.
+        with PlaitClient(target, settings=load(environ=command_environment)) as client:
+            client.list_repositories()
+            done = plait("serve", "--rotate-token")
+            assert done.returncode == 0, done.stderr
+            client.list_repositories()
         # A command finds it, and a second server of this home is refused.
         found = plait("search", "ceiling")
         assert found.returncode == 0, found.stderr
-        second = plait("serve", "--port", "0")
+        second = plait("serve")
         assert "[SERVER_ALREADY_RUNNING]" in second.stderr
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=LIMIT_S)
@@ -221,24 +231,45 @@ def test_serve_answers_drains_and_leaves_nothing(
     assert not discovery.socket_path(plait_home).exists()
 
 
+def test_serve_listens_on_the_socket_alone_until_it_is_given_a_port(
+    command_environment: dict[str, str],
+) -> None:
+    with served(command_environment, "--json") as process:
+        address = ready(process)
+        assert (address["host"], address["port"]) == ("", 0)
+        assert not [
+            c for c in psutil.Process(process.pid).net_connections("inet") if c.status == "LISTEN"
+        ]
+        folder = Path(address["socket"]).parent
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert Path(address["socket"]).stat().st_mode & 0o777 == 0o600
+
+
+def test_no_address_of_other_machines_without_tls(plait: Any) -> None:
+    done = plait("serve", "--host", "0.0.0.0", "--port", "0")
+    assert done.returncode == 1
+    assert "[TLS_MISSING]" in done.stderr
+    assert "server.tls_certificate" in done.stderr
+
+
 def test_a_killed_server_is_replaced(
     plait: Any, command_environment: dict[str, str], plait_home: Path
 ) -> None:
-    with served(command_environment, "--port", "0", "--json") as process:
+    with served(command_environment, "--json") as process:
         ready(process)
         process.kill()
         process.wait()
         assert discovery.read(plait_home) is not None
         done = plait("search", "ceiling")  # the address is stale: its own server answers
         assert done.returncode == 0, done.stderr
-    with served(command_environment, "--port", "0", "--json") as process:
+    with served(command_environment, "--json") as process:
         ready(process)
 
 
 def test_a_stopped_server_is_said_not_to_answer(
     plait: Any, command_environment: dict[str, str]
 ) -> None:
-    with served(command_environment, "--port", "0", "--json") as process:
+    with served(command_environment, "--json") as process:
         address = ready(process)
         process.send_signal(signal.SIGSTOP)
         wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)

@@ -179,7 +179,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with (top / "app" / "app" / "http.py").open("a") as changed:
         changed.write("\n\ndef again(url):\n    return download(url)\n")
     server = subprocess.Popen(
-        [sys.executable, "-m", "server.cli", "serve", "--port", "0", "--json"],
+        [sys.executable, "-m", "server.cli", "serve", "--json"],
         env=made.environment,
         cwd=top,
         stdout=subprocess.PIPE,

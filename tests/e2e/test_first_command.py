@@ -105,7 +105,7 @@ def may_read(shop: Path) -> bool:
 
 def test_serve_is_the_first_one_and_leaves_a_home_that_works(shop: Path, fresh_home: Path) -> None:
     with subprocess.Popen(
-        command(["serve", "--port", "0", "--json"], shop),
+        command(["serve", "--json"], shop),
         env=environment(fresh_home),
         stdout=subprocess.PIPE,
         text=True,
@@ -132,7 +132,7 @@ def test_a_home_that_was_left_closed_mends_itself(shop: Path, fresh_home: Path) 
 
 
 @as_root
-@pytest.mark.parametrize("words", [["repos"], ["serve", "--port", "0"]], ids=["repos", "serve"])
+@pytest.mark.parametrize("words", [["repos"], ["serve"]], ids=["repos", "serve"])
 @pytest.mark.parametrize("held", [(), ("mine.txt", "server")], ids=["empty", "with files"])
 def test_somebodys_own_folder_stays_closed_and_the_fix_that_is_named_works(
     words: list[str], held: Sequence[str], shop: Path, fresh_home: Path

@@ -26,7 +26,7 @@ from plait.v1 import knowledge_service_pb2, knowledge_service_pb2_grpc, types_pb
 from server.app import App
 from server.grpc import server as grpc_server
 from server.grpc.server import SERVICES, Server, running
-from tests.e2e.conftest import at_rest
+from tests.e2e.conftest import at_rest, own_server
 from tests.processes import LIMIT_S, eventually
 
 REPO = "served"
@@ -105,7 +105,7 @@ async def test_the_sync_client_gets_the_same(
     client: AsyncPlaitClient, server: Server, indexed: str
 ) -> None:
     def ask() -> list[str]:
-        with PlaitClient(f"127.0.0.1:{server.port}") as sync:
+        with PlaitClient(server.target) as sync:
             assert sync.healthy(timeout_s=LIMIT_S)
             return [str(h.item.id) for h in sync.search("backoff", where=where).hits]
 
@@ -285,8 +285,8 @@ async def test_a_call_without_a_deadline_gets_the_servers(
     quick = structs.replace(settings, search=structs.replace(settings.search, timeout_s=0.2))
     app.settings = quick
     try:
-        async with running(app, host="127.0.0.1", port=0) as second:
-            async with grpc.aio.insecure_channel(f"127.0.0.1:{second.port}") as channel:
+        async with own_server(app) as second:
+            async with grpc.aio.insecure_channel(second.target) as channel:
                 stub: Any = knowledge_service_pb2_grpc.KnowledgeServiceStub(channel)
                 error = await status_of(
                     stub.Search(S(query="x", filter=types_pb2.Filter(all_repositories=True)))
@@ -297,7 +297,7 @@ async def test_a_call_without_a_deadline_gets_the_servers(
 
 
 async def test_a_cancelled_call_cancels_the_work(server: Server, slow: Slow) -> None:
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+    async with grpc.aio.insecure_channel(server.target) as channel:
         stub: Any = knowledge_service_pb2_grpc.KnowledgeServiceStub(channel)
         call = stub.Search(S(query="x", filter=types_pb2.Filter(all_repositories=True)))
         await asyncio.wait_for(slow.begun.wait(), LIMIT_S)
@@ -362,8 +362,8 @@ async def test_health_follows_the_store(
         raise StoreUnavailable("PostgreSQL is away; wait")
 
     monkeypatch.setattr(grpc_server, "HEALTH_EVERY_S", 0.02)
-    async with running(app, host="127.0.0.1", port=0) as watched:
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{watched.port}") as own:
+    async with own_server(app) as watched:
+        async with grpc.aio.insecure_channel(watched.target) as own:
             stub: Any = health_pb2_grpc.HealthStub(own)
             service = "plait.v1.KnowledgeService"
             stream = stub.Watch(health_pb2.HealthCheckRequest(service=service))
@@ -379,8 +379,8 @@ async def test_too_many_calls_at_once_are_refused(
 ) -> None:
     one = structs.replace(settings.server, max_concurrent=1)
     monkeypatch.setattr(app, "settings", structs.replace(settings, server=one))
-    async with running(app, host="127.0.0.1", port=0) as narrow:
-        async with AsyncPlaitClient(f"127.0.0.1:{narrow.port}") as client:
+    async with own_server(app) as narrow:
+        async with AsyncPlaitClient(narrow.target) as client:
             first = asyncio.create_task(client.search("x", where=EVERYWHERE, timeout_s=LIMIT_S))
             await asyncio.wait_for(slow.begun.wait(), LIMIT_S)
             error = await refused(client.search("x", where=EVERYWHERE))
@@ -395,13 +395,14 @@ async def test_an_answer_too_large_to_send_is_cut_and_said_to_be(
 ) -> None:
     small = structs.replace(settings.server, max_message_bytes=1024)
     monkeypatch.setattr(app, "settings", structs.replace(settings, server=small))
-    async with running(app, host="127.0.0.1", port=0) as narrow:
-        async with AsyncPlaitClient(f"127.0.0.1:{narrow.port}") as client:
+    async with own_server(app) as narrow:
+        async with AsyncPlaitClient(narrow.target) as client:
             answer = await client.search("retries backoff attempts", where=Filter(repos=(indexed,)))
     assert ("hits", "message_size") in {(d.part, d.cause) for d in answer.degraded}
 
 
-async def test_reflection_lists_every_service(channel: grpc.aio.Channel) -> None:
+async def reflected(channel: grpc.aio.Channel) -> set[str]:
+    """The services that the server names."""
     stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
     asked = reflection_pb2.ServerReflectionRequest(list_services="")
 
@@ -409,8 +410,19 @@ async def test_reflection_lists_every_service(channel: grpc.aio.Channel) -> None
         yield asked
 
     answers = [answer async for answer in stub.ServerReflectionInfo(requests())]
-    names = {service.name for service in answers[0].list_services_response.service}
-    assert {*SERVICES, "grpc.health.v1.Health"} <= names
+    return {service.name for service in answers[0].list_services_response.service}
+
+
+async def test_reflection_is_off_until_it_is_asked_for(
+    app: App, channel: grpc.aio.Channel, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = await status_of(reflected(channel))
+    assert error.code is grpc.StatusCode.UNIMPLEMENTED
+    wanted = structs.replace(settings.server, reflection=True)
+    monkeypatch.setattr(app, "settings", structs.replace(settings, server=wanted))
+    async with own_server(app) as open_:
+        async with grpc.aio.insecure_channel(open_.target) as own:
+            assert {*SERVICES, "grpc.health.v1.Health"} <= await reflected(own)
 
 
 async def test_repositories_are_listed_by_page(
@@ -529,8 +541,8 @@ async def test_draining_lets_calls_end_and_takes_no_new_ones(app: App, indexed: 
 
     real = app.search
     async with contextlib.AsyncExitStack() as stack:
-        started = await stack.enter_async_context(running(app, host="127.0.0.1", port=0))
-        client = await stack.enter_async_context(AsyncPlaitClient(f"127.0.0.1:{started.port}"))
+        started = await stack.enter_async_context(own_server(app))
+        client = await stack.enter_async_context(AsyncPlaitClient(started.target))
         app.search = Held()  # type: ignore[assignment]
         try:
             call = asyncio.create_task(client.search("backoff", where=Filter(repos=(indexed,))))

@@ -58,7 +58,7 @@ def served(
     plait_home: Path, command_environment: dict[str, str], embedded_postgres_dsn: str, root: Path
 ) -> Iterator[dict[str, str]]:
     """The environment of commands beside a `plait serve` that has indexed the folder."""
-    command = [sys.executable, "-P", "-m", "server.cli", "serve", "--port", "0"]
+    command = [sys.executable, "-P", "-m", "server.cli", "serve"]
     serving = subprocess.Popen(command, env=command_environment)
 
     def answers() -> bool:

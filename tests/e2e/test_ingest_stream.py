@@ -136,7 +136,7 @@ async def test_a_malformed_message_ends_the_stream_after_what_came_before(
 
 async def test_the_sync_client_streams_too(server: Server, repo: str) -> None:
     def stream() -> Iterator[AppendedEpisode | PlaitRpcError]:
-        with PlaitClient(f"127.0.0.1:{server.port}") as sync:
+        with PlaitClient(server.target) as sync:
             yield from sync.ingest(an_episode(repo, f"sync {i}") for i in range(20))
 
     answers = await asyncio.to_thread(lambda: list(stream()))

@@ -54,7 +54,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def service(server: Server) -> Service:
-    return Service(lambda: AsyncPlaitClient(f"127.0.0.1:{server.port}"))
+    return Service(lambda: AsyncPlaitClient(server.target))
 
 
 Opened = Callable[..., Any]

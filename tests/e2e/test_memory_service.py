@@ -253,7 +253,7 @@ async def test_a_query_finds_by_words_and_soon_by_meaning(
 
 @pytest.mark.parametrize("name", ["Acme", "a" * 65, "-a", "a b", "../a", "default@x"])
 async def test_what_is_no_tenants_name_is_refused(server: Server, name: str, repo: str) -> None:
-    async with AsyncPlaitClient(f"127.0.0.1:{server.port}", tenant=name) as made:
+    async with AsyncPlaitClient(server.target, tenant=name) as made:
         with pytest.raises(PlaitRpcError) as caught:
             await made.list(MemoryFilter(repos=(repo,)))
     assert caught.value.code is grpc.StatusCode.INVALID_ARGUMENT
@@ -270,7 +270,7 @@ async def test_a_mistyped_tenant_keeps_cypher_refused_only_until_it_is_deleted(
             return exc.reason
         return ""
 
-    async with AsyncPlaitClient(f"127.0.0.1:{server.port}", tenant="defautl") as typo:
+    async with AsyncPlaitClient(server.target, tenant="defautl") as typo:
         try:
             await typo.store(note("Port is 80.", repo))
             assert await cypher() == "CYPHER_REFUSED"

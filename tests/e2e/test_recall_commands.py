@@ -55,7 +55,7 @@ def served(
 ) -> Iterator[dict[str, str]]:
     """The environment of commands, with a `plait serve` that answers all of them."""
     serving = subprocess.Popen(
-        [sys.executable, "-P", "-m", "server.cli", "serve", "--port", "0"],
+        [sys.executable, "-P", "-m", "server.cli", "serve"],
         env=command_environment,
     )
 

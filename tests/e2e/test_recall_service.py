@@ -243,7 +243,7 @@ async def test_question_in_string_out(
     client: AsyncPlaitClient, server: Server, recalled: str
 ) -> None:
     def both() -> tuple[str, str]:
-        with PlaitClient(f"127.0.0.1:{server.port}") as sync:
+        with PlaitClient(server.target) as sync:
             text = sync.query_and_format(QUESTION, where=WHERE, budget_tokens=500)
             return text, sync.recall(QUESTION, where=WHERE, budget_tokens=500).context
 

@@ -18,8 +18,7 @@ from plait.domain.retention import Selector
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.settings import load
 from server.app import App, open_app
-from server.grpc.server import running
-from tests.e2e.conftest import at_rest
+from tests.e2e.conftest import at_rest, own_server
 from tests.processes import PATIENT, remove_home
 
 REPO = "shared-name"  # both tenants have a repository of this name
@@ -51,8 +50,8 @@ Ids = dict[str, dict[str, str]]
 
 @pytest.fixture(scope="module")
 async def clients(own: App) -> AsyncIterator[Clients]:
-    async with running(own, host="127.0.0.1", port=0) as server:
-        target = f"127.0.0.1:{server.port}"
+    async with own_server(own) as server:
+        target = server.target
         async with (
             AsyncPlaitClient(target, tenant="acme") as acme,
             AsyncPlaitClient(target, tenant="globex") as globex,

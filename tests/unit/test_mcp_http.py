@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from plait.domain.errors import McpAddressRefused, McpTokenUnsafe
+from plait.domain.errors import McpAddressRefused, TokenUnsafe
+from plait.supervisor import token_file
+from plait.supervisor.token_file import Tokens
 from server.mcp import http
-from server.mcp.http import Address, Gate, address, token, token_path
+from server.mcp.http import Address, Gate, address, mcp_token_path, token
 
 SECRET = "s" * 43
 
@@ -48,7 +50,12 @@ def test_other_machines_only_when_told_so() -> None:
 
 def test_the_token_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     found: list[str] = []
-    threads = [threading.Thread(target=lambda: found.append(token(tmp_path))) for _ in range(8)]
+
+    def start() -> None:
+        token(tmp_path)
+        found.append(token_file.read(mcp_token_path(tmp_path)).current)
+
+    threads = [threading.Thread(target=start) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -56,23 +63,23 @@ def test_the_token_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> N
     assert len(found) == 8
     assert len(set(found)) == 1
     assert len(found[0]) >= 40
-    assert token_path(tmp_path).stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in token_path(tmp_path).parent.iterdir()] == ["mcp.token"]
+    assert mcp_token_path(tmp_path).stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in mcp_token_path(tmp_path).parent.iterdir()] == ["mcp.token"]
 
 
 def test_a_token_that_others_can_read_or_choose_is_not_used(tmp_path: Path) -> None:
     token(tmp_path)
-    path = token_path(tmp_path)
+    path = mcp_token_path(tmp_path)
     path.chmod(0o644)
-    with pytest.raises(McpTokenUnsafe, match="remove it"):
+    with pytest.raises(TokenUnsafe, match="remove it"):
         token(tmp_path)
     path.unlink()
     path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(McpTokenUnsafe, match="can't be read"):
+    with pytest.raises(TokenUnsafe, match="can't be read"):
         token(tmp_path)
     path.unlink()
     path.touch(0o600)
-    with pytest.raises(McpTokenUnsafe, match="too short"):
+    with pytest.raises(TokenUnsafe, match="too short"):
         token(tmp_path)
 
 
@@ -95,7 +102,7 @@ async def status(*, names: tuple[str, ...] = (), **headers: str) -> int:
 
     wire = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
     scope = {"type": "http", "method": "POST", "path": http.PATH, "headers": wire}
-    await Gate(app, SECRET, names)(scope, receive, send)
+    await Gate(app, Tokens(SECRET).accept, names)(scope, receive, send)
     return int(sent[0]["status"])
 
 

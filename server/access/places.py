@@ -1,0 +1,97 @@
+"""How much at once, and how often: places of calls, of requests on their way, and calls a minute."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from plait.domain.access import Caller
+from plait.domain.errors import QuotaExceeded, TooManyCalls
+from plait.settings import ServerSettings
+
+MAX_REMEMBERED = 10_000
+
+
+class Places:
+    """Calls that are being answered: a number in all, and one for each caller."""
+
+    def __init__(self, most: int, most_per_caller: int) -> None:
+        self._most = most
+        self._most_per_caller = most_per_caller
+        self._taken: Counter[str] = Counter()
+        self._all = 0
+
+    def take(self, caller: Caller) -> Callable[[], None]:
+        """A place for a call of `caller`; gives what frees it, once. Raises: TooManyCalls."""
+        most = min(self._most_per_caller, caller.quota.max_concurrent or self._most_per_caller)
+        if self._all >= self._most or self._taken[caller.id] >= most:
+            limit = self._most if self._all >= self._most else most
+            raise TooManyCalls(
+                f"{limit} calls are being answered already; wait for some to end, or raise "
+                "`server.max_concurrent` (of a caller: `server.max_concurrent_per_key`, or the key's quota)",
+                limit=limit,
+            )
+        self._all += 1
+        self._taken[caller.id] += 1
+        left = [caller.id]
+
+        def free() -> None:
+            if left:
+                id_ = left.pop()
+                self._all -= 1
+                self._taken[id_] -= 1
+                if not self._taken[id_]:
+                    del self._taken[id_]
+
+        return free
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float = field(default_factory=time.monotonic)
+
+
+class Rates:
+    """Calls a minute of those whose quota says so: a bucket that holds a minute's, filled evenly."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[str, _Bucket] = {}
+
+    def count(self, caller: Caller) -> None:
+        """Raises: QuotaExceeded, with the seconds after which a call will do."""
+        rate = caller.quota.calls_per_minute
+        if not rate:
+            return
+        now = time.monotonic()
+        if len(self._buckets) > MAX_REMEMBERED:
+            self._buckets.clear()
+        bucket = self._buckets.setdefault(caller.id, _Bucket(rate, now))
+        bucket.tokens = min(rate, bucket.tokens + (now - bucket.at) * rate / 60)
+        bucket.at = now
+        if bucket.tokens < 1:
+            wait_s = math.ceil((1 - bucket.tokens) * 60 / rate)
+            raise QuotaExceeded(
+                f"this key may call {rate} times a minute; try again in {wait_s} s",
+                retry_s=wait_s,
+                limit=rate,
+            )
+        bucket.tokens -= 1
+
+
+class Arrivals:
+    """Requests on their way, so bytes that are held for them: a number for each caller, over the home's
+    socket for each connection. Who comes when all are taken waits."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._most = max(1, settings.max_bytes_in_flight // settings.max_message_bytes)
+        self._queues: dict[str, asyncio.Semaphore] = {}
+
+    def of(self, key: str) -> asyncio.Semaphore:
+        if len(self._queues) > MAX_REMEMBERED:
+            self._queues = {k: q for k, q in self._queues.items() if q.locked()}
+        return self._queues.setdefault(key, asyncio.Semaphore(self._most))
