@@ -11,6 +11,7 @@ from vector.episodes import Episodes
 from vector.errors import translated
 from vector.forget import Forgetting
 from vector.impact import Impacts
+from vector.keys import Keys
 from vector.located import Located, PathCache
 from vector.memories import Memories
 from vector.migrate import migrate
@@ -53,10 +54,11 @@ class Store(
     Episodes,
     Recalls,
     SavingsReads,
+    Keys,
     Outbox,
 ):
     """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore, RecallStore,
-    SavingsStore and Outbox over one database.
+    SavingsStore, KeyStore and Outbox over one database.
 
     `db` is the owner's pool: indexing, projection, retention. `app` is held to one tenant a call by
     row security: serving reads, and writes of episodes and memories.

@@ -12,38 +12,62 @@ from plait.domain.access import Caller
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as it is stored: `digest` is SHA-256 of its secret, which is stored nowhere."""
+    """A key, without its secrets. `made_by`: the id of the caller that made it."""
 
     caller: Caller  # `caller.id` is the key's id
-    name: str
-    digest: bytes
+    name: str  # of one living key of a tenant
     created_at: datetime
+    made_by: str = ""
+    rotated_at: datetime | None = None
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
 
+    @property
+    def id(self) -> str:
+        return self.caller.id
+
+    def is_alive(self, at: datetime) -> bool:
+        """Neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or at < self.expires_at)
+
+
+@dataclass(frozen=True, slots=True)
+class KeySecret:
+    """One secret of a key, by its SHA-256 digest: the secret itself is stored nowhere. `valid_until` is
+    set once another one replaced it."""
+
+    key: ApiKey
+    digest: bytes
+    valid_until: datetime | None = None
+
+    def is_alive(self, at: datetime) -> bool:
+        """Whether it lets its holder in."""
+        return self.key.is_alive(at) and (self.valid_until is None or at < self.valid_until)
+
 
 class KeyStore(Protocol):
-    """The API keys of one installation, of all its tenants."""
+    """The API keys of one installation, of all its tenants. Every method may raise StoreUnavailable."""
 
-    async def add_key(self, key: ApiKey) -> None:
-        """Raises: Conflict, where a key of this name is alive."""
+    async def add_key(self, key: ApiKey, digest: bytes) -> None:
+        """Raises: KeyNameTaken, where a living key of the tenant has the name; TooManyKeys."""
         ...
 
     async def keys(self) -> Sequence[ApiKey]:
-        """Every key, revoked and expired ones too, oldest first."""
+        """Every key, oldest first; ended ones for 90 days and more, until another one is made."""
         ...
 
-    async def key_of(self, digest: bytes) -> ApiKey | None:
-        """The key with this digest, whatever its state; None: there is none."""
+    async def secret_of(self, digest: bytes) -> KeySecret | None:
+        """The secret with this digest, whatever became of it; None: there is none."""
         ...
 
-    async def replace_digest(self, key_id: str, digest: bytes, old_until: datetime) -> ApiKey:
-        """Give the key another secret; the one before works until `old_until`.
+    async def replace_secret(self, key_id: str, digest: bytes, old_until: datetime) -> ApiKey:
+        """Give a living key another secret. Those it had end at `old_until`, or earlier where that was
+        said before.
 
-        Raises: NotFound.
+        Raises: KeyUnknown, KeyEnded.
         """
         ...
 
     async def revoke_key(self, key_id: str) -> ApiKey:
-        """End the key and the secrets it had, at once. Raises: NotFound."""
+        """End the key with all its secrets, at once; a second time changes nothing. Raises: KeyUnknown."""
         ...
