@@ -8,7 +8,7 @@ from typing import Any
 
 from plait.domain.access import Caller, Quota, Verb
 from plait.domain.errors import KeyEnded, KeyNameTaken, KeyUnknown, TooManyKeys
-from plait.ports.access import ApiKey, KeySecret
+from plait.domain.keys import ApiKey, KeySecret
 from vector.pool import Connection, Database
 
 # Of one tenant, ended ones included: what a list answers, and what a caller that may make keys can fill.

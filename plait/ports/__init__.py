@@ -8,8 +8,6 @@ from plait.domain.answers import GraphEdge as GraphEdge
 from plait.domain.answers import GraphNode as GraphNode
 from plait.domain.answers import GraphPath as GraphPath
 from plait.domain.answers import GraphResult as GraphResult
-from plait.ports.access import ApiKey as ApiKey
-from plait.ports.access import KeySecret as KeySecret
 from plait.ports.access import KeyStore as KeyStore
 from plait.ports.embedding import EmbeddingProvider as EmbeddingProvider
 from plait.ports.embedding import Vectors as Vectors

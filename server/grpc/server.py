@@ -16,6 +16,8 @@ from grpc_reflection.v1alpha import reflection
 from plait.domain.errors import PlaitError, PortTaken
 from plait.settings import ServerSettings
 from plait.v1 import (
+    access_service_pb2,
+    access_service_pb2_grpc,
     admin_service_pb2,
     admin_service_pb2_grpc,
     hook_service_pb2,
@@ -27,7 +29,9 @@ from plait.v1 import (
     memory_service_pb2,
     memory_service_pb2_grpc,
 )
+from server.access.keys import KeyCache
 from server.app import App, Calls
+from server.grpc.access import AccessService
 from server.grpc.admin import AdminService
 from server.grpc.boundary import Boundary
 from server.grpc.hooks import HookService
@@ -46,6 +50,7 @@ SERVICES: tuple[str, ...] = tuple(
         (memory_service_pb2, "MemoryService"),
         (admin_service_pb2, "AdminService"),
         (hook_service_pb2, "HookService"),
+        (access_service_pb2, "AccessService"),
     )
 )
 HEALTH_EVERY_S = 5.0
@@ -122,6 +127,8 @@ async def running(
     memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryService(app), server)
     admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(app), server)
     hook_service_pb2_grpc.add_HookServiceServicer_to_server(HookService(app), server)
+    keys = KeyCache(app.truth)
+    access_service_pb2_grpc.add_AccessServiceServicer_to_server(AccessService(app, keys), server)
     status = _health_servicer()
     health_pb2_grpc.add_HealthServicer_to_server(status, server)
     reflection.enable_server_reflection(

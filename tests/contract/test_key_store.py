@@ -12,7 +12,8 @@ import pytest
 
 from plait.domain.access import ALL_VERBS, Caller, Quota, Verb
 from plait.domain.errors import KeyEnded, KeyNameTaken, KeyUnknown, TooManyKeys
-from plait.ports import ApiKey, KeyStore
+from plait.domain.keys import ApiKey
+from plait.ports import KeyStore
 from vector import keys as adapter
 from vector.store import Store
 
