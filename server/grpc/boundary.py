@@ -21,7 +21,9 @@ from plait.domain import failpoint
 from plait.domain.errors import DeadlineExceeded, PlaitError, RequestMalformed
 from plait.settings import ScopeSettings
 from server.app import Calls
+from server.audit import Audit
 from server.grpc import scope
+from server.grpc.audited import Noted
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
 
@@ -50,10 +52,13 @@ class Malformed:
 class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Wraps every method of plait.v1; health and reflection pass untouched."""
 
-    def __init__(self, limits: Limits, scopes: ScopeSettings, calls: Calls) -> None:
+    def __init__(
+        self, limits: Limits, scopes: ScopeSettings, calls: Calls, audit: Audit | None = None
+    ) -> None:
         self._limits = limits
         self._scopes = scopes
         self._calls = calls
+        self._audit = audit
 
     async def intercept_service(
         self,
@@ -88,12 +93,14 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
                 return await answer(request, context)
 
         async def answer(request: Any, context: Any) -> Any:
-            async with self._answered(method, context):
+            async with self._answered(method, context) as noted:
                 deadline = self._limits.deadline(method, context)
                 _refuse_malformed(request)
+                noted.message(request)
                 try:
                     async with asyncio.timeout(deadline.left_s) as limit:
                         response = await behaviour(request, context)
+                        noted.message(response)
                         if method in WRITES:
                             failpoint.hit("answer.lost")
                         return response
@@ -128,8 +135,9 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
         async def call(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
             with self._calls.stream():
-                async with self._answered(method, context):
-                    async for response in behaviour(_wellformed(requests), context):
+                async with self._answered(method, context) as noted:
+                    async for response in behaviour(_wellformed(requests, noted), context):
+                        noted.message(response)
                         if method in WRITES:
                             failpoint.hit("answer.lost")
                         yield response
@@ -137,12 +145,13 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         return call
 
     @asynccontextmanager
-    async def _answered(self, method: str, context: Any) -> AsyncIterator[None]:
-        """Turn what the block raises into a status, and log one line."""
-        start = perf_counter()
+    async def _answered(self, method: str, context: Any) -> AsyncIterator[Noted]:
+        """Turn what the block raises into a status, log one line, and tell the audit log of what the block
+        noted."""
+        start, noted = perf_counter(), Noted()
         code, reason = "OK", ""
         try:
-            yield
+            yield noted
         except PlaitError as exc:
             code, reason = code_of(type(exc)).name, exc.reason
             await abort(context, self._as_asked(exc, context))
@@ -156,6 +165,25 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             took_ms = round((perf_counter() - start) * 1e3, 2)
             fields = {"method": _short(method), "code": code, "reason": reason, "took_ms": took_ms}
             logger.info("rpc", extra=fields)
+            self._tell_audit(noted, method, context, code, reason)
+
+    def _tell_audit(self, noted: Noted, method: str, context: Any, code: str, reason: str) -> None:
+        if self._audit is None:
+            return
+        peer = context.peer()
+        try:
+            tenant = scope.tenant_of(context, self._scopes)
+        except PlaitError:  # the tenant itself is what is wrong
+            tenant = ""
+        noted.tell(
+            self._audit,
+            method=method,
+            caller="owner" if peer.startswith("unix:") else "unknown",
+            peer=peer,
+            tenant=tenant,
+            code=code,
+            reason=reason,
+        )
 
     def _as_asked(self, exc: PlaitError, context: Any) -> PlaitError:
         """`exc` with the names that the caller knows."""
@@ -184,9 +212,10 @@ def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
     return parse
 
 
-async def _wellformed(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _wellformed(requests: AsyncIterator[Any], noted: Noted) -> AsyncIterator[Any]:
     async for request in requests:
         _refuse_malformed(request)
+        noted.message(request)
         yield request
 
 

@@ -31,6 +31,7 @@ from plait.v1 import (
 )
 from server.access.keys import KeyCache
 from server.app import App, Calls
+from server.audit import open_audit
 from server.grpc.access import AccessService
 from server.grpc.admin import AdminService
 from server.grpc.boundary import Boundary
@@ -114,7 +115,8 @@ async def running(
     """
     settings = app.settings.server
     limits = Limits(app.settings)
-    boundary = Boundary(limits, app.settings.scope, app.calls)
+    audit = open_audit(app.settings)
+    boundary = Boundary(limits, app.settings.scope, app.calls, audit)
     server = grpc.aio.server(
         interceptors=[boundary],
         options=_options(settings),
@@ -151,6 +153,8 @@ async def running(
         watch.cancel()
         await asyncio.gather(watch, return_exceptions=True)
         await out.drain(settings.drain_s)
+        if audit is not None:
+            await asyncio.to_thread(audit.close)
 
 
 def _options(settings: ServerSettings) -> Sequence[tuple[str, int]]:
