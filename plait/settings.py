@@ -200,6 +200,8 @@ class RerankSettings(_Section, frozen=True):
 class ServerSettings(_Section, frozen=True):
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 50051
+    tls_certificate: str = ""  # PEM files, read again when they change
+    tls_key: str = ""
     max_concurrent: Annotated[int, Meta(ge=1)] = 256
     drain_s: Annotated[float, Meta(ge=0)] = 10.0
     timeout_s: Annotated[float, Meta(gt=0)] = 30.0  # of a call whose caller sets no deadline

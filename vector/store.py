@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vector.bm25 import SpaceCache
 from vector.drafts import Drafts
+from vector.dsn import external
 from vector.episodes import Episodes
 from vector.errors import translated
 from vector.forget import Forgetting
@@ -84,7 +85,7 @@ class Store(
     @classmethod
     async def open(cls, settings: Settings) -> Store:
         """Raises: StoreUnavailable, SchemaMismatch, EmbeddedServerFailed, BadSettings."""
-        dsn = settings.postgres.dsn.get_secret_value()
+        dsn = external(settings)
         lease: PostgresLease | None = None
         if not dsn:
             from vector import embedded
