@@ -106,7 +106,7 @@ class Noted:
         audit.record(
             Entry(
                 caller=caller,
-                peer=_peer(peer),
+                peer=peer,
                 method=method.removeprefix(PREFIX),
                 code=code,
                 reason=reason,
@@ -131,9 +131,9 @@ def _values(message: Any, path: list[str]) -> Iterator[str]:
             yield from _values(one, path[1:])
 
 
-def _peer(peer: str) -> str:
-    """gRPC's word for a peer as `socket`, or `tcp ADDRESS:PORT`."""
+def peer_of(peer: str) -> str:
+    """gRPC's word for a peer as the audit log's: `socket`, or `tcp ADDRESS:PORT`."""
     kind, _, address = peer.partition(":")
-    if kind not in ("ipv4", "ipv6", "tcp"):
+    if kind not in ("ipv4", "ipv6"):
         return "socket"
     return f"tcp {address.replace('%5B', '[').replace('%5D', ']')}"

@@ -23,7 +23,7 @@ from plait.settings import ScopeSettings
 from server.app import Calls
 from server.audit import Audit
 from server.grpc import scope
-from server.grpc.audited import Noted
+from server.grpc.audited import Noted, peer_of
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
 
@@ -179,7 +179,7 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             self._audit,
             method=method,
             caller="owner" if peer.startswith("unix:") else "unknown",
-            peer=peer,
+            peer=peer_of(peer),
             tenant=tenant,
             code=code,
             reason=reason,

@@ -290,7 +290,7 @@ def told_of(method: str, *messages: Message, code: str = "OK", reason: str = "")
         noted.message(message)
     noted.tell(
         told,  # type: ignore[arg-type]
-        method=f"/plait.v1.{method}", caller="k1", peer="ipv4:10.0.0.1:5", tenant="acme", code=code,
+        method=f"/plait.v1.{method}", caller="k1", peer=audited.peer_of("ipv4:10.0.0.1:5"), tenant="acme", code=code,
         reason=reason,
     )  # fmt: skip
     return told.entries
