@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
 from plait.client import key_wire, wire
-from plait.domain.access import OWNER, Caller, Quota
-from plait.domain.errors import Forbidden, KeyUnknown, ScopeMissing
+from plait.domain.access import Caller, Quota
+from plait.domain.errors import KeyUnknown, ScopeMissing
 from plait.domain.keys import ApiKey
 from plait.domain.scope import DEFAULT_TENANT, check_tenant, qualify
 from plait.v1 import access_service_pb2 as pb
 from plait.v1 import access_service_pb2_grpc
-from server.access import grants
+from server.access import current, grants
 from server.access.keys import KeyCache, digest_of, new_secret
 from server.app import App
 from server.grpc import parse, scope
@@ -30,41 +29,23 @@ MAX_CONCURRENT = 10_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-def owner_of_socket(context: Any) -> Caller:
-    """Who calls, where nobody else says: the owner over a Unix socket, and over TCP nobody.
-
-    Raises: Forbidden.
-    """
-    if context.peer().startswith("unix:"):
-        return OWNER
-    raise Forbidden("keys are managed over the socket of the home alone")
-
-
 class AccessService(access_service_pb2_grpc.AccessServiceServicer):
-    """`caller_of`: who makes a call. `cache`: what this process lets callers in by."""
+    """`cache`: what this process lets callers in by."""
 
-    def __init__(
-        self, app: App, cache: KeyCache, caller_of: Callable[[Any], Caller] = owner_of_socket
-    ) -> None:
+    def __init__(self, app: App, cache: KeyCache) -> None:
         self._store = app.truth
         self._commit = app.commit
         self._cache = cache
-        self._caller_of = caller_of
-
-    def _giver(self, context: Any) -> Caller:
-        caller = self._caller_of(context)
-        grants.check_may_manage(caller)
-        return caller
 
     async def CreateKey(self, request: pb.CreateKeyRequest, context: Any) -> pb.CreateKeyResponse:
-        giver = self._giver(context)
+        giver = _giver()
         key, secret = _new_key(request, giver), new_secret()
         grants.check_grant(giver, key, await self._end_of(giver))
         await self._commit(self._store.add_key(key, digest_of(secret)))
         return pb.CreateKeyResponse(key=key_wire.key(key), secret=secret)
 
     async def ListKeys(self, request: pb.ListKeysRequest, context: Any) -> pb.ListKeysResponse:
-        giver, now = self._giver(context), datetime.now(UTC)
+        giver, now = _giver(), datetime.now(UTC)
         found = [
             key_wire.key(key)
             for key in await self._store.keys()
@@ -73,7 +54,7 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         return pb.ListKeysResponse(keys=found)
 
     async def RotateKey(self, request: pb.RotateKeyRequest, context: Any) -> pb.RotateKeyResponse:
-        giver, secret = self._giver(context), new_secret()
+        giver, secret = _giver(), new_secret()
         grace = DEFAULT_GRACE
         if request.HasField("grace"):
             grace = _duration(request.grace, "grace", timedelta(0), LONGEST_GRACE)
@@ -87,7 +68,7 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         )
 
     async def RevokeKey(self, request: pb.RevokeKeyRequest, context: Any) -> pb.RevokeKeyResponse:
-        giver = self._giver(context)
+        giver = _giver()
         key = await self._managed(giver, request.key_id)
         revoked = await self._commit(self._store.revoke_key(key.id))
         self._cache.clear()
@@ -105,6 +86,13 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         """When `giver`'s own key ends; None: it is none, or never ends."""
         own = [key.expires_at for key in await self._store.keys() if key.id == giver.id]
         return own[0] if own else None
+
+
+def _giver() -> Caller:
+    """Raises: Forbidden."""
+    caller = current.caller()
+    grants.check_may_manage(caller)
+    return caller
 
 
 def _new_key(request: pb.CreateKeyRequest, giver: Caller) -> ApiKey:

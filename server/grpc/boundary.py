@@ -18,8 +18,10 @@ from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
 
 from plait.domain import failpoint
+from plait.domain.access import OWNER
 from plait.domain.errors import DeadlineExceeded, PlaitError, RequestMalformed
 from plait.settings import ScopeSettings
+from server.access import current
 from server.app import Calls
 from server.audit import Audit
 from server.grpc import scope
@@ -150,6 +152,7 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         noted."""
         start, noted = perf_counter(), Noted()
         code, reason = "OK", ""
+        current.answer(OWNER if context.peer().startswith("unix:") else current.NOBODY)
         try:
             yield noted
         except PlaitError as exc:
@@ -170,7 +173,6 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     def _tell_audit(self, noted: Noted, method: str, context: Any, code: str, reason: str) -> None:
         if self._audit is None:
             return
-        peer = context.peer()
         try:
             tenant = scope.tenant_of(context, self._scopes)
         except PlaitError:  # the tenant itself is what is wrong
@@ -178,8 +180,8 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         noted.tell(
             self._audit,
             method=method,
-            caller="owner" if peer.startswith("unix:") else "unknown",
-            peer=peer_of(peer),
+            caller=current.caller().id,
+            peer=peer_of(context.peer()),
             tenant=tenant,
             code=code,
             reason=reason,
