@@ -13,4 +13,5 @@ RUN pip install --no-cache-dir -c constraints.txt . \
  && install -d -o plait -g plait -m 0700 /var/lib/plait
 USER 10001:10001
 EXPOSE 50051
-CMD ["plait", "serve", "--config", "/app/configs/production.yaml"]
+ENV PLAIT_CONFIG=/app/configs/production.yaml PLAIT_HOME=/var/lib/plait
+CMD ["plait", "serve", "--make-certificate"]

@@ -57,6 +57,7 @@ class PostgresSettings(_Section, frozen=True):
     """`dsn` empty: the embedded server. A DSN: that server, which needs pgvector ≥ 0.8."""
 
     dsn: Secret = Secret("")
+    password: Secret = Secret("")  # in place of the DSN's, and written as it is
     pool_size: Annotated[int, Meta(ge=1, le=100)] = 8
     connect_timeout_s: Annotated[float, Meta(gt=0)] = 10.0
     statement_timeout_s: Annotated[float, Meta(gt=0)] = 60.0
@@ -228,6 +229,15 @@ class ServerSettings(_Section, frozen=True):
     rest_s: Annotated[float, Meta(ge=0)] = 120.0
 
 
+class AuditSettings(_Section, frozen=True):
+    """The log of writes, deletions and refusals; docs/audit.md."""
+
+    enabled: bool = True
+    file: str = ""  # empty: `server/audit.jsonl` in the home
+    max_bytes: Annotated[int, Meta(ge=4096)] = 10 * 2**20  # then another file is begun
+    keep: Annotated[int, Meta(ge=1, le=1000)] = 5  # files before it
+
+
 class ClientSettings(_Section, frozen=True):
     """Which server commands and clients talk to, and what they show it."""
 
@@ -268,6 +278,7 @@ class Settings(_Section, frozen=True):
     index: IndexSettings = IndexSettings()
     search: SearchSettings = SearchSettings()
     server: ServerSettings = ServerSettings()
+    audit: AuditSettings = AuditSettings()
     scope: ScopeSettings = ScopeSettings()
     memory: MemorySettings = MemorySettings()
     recall: RecallSettings = RecallSettings()

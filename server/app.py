@@ -38,6 +38,7 @@ from plait.ports import (
     GraphStore,
     ImpactStore,
     IndexStore,
+    KeyStore,
     LanguageModel,
     MemoryStore,
     Outbox,
@@ -77,6 +78,7 @@ class Truth(
     ImpactStore,
     RecallStore,
     SavingsStore,
+    KeyStore,
     Outbox,
     Protocol,
 ):

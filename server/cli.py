@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rebuild": ("server.commands.rebuild", "make the graph again from the truth"),
     "hook": ("server.commands.hook", "what agents' hooks call"),
     "repos": ("server.commands.repos", "list what is indexed, or delete it"),
+    "keys": ("server.commands.keys", "API keys: who may call over TCP, and what they may do"),
     "install": ("server.commands.install", "wire the coding agents of this machine to Plait"),
     "uninstall": ("server.commands.uninstall", "take back what install wrote"),
     "completion": ("server.commands.completion", "print a completion script for your shell"),

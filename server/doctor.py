@@ -132,7 +132,7 @@ def _check_home(settings: Settings, findings: list[Finding]) -> int:
 def _postgres(settings: Settings, findings: list[Finding]) -> StoreReport:
     dsn = settings.postgres.dsn.get_secret_value()
     if dsn:
-        return _external("PostgreSQL", _shown(dsn), lambda: _ask_postgres(dsn, settings), findings)
+        return _external("PostgreSQL", _shown(dsn), lambda: _ask_postgres(settings), findings)
     status = look(settings.home / "postgres")
     _check_folder(status, "PostgreSQL", findings)
     _check_running(status, "PostgreSQL", lambda: _ask_own_postgres(status, settings), findings)
@@ -277,10 +277,11 @@ def _password(folder: Path, name: str) -> str:
     return (folder / name).read_text(encoding="ascii").strip()
 
 
-def _ask_postgres(dsn: str, settings: Settings) -> str:
+def _ask_postgres(settings: Settings) -> str:
     from vector.check import check  # the driver costs 100 ms, which an embedded store need not pay
+    from vector.dsn import external
 
-    return check(dsn, settings.postgres.connect_timeout_s)
+    return check(external(settings), settings.postgres.connect_timeout_s)
 
 
 def _ask_graph(settings: Settings) -> str:

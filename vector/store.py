@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from vector.bm25 import SpaceCache
 from vector.drafts import Drafts
+from vector.dsn import external
 from vector.episodes import Episodes
 from vector.errors import translated
 from vector.forget import Forgetting
 from vector.impact import Impacts
+from vector.keys import Keys
 from vector.located import Located, PathCache
 from vector.memories import Memories
 from vector.migrate import migrate
@@ -53,10 +55,11 @@ class Store(
     Episodes,
     Recalls,
     SavingsReads,
+    Keys,
     Outbox,
 ):
     """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore, RecallStore,
-    SavingsStore and Outbox over one database.
+    SavingsStore, KeyStore and Outbox over one database.
 
     `db` is the owner's pool: indexing, projection, retention. `app` is held to one tenant a call by
     row security: serving reads, and writes of episodes and memories.
@@ -82,7 +85,7 @@ class Store(
     @classmethod
     async def open(cls, settings: Settings) -> Store:
         """Raises: StoreUnavailable, SchemaMismatch, EmbeddedServerFailed, BadSettings."""
-        dsn = settings.postgres.dsn.get_secret_value()
+        dsn = external(settings)
         lease: PostgresLease | None = None
         if not dsn:
             from vector import embedded

@@ -20,6 +20,7 @@ import grpc
 import grpc.aio
 
 from plait.client import calls, here
+from plait.client.aio_keys import AsyncKeyMethods
 from plait.client.aio_memory import AsyncMemoryMethods
 from plait.client.aio_recall import AsyncRecallMethods
 from plait.client.calls import Call, GraphScope
@@ -49,7 +50,7 @@ else:
 T = TypeVar("T")
 
 
-class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods):
+class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods, AsyncKeyMethods):
     """Calls a Plait server from asyncio. One channel: share the client, and close it.
 
     `target`: `host:port`, or `unix:/path/to/socket`; empty: what PLAIT_SERVER names, else the service of this

@@ -13,6 +13,7 @@ from plait.client import calls, here
 from plait.client.calls import Call, GraphScope
 from plait.client.errors import PlaitRpcError, from_rpc
 from plait.client.lazily import lazily
+from plait.client.sync_keys import KeyMethods
 from plait.client.sync_memory import MemoryMethods
 from plait.client.sync_recall import RecallMethods
 from plait.client.transport import OPTIONS, Endpoint, endpoint, may_retry, waits
@@ -38,7 +39,7 @@ else:
 T = TypeVar("T")
 
 
-class PlaitClient(MemoryMethods, RecallMethods):
+class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
     """Calls a Plait server, from any thread. One channel: share the client, and close it.
 
     `target`: `host:port`, or `unix:/path/to/socket`; empty: what PLAIT_SERVER names, else the service of this

@@ -621,3 +621,56 @@ class RequestTooSlow(OutOfTime):
     """The whole request did not arrive in time."""
 
     reason = "REQUEST_TOO_SLOW"
+
+
+# -- access ------------------------------------------------------------------------------------------
+
+
+class KeyUnknown(NotFound):
+    """No such API key, or none that this caller may manage."""
+
+    reason = "KEY_UNKNOWN"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"there is no key {key[:80]!r} that you may manage; `plait keys list --all` has them",
+            key=key[:80],
+        )
+
+
+class KeyNameTaken(Conflict):
+    """A living key of the tenant has that name."""
+
+    reason = "KEY_NAME_TAKEN"
+
+    def __init__(self, name: str, tenant: str) -> None:
+        whose = f"tenant {tenant!r} has" if tenant else "there is"
+        super().__init__(
+            f"{whose} a living key named {name!r}; choose another name, `plait keys rotate {name}` for a "
+            f"new secret, or `plait keys revoke {name}` first",
+            name=name,
+            tenant=tenant,
+        )
+
+
+class KeyEnded(Precondition):
+    """The key was revoked or has expired, and can't get another secret."""
+
+    reason = "KEY_ENDED"
+
+    def __init__(self, key: str, name: str) -> None:
+        super().__init__(
+            f"the key {name!r} ({key}) was revoked or has expired; make another with `plait keys add`",
+            key=key,
+            name=name,
+        )
+
+
+class TooManyKeys(Exhausted):
+    reason = "TOO_MANY_KEYS"
+
+
+class GrantTooWide(Forbidden):
+    """A key may not be given more than its giver has."""
+
+    reason = "GRANT_TOO_WIDE"

@@ -8,6 +8,7 @@ from plait.domain.answers import GraphEdge as GraphEdge
 from plait.domain.answers import GraphNode as GraphNode
 from plait.domain.answers import GraphPath as GraphPath
 from plait.domain.answers import GraphResult as GraphResult
+from plait.ports.access import KeyStore as KeyStore
 from plait.ports.embedding import EmbeddingProvider as EmbeddingProvider
 from plait.ports.embedding import Vectors as Vectors
 from plait.ports.episodes import EpisodeStore as EpisodeStore

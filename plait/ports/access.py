@@ -3,47 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from plait.domain.access import Caller
-
-
-@dataclass(frozen=True, slots=True)
-class ApiKey:
-    """A key as it is stored: `digest` is SHA-256 of its secret, which is stored nowhere."""
-
-    caller: Caller  # `caller.id` is the key's id
-    name: str
-    digest: bytes
-    created_at: datetime
-    expires_at: datetime | None = None
-    revoked_at: datetime | None = None
+from plait.domain.keys import ApiKey, KeySecret
 
 
 class KeyStore(Protocol):
-    """The API keys of one installation, of all its tenants."""
+    """The API keys of one installation, of all its tenants. Every method may raise StoreUnavailable."""
 
-    async def add_key(self, key: ApiKey) -> None:
-        """Raises: Conflict, where a key of this name is alive."""
+    async def add_key(self, key: ApiKey, digest: bytes) -> None:
+        """Raises: KeyNameTaken, where a living key of the tenant has the name; TooManyKeys."""
         ...
 
     async def keys(self) -> Sequence[ApiKey]:
-        """Every key, revoked and expired ones too, oldest first."""
+        """Every key, oldest first; ended ones for 90 days and more, until another one is made."""
         ...
 
-    async def key_of(self, digest: bytes) -> ApiKey | None:
-        """The key with this digest, whatever its state; None: there is none."""
+    async def secret_of(self, digest: bytes) -> KeySecret | None:
+        """The secret with this digest, whatever became of it; None: there is none."""
         ...
 
-    async def replace_digest(self, key_id: str, digest: bytes, old_until: datetime) -> ApiKey:
-        """Give the key another secret; the one before works until `old_until`.
+    async def replace_secret(self, key_id: str, digest: bytes, old_until: datetime) -> ApiKey:
+        """Give a living key another secret. Those it had end at `old_until`, or earlier where that was
+        said before.
 
-        Raises: NotFound.
+        Raises: KeyUnknown, KeyEnded.
         """
         ...
 
     async def revoke_key(self, key_id: str) -> ApiKey:
-        """End the key and the secrets it had, at once. Raises: NotFound."""
+        """End the key with all its secrets, at once; a second time changes nothing. Raises: KeyUnknown."""
         ...

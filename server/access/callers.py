@@ -23,13 +23,6 @@ class KeyCallers(Protocol):
         ...
 
 
-class NoKeys:
-    """Where no API keys are kept."""
-
-    async def caller(self, secret: str) -> Caller:
-        raise unknown()
-
-
 class Callers:
     """The home's token first, then API keys."""
 

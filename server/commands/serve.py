@@ -43,6 +43,14 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait serve") -> int:
         action="store_true",
         help="change the tokens of TCP and of `plait mcp --http`, and end",
     )
+    out.add_argument(
+        "--make-certificate",
+        nargs="?",
+        const="",
+        metavar="NAME,…",
+        help="where `server.tls_certificate` is not set: serve TLS with a certificate of this server's own, "
+        "made once in PLAIT_HOME/server/tls, for localhost and the names given",
+    )
     out.add_argument("--verbose", "-v", action="store_true", help="log each stage, too")
     args = out.parse_args(argv)
     return frame.run(args, lambda: _rotate(args) if args.rotate_token else _serve(args))
@@ -96,6 +104,14 @@ def _settings(args: argparse.Namespace) -> Settings:
     given = {"host": args.host, "port": args.port}
     changes = {key: value for key, value in given.items() if value is not None}
     server = msgspec.structs.replace(settings.server, **changes)
+    if args.make_certificate is not None and not server.tls_certificate:
+        from server.access import certificate
+
+        names = [name for name in args.make_certificate.split(",") if name]
+        pair = certificate.ensure(settings.home, names)
+        server = msgspec.structs.replace(
+            server, tls_certificate=str(pair.certificate), tls_key=str(pair.key)
+        )
     return msgspec.structs.replace(settings, server=server)
 
 

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from server.census import Member
 
 ANSWER_S = 3.0  # an idle service answers in milliseconds
+# A machine that is busy with indexing takes its time; what asks this says how long it waits itself.
+READY_S = 50.0
 EXAMPLES = """\
   plait status          the service, its servers, their memory, the repositories
   plait status --json
+  plait status --ready  only: does the service of this home answer that it can serve? (for health checks)
 
 Exit code 3: nothing runs. The next command starts the service; `plait stop` ends it.
 """
@@ -30,8 +33,36 @@ Exit code 3: nothing runs. The next command starts the service; `plait stop` end
 
 def main(argv: Sequence[str] | None = None, prog: str = "plait status") -> int:
     out = frame.parser(prog, "Show what runs, and what is indexed.", EXAMPLES, server=False)
+    out.add_argument(
+        "--ready",
+        action="store_true",
+        help="only ask the service whether it can serve; exit code 1: it says no, or nothing",
+    )
     args = out.parse_args(argv)
+    if args.ready:
+        return frame.run(args, lambda: _ready(args))
     return frame.run_async(args, lambda: _status(args))
+
+
+def _ready(args: argparse.Namespace) -> int:
+    """One question that no store is asked for: the server looks after them every few seconds by itself."""
+    from plait.client import discovery
+
+    address = discovery.running(frame.load(args).home)
+    ready = False
+    if address is not None:
+        from plait.client.sync import PlaitClient
+
+        with PlaitClient(address.target) as client:
+            ready = client.healthy(timeout_s=READY_S)
+    if args.json:
+        print(json.dumps({"ready": ready}))
+    elif not ready:
+        print(
+            "no service runs" if address is None else "the service says that it can't serve",
+            file=sys.stderr,
+        )
+    return OK if ready else FAILED
 
 
 async def _status(args: argparse.Namespace) -> int:

@@ -22,8 +22,10 @@ from plait.domain.errors import DeadlineExceeded, PlaitError, RequestMalformed
 from plait.settings import ScopeSettings
 from server.access import current
 from server.app import Calls
+from server.audit import Audit
 from server.grpc import scope
-from server.grpc.door import Door
+from server.grpc.audited import Noted
+from server.grpc.door import Door, Visit
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
 
@@ -52,11 +54,19 @@ class Malformed:
 class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Wraps every method of plait.v1; health and reflection pass untouched."""
 
-    def __init__(self, limits: Limits, scopes: ScopeSettings, calls: Calls, door: Door) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        scopes: ScopeSettings,
+        calls: Calls,
+        door: Door,
+        audit: Audit | None = None,
+    ) -> None:
         self._limits = limits
         self._scopes = scopes
         self._calls = calls
         self._door = door
+        self._audit = audit
 
     async def intercept_service(
         self,
@@ -83,18 +93,20 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     def _unary(self, method: str, behaviour: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
         async def call(requests: AsyncIterator[Any], context: Any) -> Any:
             with ExitStack() as held:
-                async with self._answered(method, context):
-                    visit = await self._door.enter(method, context)
+                async with self._answered(method, context) as noted:
+                    visit = await self._enter(method, context)
                     request = await self._door.request(visit, requests)
                     self._door.place(visit, context)
                     held.enter_context(self._calls.one())
+                    _refuse_malformed(request)
+                    noted.message(request)
                     response = await answer(request, context)
+                    noted.message(response)
                 self._door.answered(visit, context)
                 return response
 
         async def answer(request: Any, context: Any) -> Any:
             deadline = self._limits.deadline(method, context)
-            _refuse_malformed(request)
             try:
                 async with asyncio.timeout(deadline.left_s) as limit:
                     response = await behaviour(request, context)
@@ -115,12 +127,13 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             raise TypeError(f"{method} streams and has no entry in limits.UNLIMITED")
 
         async def call(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-            async with self._answered(method, context):
-                visit = await self._door.enter(method, context)
+            async with self._answered(method, context) as noted:
+                visit = await self._enter(method, context)
                 request = await self._door.request(visit, requests)
                 self._door.place(visit, context)
                 with self._calls.stream():
                     _refuse_malformed(request)
+                    noted.message(request)
                     async for response in behaviour(request, context):
                         read = self._door.answered(visit, context)
                         yield response
@@ -136,12 +149,13 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             raise TypeError(f"{method} streams and has no entry in limits.UNLIMITED")
 
         async def call(messages: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-            async with self._answered(method, context):
-                visit = await self._door.enter(method, context)
+            async with self._answered(method, context) as noted:
+                visit = await self._enter(method, context)
                 self._door.place(visit, context)
                 requests = self._door.requests(visit, messages)
                 with self._calls.stream():
-                    async for response in behaviour(_wellformed(requests), context):
+                    async for response in behaviour(_wellformed(requests, noted), context):
+                        noted.message(response)
                         if method in WRITES:
                             failpoint.hit("answer.lost")
                         read = self._door.answered(visit, context)
@@ -150,13 +164,20 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
         return call
 
+    async def _enter(self, method: str, context: Any) -> Visit:
+        visit = await self._door.enter(method, context)
+        scope.tenant_of(context, self._scopes)  # refused here, for methods that have no tenant, too
+        return visit
+
     @asynccontextmanager
-    async def _answered(self, method: str, context: Any) -> AsyncIterator[None]:
-        """Turn what the block raises into a status, and log one line."""
-        start = perf_counter()
+    async def _answered(self, method: str, context: Any) -> AsyncIterator[Noted]:
+        """Turn what the block raises into a status, log one line, and tell the audit log of what the block
+        noted."""
+        start, noted = perf_counter(), Noted()
         code, reason = "OK", ""
+        current.answer(current.NOBODY)  # until the door has recognised who calls
         try:
-            yield
+            yield noted
         except PlaitError as exc:
             code, reason = code_of(type(exc)).name, exc.reason
             await abort(context, self._as_asked(exc, context))
@@ -171,6 +192,24 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             fields = {"method": _short(method), "code": code, "reason": reason, "took_ms": took_ms}
             fields["caller"] = current.caller().id
             logger.info("rpc", extra=fields)
+            self._tell_audit(noted, method, context, code, reason)
+
+    def _tell_audit(self, noted: Noted, method: str, context: Any, code: str, reason: str) -> None:
+        if self._audit is None:
+            return
+        try:
+            tenant = scope.tenant_of(context, self._scopes)
+        except PlaitError:  # the tenant itself is what is wrong
+            tenant = ""
+        noted.tell(
+            self._audit,
+            method=method,
+            caller=current.caller().id,
+            peer=self._door.peer(context),
+            tenant=tenant,
+            code=code,
+            reason=reason,
+        )
 
     def _as_asked(self, exc: PlaitError, context: Any) -> PlaitError:
         """`exc` with the names that the caller knows."""
@@ -199,9 +238,10 @@ def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
     return parse
 
 
-async def _wellformed(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _wellformed(requests: AsyncIterator[Any], noted: Noted) -> AsyncIterator[Any]:
     async for request in requests:
         _refuse_malformed(request)
+        noted.message(request)
         yield request
 
 

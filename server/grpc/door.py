@@ -75,6 +75,13 @@ class Door:
         self._rates.count(caller)
         return Visit(caller, connection)
 
+    def peer(self, context: Any) -> str:
+        """Where a call comes from: `socket`, or `tcp ADDRESS`."""
+        connection = self._connections.find(context.peer())
+        if connection is None:
+            return "unknown"
+        return "socket" if connection.local else f"tcp {connection.peer}"
+
     async def _caller(self, connection: Connection, context: Any) -> Caller:
         if connection.local:
             return OWNER

@@ -19,6 +19,8 @@ from plait.settings import ServerSettings
 from plait.supervisor.home import make_home
 from plait.supervisor.token_file import TokenFile
 from plait.v1 import (
+    access_service_pb2,
+    access_service_pb2_grpc,
     admin_service_pb2,
     admin_service_pb2_grpc,
     hook_service_pb2,
@@ -30,10 +32,13 @@ from plait.v1 import (
     memory_service_pb2,
     memory_service_pb2_grpc,
 )
-from server.access.callers import Callers, KeyCallers, NoKeys
+from server.access.callers import Callers, KeyCallers
 from server.access.connections import Connections
+from server.access.keys import KeyCache
 from server.access.relay import Relay, raise_open_files, remove_stale
 from server.app import App, Calls
+from server.audit import open_audit
+from server.grpc.access import AccessService
 from server.grpc.admin import AdminService
 from server.grpc.boundary import Boundary
 from server.grpc.door import Door
@@ -54,6 +59,7 @@ SERVICES: tuple[str, ...] = tuple(
         (memory_service_pb2, "MemoryService"),
         (admin_service_pb2, "AdminService"),
         (hook_service_pb2, "HookService"),
+        (access_service_pb2, "AccessService"),
     )
 )
 HEALTH_EVERY_S = 5.0
@@ -133,14 +139,18 @@ async def running(
     settings = app.settings.server
     tls = credentials(settings, host) if port is not None else None
     connections = Connections(settings)
-    callers = _callers(app, keys) if port is not None else None
+    cache = KeyCache(app.truth)
+    callers = _callers(app, keys or cache) if port is not None else None
     limits = Limits(app.settings)
     door = Door(settings, connections, callers)
-    boundary = Boundary(limits, app.settings.scope, app.calls, door)
+    audit = open_audit(app.settings)
+    boundary = Boundary(limits, app.settings.scope, app.calls, door, audit)
     server = grpc.aio.server(interceptors=[boundary], options=_options(settings))
-    status = _add_services(server, app, limits)
+    status = _add_services(server, app, limits, cache)
     raise_open_files(8 * (settings.max_connections + settings.max_concurrent))
     async with AsyncExitStack() as stack:
+        if audit is not None:
+            stack.push_async_callback(asyncio.to_thread, audit.close)
         folder = _private(socket, stack)
         relays = []
         if socket is not None:
@@ -180,10 +190,10 @@ async def running(
                 connection.close()
 
 
-def _callers(app: App, keys: KeyCallers | None) -> Callers:
+def _callers(app: App, keys: KeyCallers) -> Callers:
     home = app.settings.home
     make_home(home)
-    return Callers(TokenFile(discovery.token_path(home)), keys or NoKeys())
+    return Callers(TokenFile(discovery.token_path(home)), keys)
 
 
 def _private(socket: Path | None, stack: AsyncExitStack) -> Path:
@@ -194,7 +204,9 @@ def _private(socket: Path | None, stack: AsyncExitStack) -> Path:
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plait-")))
 
 
-def _add_services(server: grpc.aio.Server, app: App, limits: Limits) -> HealthStatus:
+def _add_services(
+    server: grpc.aio.Server, app: App, limits: Limits, keys: KeyCache
+) -> HealthStatus:
     knowledge_service_pb2_grpc.add_KnowledgeServiceServicer_to_server(
         KnowledgeService(app, limits), server
     )
@@ -202,6 +214,7 @@ def _add_services(server: grpc.aio.Server, app: App, limits: Limits) -> HealthSt
     memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryService(app), server)
     admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(app), server)
     hook_service_pb2_grpc.add_HookServiceServicer_to_server(HookService(app), server)
+    access_service_pb2_grpc.add_AccessServiceServicer_to_server(AccessService(app, keys), server)
     status = _health_servicer()
     health_pb2_grpc.add_HealthServicer_to_server(status, server)
     if app.settings.server.reflection:

@@ -26,6 +26,7 @@ _METHODS: Mapping[Verb, Mapping[str, tuple[str, ...]]] = {
             *("Compact", "UndoCompaction", "Forget"),
             *("Verify", "Rebuild", "RetryDeadLetters"),
         ),
+        "AccessService": ("CreateKey", "ListKeys", "RotateKey", "RevokeKey"),
     },
 }
 

@@ -18,6 +18,7 @@ from uuid import uuid4
 import grpc
 import grpc.aio
 import pytest
+from google.protobuf import descriptor_pool
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -30,15 +31,9 @@ from plait.domain.errors import ServerNotOurs
 from plait.domain.values import Filter
 from plait.memory.episode import parse
 from plait.supervisor import peers, token_file
-from plait.v1 import (
-    admin_service_pb2,
-    hook_service_pb2,
-    index_service_pb2,
-    knowledge_service_pb2,
-    memory_service_pb2,
-)
 from server.access.callers import unknown
 from server.app import App
+from server.grpc import server as served
 from server.grpc.server import Server, running
 from server.grpc.verbs import VERBS
 from tests.e2e import conftest
@@ -46,17 +41,8 @@ from tests.processes import LIMIT_S
 
 app, rest_between_files = conftest.app, conftest.rest_between_files
 
-SERVICES = [
-    service
-    for module in (
-        knowledge_service_pb2,
-        index_service_pb2,
-        memory_service_pb2,
-        admin_service_pb2,
-        hook_service_pb2,
-    )
-    for service in module.DESCRIPTOR.services_by_name.values()
-]
+# What a server serves, so that a service of tomorrow is attacked too.
+SERVICES = [descriptor_pool.Default().FindServiceByName(name) for name in served.SERVICES]
 METHODS = {f"/{s.full_name}/{m.name}": m for s in SERVICES for m in s.methods}
 MINE, THEIRS, SECRET = "attack-mine", "attack-theirs", "zanzibarine"
 
@@ -223,6 +209,15 @@ def probing(method: str, repo: str, path: str = "/") -> Message:
         "WatchIndexJob": {"id": "none"},
         "ListRepositories": {},
         "Stats": {},
+        "CreateKey": {
+            "name": "k",
+            "tenant": "acme",
+            "repositories": [repo],
+            "verbs": ["KEY_VERB_READ"],
+        },
+        "ListKeys": {},
+        "RotateKey": {"keyId": "key-0"},
+        "RevokeKey": {"keyId": "key-0"},
         "DescribeFolder": {"folder": path},
         "AdviseEdit": {"edits": [{"path": f"{path}/a.py", "hunks": "@@ -1 +1 @@\n-a\n+b\n"}]},
         "NameSymbols": {"folder": path, "names": ["zanzibarine"]},
@@ -230,7 +225,7 @@ def probing(method: str, repo: str, path: str = "/") -> Message:
     return filled(method, **fields[name])
 
 
-# What names no repository names an id or a folder, or asks for all: below.
+# What names no repository names an id or a folder, or asks for all: below. Keys: tests/e2e/test_keys.py.
 BY_NAME = sorted(
     method
     for method in METHODS
@@ -238,6 +233,7 @@ BY_NAME = sorted(
     not in {
         *("ReplayRecall", "ReportFeedback", "UndoCompaction", "GetIndexJob", "WatchIndexJob"),
         *("ListRepositories", "Stats", "DescribeFolder", "AdviseEdit", "NameSymbols"),
+        *("CreateKey", "ListKeys", "RotateKey", "RevokeKey"),
     }
 )
 

@@ -33,7 +33,7 @@ from vector.store import Store
 
 # Of no tenant: the index's one model, and what the schema is made of (which is out of reach).
 SHARED = {"embedding_space"}
-UNREACHABLE = {"schema_migration", "dead_letter"}
+UNREACHABLE = {"schema_migration", "dead_letter", "api_key", "api_key_secret"}
 DEFINERS = {"similar_names", "similar_memories"}
 
 Conn = psycopg.Connection[tuple[Any, ...]]

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from plait.domain.access import Caller
 from plait.domain.errors import TokenUnsafe, Unauthenticated
 from plait.supervisor import token_file
 from plait.supervisor.token_file import TokenFile, Tokens
-from server.access.callers import TOKEN, Callers, NoKeys
+from server.access.callers import TOKEN, Callers, unknown
 
 
 def test_a_rotation_reaches_who_has_the_file_open_and_spares_the_token_before(
@@ -46,6 +47,11 @@ def test_a_file_that_becomes_readable_for_others_shuts_the_door(tmp_path: Path) 
     server.path.unlink()
     with pytest.raises(TokenUnsafe, match="gone"):
         server.accept(secret)
+
+
+class NoKeys:
+    async def caller(self, secret: str) -> Caller:
+        raise unknown()
 
 
 async def test_the_token_is_a_caller_and_nothing_else_is(tmp_path: Path) -> None:
