@@ -80,7 +80,7 @@ class _Files:
                 about = Path(name).stat() if name else None
             except OSError:
                 about = None
-            found.append((about.st_ino, about.st_mtime_ns, about.st_size) if about else (0, 0, 0))
+            found.append((about.st_ino, about.st_ctime_ns, about.st_size) if about else (0, 0, 0))
         return tuple(found)
 
 
