@@ -33,6 +33,7 @@ REFUSALS_A_MINUTE = 60
 MAX_CALLERS = 1000
 MAX_NAMED = 100  # ids and repositories in a line
 CLOSE_S = 5.0
+LEAST_BYTES = 64 * 1024
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -277,6 +278,23 @@ def path_of(settings: Settings) -> Path:
     """Where the audit log of `settings` is."""
     said = settings.audit.file
     return Path(said).expanduser() if said else settings.home / "server" / "audit.jsonl"
+
+
+def cannot_be_written(path: Path) -> str:
+    """Why not, as far as can be seen without writing; "": nothing speaks against it."""
+    nearest = next(one for one in (path, *path.parents) if one.exists() or one.is_symlink())
+    if nearest.is_symlink():
+        return f"{nearest} is a link"
+    if nearest == path and not path.is_file():
+        return "it is no file"
+    if nearest not in (path, path.parent) and nearest.is_file():
+        return f"{nearest} is no folder"
+    if not os.access(nearest, os.W_OK):
+        return f"this account may not write to {nearest}"
+    disk = os.statvfs(nearest)
+    if disk.f_bavail * disk.f_frsize < LEAST_BYTES:
+        return "its disk is full"
+    return ""
 
 
 def open_audit(settings: Settings) -> Audit | None:

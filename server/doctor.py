@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -22,14 +23,19 @@ from graph import embedded as graph
 from plait.domain.errors import PlaitError, StoreUnavailable
 from plait.settings import Settings
 from plait.supervisor.account import unprivileged
+from plait.supervisor.files import others_can_read
 from plait.supervisor.home import check_reach
 from plait.supervisor.state import Phase
 from plait.supervisor.status import FolderStatus, look
+from server import audit
 from vector import embedded as postgres
 from vector.pgversion import pgvector_version
 
 FULL_BYTES = 200 * 2**20  # a new store needs about this much
 LOW_BYTES = 2 * 2**30
+# In the folder of the service.
+PRIVATE = ("token", "mcp.token", "tls/key.pem")
+ENDS_SOON = timedelta(days=7)
 
 
 class Severity(StrEnum):
@@ -82,6 +88,8 @@ def inspect(settings: Settings) -> DoctorReport:
     """Look at everything. Takes milliseconds, or up to its `connect_timeout_s` for each external server that is away."""
     findings: list[Finding] = []
     free = _check_home(settings, findings)
+    _check_private(settings, findings)
+    _check_audit(settings, findings)
     stores = (_postgres(settings, findings), _graph(settings, findings))
     return DoctorReport(
         home=str(settings.home),
@@ -129,13 +137,57 @@ def _check_home(settings: Settings, findings: list[Finding]) -> int:
     return free
 
 
+def _check_private(settings: Settings, findings: list[Finding]) -> None:
+    """Files of the service that let their reader in, or tell what was done."""
+    folder = settings.home / "server"
+    for path in (*(folder / name for name in PRIVATE), audit.path_of(settings)):
+        with suppress(OSError):
+            if others_can_read(path):
+                what = f"others can read {path}"
+                fix = f"chmod 600 {shlex.quote(str(path))}"
+                if "token" in path.name or "key" in path.name:
+                    fix += ", and make another one: what was read stays known"
+                findings.append(Finding(Severity.PROBLEM, what, fix))
+
+
+def _check_audit(settings: Settings, findings: list[Finding]) -> None:
+    if settings.audit.enabled and (why := audit.cannot_be_written(audit.path_of(settings))):
+        findings.append(
+            Finding(
+                Severity.PROBLEM,
+                f"the audit log {audit.path_of(settings)} can't be written: {why}; calls go on without it",
+                "mend that, or set `audit.file` to another place",
+            )
+        )
+
+
+def _check_keys(dsn: str, settings: Settings, findings: list[Finding]) -> None:
+    """API keys whose holders will soon be refused."""
+    from vector.check import keys_ending
+
+    for name, id_, tenant, end in keys_ending(dsn, settings.postgres.connect_timeout_s, ENDS_SOON):
+        findings.append(
+            Finding(
+                Severity.WARNING,
+                f"the API key {name!r} ({id_}) of {tenant or 'all tenants'} expires {end:%Y-%m-%d}",
+                "make another with `plait keys add`, give it to its holder, and revoke this one",
+            )
+        )
+
+
 def _postgres(settings: Settings, findings: list[Finding]) -> StoreReport:
     dsn = settings.postgres.dsn.get_secret_value()
     if dsn:
-        return _external("PostgreSQL", _shown(dsn), lambda: _ask_postgres(settings), findings)
+        store = _external("PostgreSQL", _shown(dsn), lambda: _ask_postgres(settings), findings)
+        if store.status == "answers":
+            from vector.dsn import external
+
+            _check_keys(external(settings), settings, findings)
+        return store
     status = look(settings.home / "postgres")
     _check_folder(status, "PostgreSQL", findings)
-    _check_running(status, "PostgreSQL", lambda: _ask_own_postgres(status, settings), findings)
+    if _check_running(status, "PostgreSQL", lambda: _ask_own_postgres(status, settings), findings):
+        _check_keys(_own_dsn(status), settings, findings)
     version = _data_version(status.folder / "data")
     return _embedded("PostgreSQL", status, version)
 
@@ -239,12 +291,13 @@ def _check_running(
     name: str,
     ask: Callable[[], str],
     findings: list[Finding],
-) -> None:
-    """Ask the embedded server, if one runs."""
+) -> bool:
+    """Ask the embedded server, if one runs; whether it answered."""
     if status.state is None or status.state.phase is not Phase.READY:
-        return
+        return False
     try:
         ask()
+        return True
     except (PlaitError, OSError) as exc:
         findings.append(
             Finding(
@@ -253,14 +306,18 @@ def _check_running(
                 f"see {status.folder / 'server.log'}; end all commands, and the next use starts it anew",
             )
         )
+        return False
 
 
 def _ask_own_postgres(status: FolderStatus, settings: Settings) -> str:
     from vector.check import check
 
+    return check(_own_dsn(status), settings.postgres.connect_timeout_s)
+
+
+def _own_dsn(status: FolderStatus) -> str:
     assert status.state is not None
-    dsn = postgres.dsn_of(status.state.endpoint, _password(status.folder, "password"))
-    return check(dsn, settings.postgres.connect_timeout_s)
+    return postgres.dsn_of(status.state.endpoint, _password(status.folder, "password"))
 
 
 def _ask_own_graph(status: FolderStatus, settings: Settings) -> str:

@@ -176,7 +176,8 @@ def _started(version: str, java: Path, jars: Path) -> Iterator[Neo4jServer]:
     home = Path(tempfile.mkdtemp(prefix="plait-neo4j-"))
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, home, ignore_errors=True)
-        password, port = secrets.token_hex(16), _free_port()
+        # As people choose them: nothing that an address, a shell or a command line reads otherwise.
+        password, port = f"-{secrets.token_hex(8)}p@ss:w/rd'\" $x", _free_port()
         environment = _configure(home, port)
         command = [str(java), *_JVM, *_OPENS, "-cp", f"{jars}/*"]
         first = [
@@ -184,6 +185,7 @@ def _started(version: str, java: Path, jars: Path) -> Iterator[Neo4jServer]:
             "org.neo4j.server.startup.Neo4jAdminCommand",
             "dbms",
             "set-initial-password",
+            "--",
             password,
         ]
         set_up = subprocess.run(first, env=environment, cwd=home, capture_output=True, text=True)

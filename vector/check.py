@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -93,6 +94,32 @@ def _extensions(conn: psycopg.Connection[Any]) -> str:
             version=version,
         )
     return version
+
+
+# Of before API keys there is no such table; a login that may not read it is told of elsewhere.
+_KEYS = "SELECT to_regclass('plait.api_key') IS NOT NULL AND has_table_privilege('plait.api_key', 'SELECT')"
+_ENDING = """
+SELECT name, id, tenant, expires_at FROM plait.api_key
+ WHERE revoked_at IS NULL AND expires_at > now() AND expires_at < now() + %s ORDER BY expires_at LIMIT 100
+"""
+
+
+def keys_ending(
+    dsn: str, timeout_s: float, within: timedelta
+) -> list[tuple[str, str, str, datetime]]:
+    """Living API keys that expire `within` this time, the next one first: name, id, tenant, end; at most
+    100.
+
+    Raises: StoreUnavailable.
+    """
+    with (
+        translated(timeout_s),
+        psycopg.connect(dsn, connect_timeout=max(2, round(timeout_s)), autocommit=True) as conn,
+    ):
+        conn.execute(f"SET statement_timeout = {round(1000 * timeout_s)}")
+        if not _one(conn, _KEYS):
+            return []
+        return conn.execute(_ENDING, (within,)).fetchall()
 
 
 def _refused(exc: psycopg.OperationalError) -> PlaitError:

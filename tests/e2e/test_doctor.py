@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+import vector
+from plait.domain.access import ALL_VERBS, Caller
+from plait.domain.keys import ApiKey
 from plait.settings import Settings, load
 from plait.supervisor.lease import wait_stopped
 from plait.supervisor.state import read
@@ -186,3 +192,63 @@ def test_a_dsn_that_is_none_is_named(fresh_home: Path) -> None:
     environ = {"PLAIT_HOME": str(fresh_home), "PLAIT_POSTGRES__DSN": "nonsense"}
     report = inspect(load(environ=environ))
     assert "is no connection string" in report.findings[0].what
+
+
+@pytest.mark.parametrize("name", ["token", "mcp.token", "tls/key.pem", "audit.jsonl"])
+def test_a_file_that_lets_its_reader_in_is_private(fresh_home: Path, name: str) -> None:
+    path = fresh_home / "server" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("x")
+    path.chmod(0o640)
+    (finding,) = inspect(settings_of(fresh_home)).findings
+    assert (finding.severity, finding.what) == (Severity.PROBLEM, f"others can read {path}")
+    assert f"chmod 600 {path}" in finding.fix
+    path.chmod(0o600)
+    assert inspect(settings_of(fresh_home)).healthy
+
+
+def test_an_audit_log_that_cannot_be_written_is_a_problem(fresh_home: Path) -> None:
+    path = fresh_home / "server" / "audit.jsonl"
+    path.mkdir(parents=True, mode=0o700)
+    found = [one.what for one in inspect(settings_of(fresh_home)).findings]
+    assert [what for what in found if "can't be written: it is no file" in what]
+    path.rmdir()
+    path.symlink_to(fresh_home / "elsewhere")
+    (finding,) = inspect(settings_of(fresh_home)).findings
+    assert "is a link" in finding.what
+    off = load(environ={**PATIENT, "PLAIT_HOME": str(fresh_home), "PLAIT_AUDIT__ENABLED": "false"})
+    assert inspect(off).healthy
+
+
+def test_keys_that_end_soon_are_told(tcp_postgres_dsn: str, fresh_home: Path) -> None:
+    settings = load(
+        environ={
+            **PATIENT,
+            "PLAIT_HOME": str(fresh_home),
+            "PLAIT_POSTGRES__DSN": tcp_postgres_dsn,
+        }
+    )
+    assert inspect(settings).stores[0].status == "answers"
+    asyncio.run(_keys(settings))
+    try:
+        report = inspect(settings)
+    finally:
+        with psycopg.connect(tcp_postgres_dsn, autocommit=True) as conn:
+            conn.execute("DELETE FROM plait.api_key WHERE id LIKE 'key-%' AND tenant = 'acme'")
+    told = [one.what for one in report.findings if "API key" in one.what]
+    assert len(told) == 1
+    assert "'soon' (key-soon) of acme expires" in told[0]
+    assert report.healthy
+
+
+async def _keys(settings: Settings) -> None:
+    """One that ends soon, and others."""
+    store = await vector.open(settings)
+    now = datetime.now(UTC)
+    for name, end in (
+        ("soon", now + timedelta(days=3)), ("later", now + timedelta(days=30)), ("never", None),
+        ("over", now - timedelta(days=1)),
+    ):  # fmt: skip
+        key = ApiKey(Caller(f"key-{name}", ALL_VERBS, "acme"), name, now, expires_at=end)
+        await store.add_key(key, hashlib.sha256(name.encode()).digest())
+    await store.close()

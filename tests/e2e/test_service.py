@@ -75,6 +75,7 @@ def pids(plait: Plait) -> dict[str, list[int]]:
 
 def test_one_service_starts_serves_and_stops(plait: Plait, fresh_home: Path) -> None:
     assert plait("status").returncode == 3
+    assert plait("status", "--ready").returncode == 1
     assert plait("stop").returncode == 3
     # It is begun behind an index run, and asked for at once by four, none of them the first.
     assert plait("index", ".", "--repo", "it", "--no-embed").returncode == 0
@@ -87,6 +88,8 @@ def test_one_service_starts_serves_and_stops(plait: Plait, fresh_home: Path) -> 
     assert "waits.py" in plait("search", "ceiling").stdout
     assert pids(plait)["service"] == [service]
     assert "it" in plait("status").stdout
+    ready = plait("status", "--ready")
+    assert (ready.returncode, ready.stdout, ready.stderr) == (0, "", "")
     assert plait("stop").returncode == 0
     nothing_left(fresh_home)
 

@@ -21,6 +21,8 @@ CASES: Mapping[tuple[str, ...], set[str]] = {
     ("plait", "recall", "--bud"): {"--budget"},
     ("plait", "search", "--mode", ""): {"fast", "full"},
     ("plait", "memory", "sto"): {"store"},
+    ("plait", "keys", "ro"): {"rotate"},
+    ("plait", "keys", "add", "--exp"): {"--expires"},
     ("plait", "memory", "store", "--import"): {"--importance"},
     ("plait", "install", "--agent", "c"): {"claude-code", "codex", "cursor"},
     ("plait", "completion", "f"): {"fish"},
