@@ -14,7 +14,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -57,16 +57,24 @@ class Entry:
 
     def line(self) -> dict[str, Any]:
         """What is written of it: JSON's types, of bounded length."""
-        told = asdict(self)
-        at, refused = told.pop("at"), told.pop("refused")
         return {
-            "at": _time(at),
-            "event": "refused" if refused else "call",
-            **told,
+            "at": _time(self.at),
+            "event": "refused" if self.refused else "call",
+            "caller": self.caller,
+            "peer": self.peer,
+            "method": self.method,
+            "code": self.code,
+            "reason": self.reason,
+            "tenant": self.tenant,
             "repositories": [name[:256] for name in self.repositories[:MAX_NAMED]],
             "ids": list(self.ids[:MAX_NAMED]),
+            "count": self.count,
             "request_id": self.request_id[:128],
         }
+
+
+# What is written: a call, which becomes a line in the writing thread, or an event of the log's own.
+_Line = Entry | dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -91,7 +99,7 @@ class Audit:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
-        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(WAITING)
+        self._queue: queue.Queue[_Line | None] = queue.Queue(WAITING)
         self._file = _File(path, max_bytes, keep)
         self._refusals: dict[str, _Refusals] = {}
         self._lock = threading.Lock()
@@ -103,7 +111,7 @@ class Audit:
             self._sum_up()
             if entry.refused and not self._tells(entry.caller):
                 return
-            self._put(entry.line())
+            self._put(entry)
 
     def close(self) -> None:
         """Write what waits, for some seconds at most."""
@@ -138,7 +146,7 @@ class Audit:
                 if seen.more:
                     self._put(_event("refusals", caller=caller, count=seen.more))
 
-    def _put(self, line: dict[str, Any]) -> None:
+    def _put(self, line: _Line) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, name="audit", daemon=True)
             self._thread.start()
@@ -157,9 +165,9 @@ class Audit:
                 return
 
 
-def _taken(waiting: queue.Queue[dict[str, Any] | None]) -> tuple[list[dict[str, Any]], bool]:
+def _taken(waiting: queue.Queue[_Line | None]) -> tuple[list[_Line], bool]:
     """All that waits, at least one; and whether the end was among it."""
-    lines: list[dict[str, Any]] = []
+    lines: list[_Line] = []
     one = waiting.get()
     while one is not None:
         lines.append(one)
@@ -183,13 +191,13 @@ class _File:
         self._lost_lock = threading.Lock()
         self._failing = False
 
-    def append(self, lines: Sequence[dict[str, Any]]) -> None:
+    def append(self, lines: Sequence[_Line]) -> None:
         """Write `lines`, or count them as lost and say so once."""
         missing = self._take_lost()
         told = [_event("lost", count=missing)] if missing else []
         try:
             for line in (*told, *lines):
-                self._append(line)
+                self._append(line.line() if isinstance(line, Entry) else line)
                 missing = 0
         except (OSError, PlaitError) as exc:
             self.lost(len(lines) + missing)

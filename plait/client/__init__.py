@@ -20,17 +20,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from plait.client.aio import AsyncPlaitClient
     from plait.client.errors import PlaitRpcError
+    from plait.client.key_calls import NewSecret
     from plait.client.memory_values import Tool, new_memory
     from plait.client.recall_context import format_context
     from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
     from plait.client.sync import PlaitClient
     from plait.client.values import GraphAnswer, IndexJob, SearchResult
+    from plait.domain.access import Quota, Verb
+    from plait.domain.keys import ApiKey
     from plait.domain.memory import MemoryEntry, MemoryFilter, MemorySource, MemoryType
     from plait.domain.recall import ItemVerdict, RecallFormat, Verdict
     from plait.domain.retention import Selector
     from plait.domain.values import Filter, Outcome
 
 __all__ = [
+    "ApiKey",
     "AsyncPlaitClient",
     "FeedbackTaken",
     "Filter",
@@ -41,21 +45,25 @@ __all__ = [
     "MemoryFilter",
     "MemorySource",
     "MemoryType",
+    "NewSecret",
     "Outcome",
     "PlaitClient",
     "PlaitRpcError",
+    "Quota",
     "RecallFormat",
     "RecallResult",
     "Replayed",
     "SearchResult",
     "Selector",
     "Tool",
+    "Verb",
     "Verdict",
     "format_context",
     "new_memory",
 ]
 
 _HOMES = {
+    "ApiKey": "plait.domain.keys",
     "AsyncPlaitClient": "plait.client.aio",
     "FeedbackTaken": "plait.client.recall_values",
     "Filter": "plait.domain.values",
@@ -66,15 +74,18 @@ _HOMES = {
     "MemoryFilter": "plait.domain.memory",
     "MemorySource": "plait.domain.memory",
     "MemoryType": "plait.domain.memory",
+    "NewSecret": "plait.client.key_calls",
     "Outcome": "plait.domain.values",
     "PlaitClient": "plait.client.sync",
     "PlaitRpcError": "plait.client.errors",
+    "Quota": "plait.domain.access",
     "RecallFormat": "plait.domain.recall",
     "RecallResult": "plait.client.recall_values",
     "Replayed": "plait.client.recall_values",
     "SearchResult": "plait.client.values",
     "Selector": "plait.domain.retention",
     "Tool": "plait.client.memory_values",
+    "Verb": "plait.domain.access",
     "Verdict": "plait.domain.recall",
     "format_context": "plait.client.recall_context",
     "new_memory": "plait.client.memory_values",

@@ -101,7 +101,9 @@ async def test_a_key_lives_and_ends(owner: AsyncPlaitClient, app: App, name: str
         (pb.CreateKeyRequest(name="a", tenant="NO"), "INVALID_INPUT", "tenant"),
         (pb.CreateKeyRequest(name="a", tenant="t"), "SCOPE_MISSING", "repositories"),
         (
-            pb.CreateKeyRequest(name="a", tenant="t", repositories=["z@x"], verbs=[1]),
+            pb.CreateKeyRequest(
+                name="a", tenant="t", repositories=["z@x"], verbs=[pb.KEY_VERB_READ]
+            ),
             "INVALID_INPUT",
             "repository",
         ),

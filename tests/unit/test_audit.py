@@ -133,7 +133,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, takes: int = 0) -> Callable[[], N
         left[0] -= done
         return done
 
-    monkeypatch.setattr(server.audit.os, "write", limited)
+    monkeypatch.setattr(os, "write", limited)
     return lambda: left.__setitem__(0, 2**30)
 
 
@@ -161,7 +161,7 @@ def test_a_disk_that_hangs_holds_no_call_up(path: Path, monkeypatch: pytest.Monk
     """Nor does what waits for it grow without end."""
     hung, write = threading.Event(), os.write
     monkeypatch.setattr(server.audit, "WAITING", 100)
-    monkeypatch.setattr(server.audit.os, "write", lambda fd, data: hung.wait() and write(fd, data))
+    monkeypatch.setattr(os, "write", lambda fd, data: hung.wait() and write(fd, data))
     audit = Audit(path, 2**20, 2)
     for _ in range(1000):
         audit.record(entry())
@@ -216,7 +216,7 @@ def methods() -> dict[str, tuple[str, str]]:
     """Every method of the contract: name → the names of its messages."""
     from google.protobuf import descriptor_pool
 
-    pool = descriptor_pool.Default()  # type: ignore[no-untyped-call]
+    pool = descriptor_pool.Default()
     return {
         method.name: (method.input_type.name, method.output_type.name)
         for service in SERVICES
