@@ -70,7 +70,7 @@ def rotate(path: Path, grace_s: float = GRACE_S) -> Tokens:
     """Give `path` another token; the one before is valid for `grace_s` more. Raises: TokenUnsafe."""
     old = make(path)
     new = Tokens(secrets.token_urlsafe(TOKEN_BYTES), old.current, time.time() + grace_s)
-    write_private(path, f"{new.current}\n{new.previous} {new.until:.0f}\n")
+    write_private(path, f"{new.current}\n{new.previous} {new.until:.3f}\n")
     return new
 
 
@@ -109,7 +109,12 @@ def _parsed(path: Path, text: str) -> Tokens:
             f"the token {path} is too short; remove it, and a new one is made", path=path
         )
     previous, _, until = rest.strip().partition(" ")
-    return Tokens(first.strip(), previous, float(until) if until.strip().isdecimal() else 0.0)
+    try:
+        return Tokens(first.strip(), previous, float(until or 0))
+    except ValueError as exc:
+        raise TokenUnsafe(
+            f"the token {path} is damaged; remove it, and a new one is made", path=path
+        ) from exc
 
 
 def _write_once(path: Path, text: str) -> None:

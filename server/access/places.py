@@ -6,12 +6,15 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
-from plait.domain.access import Caller
+from plait.domain.access import OWNER, Caller
 from plait.domain.errors import QuotaExceeded, TooManyCalls
 from plait.settings import ServerSettings
+from server.access.callers import TOKEN
 
 MAX_REMEMBERED = 10_000
 
@@ -84,14 +87,28 @@ class Rates:
 
 
 class Arrivals:
-    """Requests on their way, so bytes that are held for them: a number for each caller, over the home's
-    socket for each connection. Who comes when all are taken waits."""
+    """Requests on their way, so bytes that are held for them: a number of a key in all, and fewer of each of
+    its connections. Of the owner, whose processes share one name, a number of each connection. Who comes
+    when all are taken waits, and is not read meanwhile."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._most = max(1, settings.max_bytes_in_flight // settings.max_message_bytes)
-        self._queues: dict[str, asyncio.Semaphore] = {}
+        # They live as long as somebody waits or arrives.
+        self._queues: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    def of(self, key: str) -> asyncio.Semaphore:
-        if len(self._queues) > MAX_REMEMBERED:
-            self._queues = {k: q for k, q in self._queues.items() if q.locked()}
-        return self._queues.setdefault(key, asyncio.Semaphore(self._most))
+    @asynccontextmanager
+    async def turn(self, caller: Caller, connection: str) -> AsyncIterator[None]:
+        """A place for one request of `caller`, for the length of the block."""
+        if caller in (OWNER, TOKEN):
+            async with self._queue(connection, self._most):
+                yield
+            return
+        async with self._queue(connection, max(1, self._most // 8)):
+            async with self._queue(f"key {caller.id}", self._most):
+                yield
+
+    def _queue(self, name: str, most: int) -> asyncio.Semaphore:
+        found = self._queues.get(name)
+        if found is None:
+            self._queues[name] = found = asyncio.Semaphore(most)
+        return found

@@ -83,12 +83,12 @@ class _Side(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        assert self.other is not None
-        self.other.transport.write(data)
+        if self.other is not None and not self.other.transport.is_closing():
+            self.other.transport.write(data)
 
     def pause_writing(self) -> None:
-        assert self.other is not None
-        self.other.transport.pause_reading()
+        if self.other is not None and not self.other.transport.is_closing():
+            self.other.transport.pause_reading()
 
     def resume_writing(self) -> None:
         if self.other is not None and not self.other.transport.is_closing():
@@ -123,10 +123,10 @@ class _Outer(_Side):
         self._connection: Connection | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._early = b""  # what came before there was another half
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.transport.pause_reading()
         socket = transport.get_extra_info("socket")
         if self._local and not peers.is_ours(socket):
             logger.warning("connection of another account refused")
@@ -163,15 +163,19 @@ class _Outer(_Side):
             return
         if self.transport.is_closing():
             self.other.end()
-        else:
+        elif self._early:
+            self.other.transport.write(self._early)
             self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        assert self._connection is not None
-        if not self._connection.took(len(data)):
+        if self._connection is None or not self._connection.took(len(data)):
             self._cut()
-            return
-        super().data_received(data)
+        elif self.other is None:
+            # Not sooner: uvloop reads at first whatever `connection_made` says.
+            self._early += data
+            self.transport.pause_reading()
+        else:
+            super().data_received(data)
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -105,10 +105,9 @@ class Door:
         Raises: RequestTooSlow, RequestMalformed, QuotaExceeded.
         """
         limit_s = self._settings.arrive_s
-        local = visit.connection.local
-        queue = self._arrivals.of(visit.connection.name if local else visit.caller.id)
+        turn = self._arrivals.turn(visit.caller, visit.connection.name)
         try:
-            async with queue, asyncio.timeout(limit_s):
+            async with turn, asyncio.timeout(limit_s):
                 request = await anext(requests)
         except TimeoutError:
             raise RequestTooSlow(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -30,8 +32,10 @@ def credentials(settings: ServerSettings, host: str) -> grpc.ServerCredentials |
             )
         return None
     files = _Files(settings)
+    # None means "as before", which the stubs of gRPC don't know.
+    changed: Callable[[], Any] = files.changed
     return grpc.dynamic_ssl_server_credentials(
-        files.read(), files.changed, require_client_authentication=bool(settings.tls_client_ca)
+        files.read(), changed, require_client_authentication=bool(settings.tls_client_ca)
     )
 
 

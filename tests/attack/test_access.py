@@ -396,7 +396,7 @@ async def test_without_a_token_nothing_but_health_answers(channel: grpc.aio.Chan
     answer = await stub.Check(health_pb2.HealthCheckRequest())
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
     for method in ("/plait.v1.Nothing/Nothing", "/grpc.reflection.v1alpha.ServerReflection/X"):
-        made = channel.unary_unary(method)
+        made: Any = channel.unary_unary(method, bytes, bytes)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await made(b"")
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED

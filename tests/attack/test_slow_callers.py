@@ -100,14 +100,14 @@ def door(server: Server, name: str) -> tuple[str | int, tuple[tuple[str, str], .
     """Where the attacker connects, and what they show."""
     if name == "socket":
         return server.target.removeprefix("unix:"), ()
-    said = (("authorization", f"Bearer {KEY}"),) if name == "key" else ()
-    return server.port, said
+    secret = {"key": KEY, "same key": HONEST}.get(name)
+    return server.port, (("authorization", f"Bearer {secret}"),) if secret else ()
 
 
 WHO = ("stranger", "key", "socket")
 
 
-@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("who", [*WHO, "same key"])
 async def test_half_sent_calls(server: Server, who: str) -> None:
     target, said = door(server, who)
     async with AsyncExitStack() as stack:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from plait.client.discovery import mcp_token_path
 from plait.domain.errors import McpAddressRefused, TokenUnsafe
 from plait.supervisor import token_file
 from plait.supervisor.token_file import Tokens
 from server.mcp import http
-from server.mcp.http import Address, Gate, address, mcp_token_path, token
+from server.mcp.http import Address, Gate, address, token
 
 SECRET = "s" * 43
 

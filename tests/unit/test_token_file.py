@@ -22,7 +22,7 @@ def test_a_rotation_reaches_who_has_the_file_open_and_spares_the_token_before(
     old = token_file.read(path).current
     new = token_file.rotate(path)
     assert new.current != old
-    assert token_file.read(path) == Tokens(new.current, old, float(int(new.until + 0.5)))
+    assert token_file.read(path) == Tokens(new.current, old, float(f"{new.until:.3f}"))
     assert server.accept(new.current)
     assert server.accept(old)
     token_file.rotate(path, grace_s=0)
