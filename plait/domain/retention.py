@@ -11,6 +11,37 @@ from uuid import UUID
 from plait.domain.memory import MemoryEntry, MemoryId
 
 
+class Budget(StrEnum):
+    """What shares one budget of tokens inside a scope; see docs/retention.md."""
+
+    STORED = "stored"  # what agents and people store on purpose, and summaries of it
+    RUNS = "runs"  # what was said and done: turns and notes of runs, and summaries of those
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one (repository, agent) has of one budget: `tokens` of living memories. `closed`: memories that
+    compaction closed and that are found nonetheless."""
+
+    tokens: int = 0
+    memories: int = 0
+    closed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How much a memory is worth keeping, by what became of it. `recalls`: contexts that held it, less
+    those in which it misled; `links`: to code, tests, issues, runs and other memories. `validated`: a test
+    that passed validates it, or the run it is of."""
+
+    recalls: int = 0
+    links: int = 0
+    validated: bool = False
+
+
+UNUSED = Use()
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """`by`: what wrote it. `degraded`: why it was not what the settings ask for, in plain words."""
@@ -53,6 +84,7 @@ class CompactionPlan:
     tokens_after: int
     budget_tokens: int
     notes: tuple[str, ...] = ()
+    budget: Budget = Budget.STORED
 
     @property
     def closed(self) -> tuple[Step, ...]:
