@@ -132,7 +132,9 @@ async def found(asked: Sequence[tuple[str, str]], rank: Ranked) -> dict[str, flo
         start = perf_counter()
         answers = await rank(question)
         took.append((perf_counter() - start) * 1e3)
-        ranks.append(next((i for i, a in enumerate(answers[:K], 1) if _begin(a) == _begin(text)), 0))
+        ranks.append(
+            next((i for i, a in enumerate(answers[:K], 1) if _begin(a) == _begin(text)), 0)
+        )
     share = {f"R@{k}": sum(0 < r <= k for r in ranks) / len(ranks) for k in (1, 5, 10)}
     p50, p95 = np.percentile(took, (50, 95))
     return {**share, "p50_ms": float(p50), "p95_ms": float(p95)}
@@ -186,8 +188,12 @@ async def measure(home: Path, args: argparse.Namespace) -> dict[str, Any]:
             for question, _ in asked[:5]:
                 await rank(question)  # the first ones open and load
             told[name] = await found(asked, rank)
-    told["disk_mb"] = sum(f.stat().st_size for f in home.rglob("*") if f.is_file()) / 2**20
+    told["disk_mb"] = await asyncio.to_thread(size_mb, home)
     return told
+
+
+def size_mb(home: Path) -> float:
+    return sum(f.stat().st_size for f in home.rglob("*") if f.is_file()) / 2**20
 
 
 def show(told: dict[str, Any]) -> None:
@@ -198,7 +204,9 @@ def show(told: dict[str, Any]) -> None:
             )
             print(f"{name:<22} {line}")
         else:
-            print(f"{name:<22} {value:,.1f}" if isinstance(value, float) else f"{name:<22} {value:,}")
+            print(
+                f"{name:<22} {value:,.1f}" if isinstance(value, float) else f"{name:<22} {value:,}"
+            )
 
 
 def main() -> None:
