@@ -185,6 +185,8 @@ def _forgotten(message: pb.ForgetResponse) -> Forgotten:
         left=dict(message.left),
         graph_done=message.graph_done,
         reclaimed=tuple(message.reclaimed),
+        table_files=message.table_files if message.HasField("table_files") else None,
+        log_files=message.log_files if message.HasField("log_files") else None,
     )
 
 

@@ -119,11 +119,20 @@ class Selector:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Files of the truth store that still hold bytes of something forgotten: of tables and their indexes, until
+    `reclaim`; of the write-ahead log, until it is overwritten."""
+
+    table_files: int
+    log_files: int
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetReceipt:
     """What is gone. `removed`: rows by place (items, versions, segments rewritten, evidence, edges …);
     `left`: what a search for the ids and texts still finds in each place after it, all zero;
     `reopened`: entries that a forgotten summary stood for, alive again. The graph's part follows by the
-    outbox event `event_id`."""
+    outbox event `event_id`. `marks`: bytes by which `RetentionStore.held` tells its remains in files."""
 
     id: UUID
     entries: tuple[UUID, ...]
@@ -133,3 +142,4 @@ class ForgetReceipt:
     event_id: int = 0
     dry_run: bool = False
     reopened: tuple[UUID, ...] = ()
+    marks: tuple[bytes, ...] = field(default=(), repr=False)

@@ -28,6 +28,7 @@ from plait.domain.retention import (
     Compaction,
     CompactionPlan,
     ForgetReceipt,
+    Held,
     Selector,
     Usage,
     Use,
@@ -168,4 +169,9 @@ class RetentionStore(Protocol):
     async def reclaim(self) -> list[str]:
         """Rewrite the tables that `forget` took rows from, so that their files hold nothing of them;
         the tables. Each is locked meanwhile."""
+        ...
+
+    async def held(self, marks: Sequence[bytes]) -> Held | None:
+        """How many of the store's files still hold what a receipt's `marks` tell; None where its files can't be
+        read from here."""
         ...

@@ -164,6 +164,8 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         response = _forgotten(receipt, not receipt.dry_run and await self._followed(repo))
         if request.reclaim and not request.dry_run:
             response.reclaimed.extend(await self._app.commit(self._app.truth.reclaim()))
+        if (held := await self._app.truth.held(receipt.marks)) is not None:
+            response.table_files, response.log_files = held.table_files, held.log_files
         return response
 
     async def _followed(self, repo: str) -> bool:
