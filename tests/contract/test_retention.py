@@ -250,11 +250,11 @@ async def test_what_an_earlier_version_closed_is_found_after_the_upgrade(
     done = await compact(store)
     undone = await compact(store, Scope(T, "r", "nobody"))
     assert undone.id == service.NOTHING
-    migration = next(m for m in migrations() if m.name == "compacted")
-    update = migration.body[migration.body.index("UPDATE memories m") :]
+    migration = next(m for m in migrations() if m.name == "found_again")
+    update = migration.body.partition("UPDATE memories m")[2].partition(";")[0]
     with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
         conn.execute("UPDATE memories SET kept_until = NULL")  # as an earlier version left it
-        conn.execute(update.encode())
+        conn.execute(f"UPDATE memories m{update}".encode())
     closed = {s.entry_id for s in done.plan.closed}
     kept = rows(truth_dsn, "SELECT entry_id FROM memories WHERE kept_until IS NOT NULL")
     assert {id_ for (id_,) in kept} == closed

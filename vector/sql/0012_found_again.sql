@@ -16,3 +16,15 @@ UPDATE memories m SET kept_until = '9999-12-29 00:00:00+00'
    AND (s.action = 'summarize'
         OR NOT EXISTS (SELECT FROM memories k
                         WHERE k.entry_id = s.into_id AND k.content_hash = m.content_hash));
+
+-- Episodes from before 0002 have no nodes, hunks and results, so nothing is linked by what they say: the projector
+-- reads their items again (vector/relink.py).
+ALTER TABLE episode ADD COLUMN reread boolean NOT NULL DEFAULT false;
+UPDATE episode SET valid_from = least(coalesce(started_at, recorded_at), recorded_at)
+ WHERE valid_from IS NULL;
+UPDATE episode SET reread = true, projected = false
+ WHERE recorded_at < (SELECT applied_at FROM schema_migration WHERE number = 2);
+INSERT INTO outbox (repo_id, kind, episode_id)
+SELECT e.repo_id, 'episode', e.id FROM episode e
+ WHERE e.reread AND NOT EXISTS (SELECT FROM outbox o WHERE o.episode_id = e.id)
+ ORDER BY e.recorded_at, e.id;
