@@ -173,13 +173,12 @@ async def measure(home: Path, args: argparse.Namespace) -> dict[str, Any]:
             app.embedder.add({REPO})
             await app.embedder.run_until_idle()
         told["vectors_s"] = perf_counter() - start
-        alive = await app.truth.living(Scope(DEFAULT_TENANT, REPO, AGENT))
+        kept = (await app.truth.usage(DEFAULT_TENANT, REPO, AGENT)).values()
         told |= {
             "episodes": stored.episodes,
             "turns": len(stored.texts),
-            "turns_alive": sum(entry.kind in ("turn", "note") for entry in alive),
-            "entries_alive": len(alive),
-            "tokens_alive": sum(entry.tokens for entry in alive),
+            "alive": sum(k.memories for k in kept),
+            "tokens_alive": sum(k.tokens for k in kept),
             "closed_by_compaction": stored.closed,
         }
         asked = questions(stored, args.asked)

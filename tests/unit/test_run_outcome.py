@@ -70,7 +70,7 @@ Run = tuple[str, str, bool]
 
 
 def session(*runs: Run, **given: Any) -> Episode:
-    lines = [("user", {"content": "make the tests pass"}, None)]
+    lines: list[tuple[str, dict[str, Any]]] = [("user", {"content": "make the tests pass"})]
     for n, (command, output, failed) in enumerate(runs):
         call = {
             "type": "tool_use",
@@ -85,10 +85,10 @@ def session(*runs: Run, **given: Any) -> Episode:
             "content": said,
             "is_error": failed,
         }
-        lines.append(("assistant", {"content": [call], "stop_reason": "tool_use"}, None))
-        lines.append(("user", {"content": [result]}, None))
+        lines.append(("assistant", {"content": [call], "stop_reason": "tool_use"}))
+        lines.append(("user", {"content": [result]}))
     done = [{"type": "text", "text": "Done."}]
-    lines.append(("assistant", {"content": done, "stop_reason": "end_turn"}, None))
+    lines.append(("assistant", {"content": done, "stop_reason": "end_turn"}))
     body = "".join(
         json.dumps(
             {
@@ -96,7 +96,7 @@ def session(*runs: Run, **given: Any) -> Episode:
                 "timestamp": (AT + timedelta(seconds=n)).isoformat(),
             }
         ) + "\n"
-        for n, (kind, message, _) in enumerate(lines)
+        for n, (kind, message) in enumerate(lines)
     )  # fmt: skip
     read = claude_code.read(
         io.BytesIO(body.encode()), "s.jsonl", Options(now=AT + timedelta(days=1))
