@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from etl.ingest_sink import NotStored, Sink, Stored
 from plait.domain.errors import Conflict, InvalidInput, PlaitError
-from plait.domain.scope import qualify
+from plait.domain.scope import qualify, unqualify
 
 if TYPE_CHECKING:
+    from plait.client.values import MemoryUsage
+    from plait.domain.retention import Budget
     from plait.domain.values import Episode
-    from plait.ports import EpisodeStore, GraphStore
+    from plait.ports import GraphStore
+    from plait.settings import Settings
+    from vector.store import Store
 
 
 @asynccontextmanager
@@ -41,7 +45,7 @@ async def direct(args: argparse.Namespace) -> AsyncIterator[Sink]:
 
     truth = await vector.open(settings)
     try:
-        yield _Direct(truth, settings.scope.tenant)
+        yield _Direct(truth, settings)
         await Projector(truth, open_graph).run_until_idle()
     finally:
         for store in opened:
@@ -50,8 +54,9 @@ async def direct(args: argparse.Namespace) -> AsyncIterator[Sink]:
 
 
 class _Direct:
-    def __init__(self, truth: EpisodeStore, tenant: str) -> None:
-        self._truth, self._tenant = truth, tenant
+    def __init__(self, truth: Store, settings: Settings) -> None:
+        self._truth, self._tenant = truth, settings.scope.tenant
+        self._memory = settings.memory
 
     async def append(self, episode: Episode) -> Stored:
         (answer,) = await self.append_many([episode])
@@ -80,3 +85,15 @@ class _Direct:
     def _own(self, episode: Episode) -> Episode:
         """Under the tenant's name for its repository. Raises: InvalidInput."""
         return replace(episode, repo=qualify(self._tenant, episode.repo), tenant=self._tenant)
+
+    async def usage(self) -> Mapping[tuple[str, str, Budget], MemoryUsage]:
+        from plait.client.values import MemoryUsage
+        from plait.memory.retention import most_tokens
+
+        found = await self._truth.usage(self._tenant)
+        return {
+            (unqualify(self._tenant, repo), agent, budget): MemoryUsage(
+                known.tokens, most_tokens(self._memory, budget), known.memories, known.closed
+            )
+            for (repo, agent, budget), known in found.items()
+        }

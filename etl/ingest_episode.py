@@ -156,6 +156,8 @@ async def _store_all(
         while batch := await asyncio.to_thread(batches):
             if found := _episodes(batch, report):
                 await _store(sink, found, report)
+        if report.repos and not (report.as_json or report.quiet):
+            report.kept(await sink.usage())
 
 
 def _episodes(batch: Sequence[Told], report: Report) -> list[Told]:

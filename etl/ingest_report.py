@@ -7,11 +7,16 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from etl import kept
 from etl.ingest_inputs import Told
 from plait.domain.errors import PlaitError
 from plait.domain.values import Episode
+
+if TYPE_CHECKING:
+    from plait.client.values import MemoryUsage
+    from plait.domain.retention import Budget
 
 _PLURAL = {
     "turn": "turns", "plan": "plans", "diff": "diffs", "reflection": "reflections",
@@ -31,6 +36,7 @@ class Report:
     failed: int = 0
     notes: int = 0
     files: set[str] = field(default_factory=set)
+    repos: set[str] = field(default_factory=set)  # in which something was stored
     faults: Counter[str] = field(default_factory=Counter)  # by file
 
     @property
@@ -45,6 +51,8 @@ class Report:
         self.files.add(told.file)
         self.repeated += repeated
         self.stored += not repeated
+        if not repeated:
+            self.repos.add(episode.repo)
         if self.as_json:
             body: dict[str, Any] = {
                 "episode_id": episode_id,
@@ -124,6 +132,11 @@ class Report:
             )
         elif not self.quiet:
             print(f"note: {self._where(told)}{told.read.note}", file=sys.stderr)
+
+    def kept(self, usage: Mapping[tuple[str, str, Budget], MemoryUsage]) -> None:
+        """What retention closed where something was stored, and which budgets are nearly full."""
+        for note in kept.notes(usage, frozenset(self.repos)):
+            print(f"note: {note}", file=sys.stderr)
 
     def end(self, *, dry: bool, skipped: Mapping[str, int]) -> None:
         """What was not said of faults and skipped files; a sum, where more than one thing was read, or

@@ -3,13 +3,15 @@ under another name: its classes would be there twice."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from plait.domain.errors import PlaitError
 
 if TYPE_CHECKING:
+    from plait.client.values import MemoryUsage
+    from plait.domain.retention import Budget
     from plait.domain.values import Episode
 
 
@@ -43,4 +45,8 @@ class Sink(Protocol):
 
         Raises: PlaitError, for what would meet the next batch too; the batch may be sent again whole.
         """
+        ...
+
+    async def usage(self) -> Mapping[tuple[str, str, Budget], MemoryUsage]:
+        """What is kept of agents' memories, by repository, agent and budget."""
         ...

@@ -128,7 +128,10 @@ class ScopeSettings(_Section, frozen=True):
 class MemorySettings(_Section, frozen=True):
     """Retention of memories; configs/memory.yaml says what each does."""
 
-    budget_tokens: Annotated[int, Meta(ge=100)] = 100_000  # of one scope (repository, agent)
+    # Tokens of one scope (repository, agent): of what is stored on purpose, and of what was said and done in
+    # runs. A year of daily use reaches neither: docs/retention.md has the measurement.
+    budget_tokens: Annotated[int, Meta(ge=100)] = 2_000_000
+    run_budget_tokens: Annotated[int, Meta(ge=0)] = 50_000_000  # 0: runs are never compacted
     compact_at: Annotated[float, Meta(gt=0, le=1)] = 0.9  # of the budget
     compact_to: Annotated[float, Meta(gt=0, le=1)] = (
         0.6  # of the budget; what a compaction aims for

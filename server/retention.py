@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Literal
 
 from plait.domain.errors import PlaitError
-from plait.domain.retention import Compaction
+from plait.domain.retention import Budget, Compaction
 from plait.domain.scope import Scope
 from plait.memory.compact import Automatic, compact
 from plait.memory.summarize import Summarizer, open_summarizer
@@ -55,7 +55,13 @@ class Retention:
             self._woken.set()
 
     async def compact(
-        self, scope: Scope, *, dry_run: bool, undo_s: float | None, request_id: str
+        self,
+        scope: Scope,
+        *,
+        budget: Budget,
+        dry_run: bool,
+        undo_s: float | None,
+        request_id: str,
     ) -> Compaction:
         """As `plait.memory.compact.compact`."""
         done = await compact(
@@ -63,6 +69,7 @@ class Retention:
             self._summarizer,
             scope,
             self._settings,
+            budget=budget,
             dry_run=dry_run,
             undo_s=undo_s,
             request_id=request_id,

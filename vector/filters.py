@@ -9,6 +9,7 @@ from typing import Any
 from plait.domain.errors import InvalidInput
 from plait.domain.values import Collection, Filter
 from plait.ports import View
+from vector.compacted import SEEN_NOW, seen_as_of
 
 # PostgreSQL compiles a pattern to an automaton, so matching is linear in the path; its size is not
 # bounded by the pattern's length alone, hence these two.
@@ -87,11 +88,8 @@ def _times(view: View, *, code_too: bool) -> tuple[list[str], dict[str, Any]]:
         f" AND (i.valid_to IS NULL OR i.valid_to > {valid})"
     )
     if view.recorded is None:
-        return [_of_agents(holds, code_too), "i.superseded_at IS NULL"], params
-    known = (
-        "i.recorded_at <= %(recorded)s"
-        " AND (i.superseded_at IS NULL OR i.superseded_at > %(recorded)s)"
-    )
+        return [_of_agents(holds, code_too), SEEN_NOW], params
+    known = f"i.recorded_at <= %(recorded)s AND {seen_as_of('%(recorded)s')}"
     return [_of_agents(f"{holds} AND {known}", code_too)], {**params, "recorded": view.recorded}
 
 

@@ -18,13 +18,14 @@ from psycopg.types.json import Jsonb
 
 from plait.domain import failpoint
 from plait.domain.errors import InvalidInput, RepositoryNotIndexed
-from plait.domain.retention import ForgetReceipt, Selector
+from plait.domain.retention import ForgetReceipt, Held, Selector
 from plait.domain.values import Collection
-from vector import bm25, locks, reopen, segments
+from vector import bm25, forget_files, locks, reopen, segments
 from vector import forget_sql as q
 from vector import forget_traces as traces
 from vector.clock import tick
 from vector.errors import translated
+from vector.forget_files import marks
 from vector.outbox import queue_forget, queue_memories
 from vector.pool import Connection, Database
 from vector.repositories import drop_segments
@@ -111,7 +112,7 @@ class Forgetting:
         left = {**receipt.left, "statistics": stale}
         return ForgetReceipt(
             receipt.id, receipt.entries, receipt.episodes, receipt.removed, left,
-            receipt.event_id, False, receipt.reopened,
+            receipt.event_id, False, receipt.reopened, marks(gone.ids, gone.words),
         )  # fmt: skip
 
     async def _refresh(self, gone: traces.Gone | None) -> int:
@@ -136,6 +137,19 @@ class Forgetting:
                 left = await traces.in_statistics(conn, gone, q.ANALYZED) if gone else 0
                 await conn.execute(q.REFRESHED, {"ids": stale})
                 return left
+        finally:
+            await conn.close()
+
+    async def held(self, marks: Sequence[bytes]) -> Held | None:
+        if not marks:
+            return None
+        conn = await self._db.dedicated()
+        try:
+            with translated():
+                await conn.execute("SET statement_timeout = 0")
+                # The outbox names what it removes from the graph until that is done, and holds no text.
+                tables = [table for table in q.TOUCHED if table != "outbox"]
+                return await forget_files.held(conn, tables, marks)
         finally:
             await conn.close()
 

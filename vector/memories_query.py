@@ -11,7 +11,8 @@ import numpy.typing as npt
 from plait.domain.errors import EmbeddingModelMismatch, InvalidInput
 from plait.domain.memory import AsOf, MemoryMatch, MemoryQueryOptions
 from plait.domain.values import Candidate, Collection, Filter, ItemId
-from plait.retrieval import threads, wanted
+from plait.ports import Standing
+from plait.retrieval import compacted, threads, wanted
 from plait.retrieval.all_of import all_of
 from plait.retrieval.fusion import minmax, order
 from plait.retrieval.memory_score import SAID_SEMANTIC
@@ -22,6 +23,7 @@ from plait.retrieval.strategy import EXACT_WEIGHT, SEMANTIC_WEIGHT
 from vector import bm25
 from vector.bm25 import SegmentRef, Space
 from vector.clock import hold
+from vector.compacted import is_compacted
 from vector.halfvec import half
 from vector.memories_read import COLUMNS, FROM, WIDTH, Where, matching, repositories, see, to_entry
 from vector.pool import Scoped
@@ -66,7 +68,7 @@ class MemoryQuery(Lexical):
         if not repo_ids:
             return []
         await hold(self._app, where.tenant, where.repos, options.as_of.recorded)
-        cond = see(matching(where, repo_ids), options.as_of)
+        cond = see(matching(where, repo_ids), options.as_of, compacted=True)
         k = max(MIN_CANDIDATES, OVER_FETCH * options.top_k)
         asked = analyse(SearchQuery(text)) if text.strip() else None
         terms, exact = (asked.terms, asked.exact) if asked else ((), ())
@@ -93,6 +95,7 @@ class MemoryQuery(Lexical):
             cond,
             where.tenant,
             options.top_k,
+            options.as_of.recorded is not None,
         )
         best = [i for i in scores if scores[i] >= options.min_score]
         return await self._matches(
@@ -120,21 +123,30 @@ class MemoryQuery(Lexical):
         cond: Where,
         tenant: str,
         top_k: int,
+        timed: bool,
     ) -> dict[ItemId, float]:
-        """New scores, best first, by what was said next to the best, by what turns are, and by what of a run
-        `text` asks for; the best keeps its score."""
+        """New scores, best first, by what was said next to the best, by what turns are, by what of a run
+        `text` asks for, and by what compaction closed; the best keeps its score. `timed`: as of the recorded
+        time that is bound as `known`."""
         head = ranked[: max(PLACED, 2 * top_k)]
+        was = is_compacted("%(known)s" if timed else None)
         rows = await self._app.rows(
-            f"SELECT {EXTERNAL}, {AGENT_PLACE_COLUMNS} FROM memories i WHERE i.id = ANY(%(ids)s)",
-            {"ids": list(head), "outside": OUTSIDE},
+            f"SELECT {EXTERNAL}, i.entry_id, {was}, i.superseded_by, {AGENT_PLACE_COLUMNS}"
+            " FROM memories i WHERE i.id = ANY(%(ids)s)",
+            {**cond.params, "ids": list(head), "outside": OUTSIDE},
             tenant=tenant,
         )
-        places = {ItemId(row[1]): to_place("", row[1:]) for row in rows}
-        external = frozenset(ItemId(row[1]) for row in rows if row[0])
+        places = {ItemId(row[4]): to_place("", row[4:]) for row in rows}
+        external = frozenset(ItemId(row[4]) for row in rows if row[0])
+        standing = {
+            ItemId(row[4]): Standing(False, entry=row[1], compacted=row[2], replaced_by=row[3])
+            for row in rows
+        }
         there = [id_ for id_ in head if id_ in places]
         seeds = threads.seeds(there, places, words)
         scores = {id_: fused[id_] for id_ in ranked}
-        if not seeds:
+        lower = compacted.factors(standing)
+        if not seeds and not lower:
             return scores
         beside = await around(self._app, seeds, threads.REACH, cond.sql, cond.params, tenant)
         said = [id_ for id_ in there if threads.in_thread(places[id_])]
@@ -142,7 +154,7 @@ class MemoryQuery(Lexical):
         factors = threads.factors(places)
         asked_for = wanted.factors(text, places, external, threads.openings(beside))
         for id_ in there:
-            factor = factors.get(id_, 1.0) * asked_for.get(id_, 1.0)
+            factor = factors.get(id_, 1.0) * asked_for.get(id_, 1.0) * lower.get(id_, 1.0)
             scores[id_] = lifted.get(id_, fused[id_]) * factor
         # The rest was not looked at: it stays behind, whatever was held against the others.
         rest = [id_ for id_ in ranked if id_ not in places]
@@ -152,7 +164,7 @@ class MemoryQuery(Lexical):
         top = max(scores.values())
         scale = max(fused.values()) / top if top > 0.0 else 1.0
         again = sorted(scores.items(), key=lambda entry: -entry[1])  # stable: ties as they were
-        return {id_: min(1.0, score * scale) for id_, score in again}
+        return compacted.behind({id_: min(1.0, s * scale) for id_, s in again}, standing)
 
     async def _by_words(
         self, terms: Sequence[str], cond: Where, tenant: str, repo_ids: Sequence[int], k: int

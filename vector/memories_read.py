@@ -22,6 +22,7 @@ from plait.domain.memory import (
     MemorySource,
     MemoryType,
 )
+from vector.compacted import SEEN_NOW, seen_as_of
 from vector.pool import Scoped
 
 COLUMNS = (
@@ -160,12 +161,19 @@ def matching(where: MemoryFilter, repo_ids: Sequence[int]) -> Where:
     return out
 
 
-def see(where: Where, as_of: AsOf, *, include_superseded: bool = False) -> Where:
-    """Narrow `where` to what was known and true as of those times, see docs/memories.md."""
+def see(
+    where: Where, as_of: AsOf, *, include_superseded: bool = False, compacted: bool = False
+) -> Where:
+    """Narrow `where` to what was known and true as of those times, see docs/memories.md. `compacted`:
+    with what compaction closed by then."""
     if as_of.recorded is not None:
         where.add("i.recorded_at <= %(known)s", known=as_of.recorded)
-        if not include_superseded:
+        if compacted:
+            where.add(seen_as_of("%(known)s"))
+        elif not include_superseded:
             where.add("(i.superseded_at IS NULL OR i.superseded_at > %(known)s)")
+    elif compacted:
+        where.add(SEEN_NOW)
     elif not include_superseded:
         where.add("i.superseded_at IS NULL")
     if as_of.valid is not None:

@@ -28,6 +28,7 @@ from vector.clock import tick
 from vector.errors import translated
 from vector.layer import NOTHING, Work
 from vector.pool import Connection, Database
+from vector.relink import relink
 
 # Seconds before an event that failed is tried again: 1, 2, 4 … with jitter, at most this.
 MAX_WAIT_S = 30.0
@@ -175,6 +176,7 @@ class Outbox:
         """Settle what the events left open, then say how things are, and that the graph changes."""
         # Made again by a second try if it is lost: the commit below is durable, and covers it.
         async with self._db.connection() as conn:
+            await relink(conn, claim.repo_id, claim.work.episodes)
             await links.resolve(conn, claim.repo_id, claim.work.episodes)
         async with self._db.transaction() as conn:
             with translated():

@@ -18,12 +18,13 @@ from plait.supervisor.files import give, secret, write_private
 from plait.supervisor.process import dies_with_parent
 from vector.pgversion import pgvector_version
 
-# The role that row security holds; our own may become it, and may make none itself.
-ROLES = "plait_app"
+# The role that row security holds; our own may become it, and may make none itself. The two of PostgreSQL's own
+# let `forget` count what the files still hold (vector/forget_files.py); neither reads a file or a row.
+ROLES = "plait_app pg_checkpoint pg_read_all_settings"
 APP_ROLE = (
     "DO $$BEGIN IF to_regrole('plait_app') IS NULL THEN CREATE ROLE plait_app NOLOGIN;"
     " END IF; END$$;",
-    "GRANT plait_app TO plait;",
+    "GRANT plait_app, pg_checkpoint, pg_read_all_settings TO plait;",
 )
 
 # A killed tool's children may be writing still where something is removed: looks, 0.1 s apart.

@@ -29,7 +29,7 @@ WITH waiting AS MATERIALIZED (
           FROM item i
          WHERE i.repo_id = (SELECT id FROM repository WHERE name = %(repo)s)
            AND (%(code)s OR i.collection <> 'files')
-           AND i.embedding IS NULL AND i.superseded_at IS NULL
+           AND i.embedding IS NULL AND (i.superseded_at IS NULL OR i.kept_until > now())
            AND i.rev_from <= (SELECT published FROM repository WHERE name = %(repo)s)
            AND (i.rev_to IS NULL
                 OR i.rev_to > (SELECT published FROM repository WHERE name = %(repo)s))
@@ -55,7 +55,7 @@ UPDATE repository r SET embedded = embedded + n FROM counted c WHERE r.id = c.re
 COVERAGE = """
 SELECT embedded, chunks,
        (SELECT count(*) FROM item i WHERE i.repo_id = r.id AND i.collection <> 'files'
-           AND i.embedding IS NULL AND i.superseded_at IS NULL)
+           AND i.embedding IS NULL AND (i.superseded_at IS NULL OR i.kept_until > now()))
   FROM repository r WHERE r.name = %(repo)s
 """
 

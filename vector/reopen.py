@@ -14,7 +14,7 @@ from plait.domain.graph import Relation
 from plait.domain.ids import new_item_ids
 from plait.domain.values import Collection, ItemId, embedded_text
 from plait.retrieval.text import tokens
-from vector import segments
+from vector import compacted, segments
 from vector.memories_write import LASTING
 from vector.pool import Connection
 
@@ -38,7 +38,7 @@ SELECT w.id FROM memories w CROSS JOIN LATERAL (
 COPIED = """
 SELECT attname FROM pg_attribute
  WHERE attrelid = 'plait.memories'::regclass AND attnum > 0 AND NOT attisdropped
-   AND attname <> ALL('{id,version,recorded_at,superseded_at,superseded_by}')
+   AND attname <> ALL('{id,version,recorded_at,superseded_at,superseded_by,kept_until}')
  ORDER BY attnum
 """
 # Links that ended with the entry begin again, where who says so is alive. Two statements: an OR of the
@@ -127,6 +127,7 @@ async def _insert(conn: Connection, repo_id: int, back: Sequence[Closed], at: da
         ),
         {"at": at, "ids": list(ids), "olds": [one.row for one in back]},
     )
+    await compacted.end(conn, repo_id, [one.row for one in back], at)
     texts = segments.build([ItemId(id_) for id_ in ids], [tokens(one.text) for one in back])
     await segments.insert_whole(conn, repo_id, Collection.MEMORIES.value, texts)
     params = {

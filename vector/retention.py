@@ -19,12 +19,21 @@ from plait.domain.errors import (
 )
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
-from plait.domain.retention import Action, Compaction, CompactionPlan, Step
+from plait.domain.retention import (
+    UNUSED,
+    Action,
+    Budget,
+    Compaction,
+    CompactionPlan,
+    Step,
+    Usage,
+    Use,
+)
 from plait.domain.scope import Scope
 from plait.domain.values import Collection
+from vector import compacted, reopen
 from vector import memories_links as links
 from vector import memories_write as rows
-from vector import reopen
 from vector import retention_sql as q
 from vector.bulk import insert_rows
 from vector.clock import tick
@@ -45,17 +54,36 @@ STEP_COLUMNS = (
 class Retention(Episodes):
     _db: Database
 
-    async def living(self, scope: Scope) -> list[MemoryEntry]:
-        params = {"tenant": scope.tenant, "name": scope.repository, "agent": scope.agent_id}
-        found = await self._db.rows(q.LIVING, params)
+    async def living(
+        self, scope: Scope, budget: Budget = Budget.STORED, most: int = 0
+    ) -> list[MemoryEntry]:
+        params = {
+            "tenant": scope.tenant,
+            "name": scope.repository,
+            "agent": scope.agent_id,
+            "budget": budget.value,
+            "most": most,
+        }
+        found = await self._db.rows(q.OLDEST if most else q.LIVING, params)
         return [replace(to_entry(r), embedding=entry_vector(r[WIDTH])) for r in found]
+
+    async def use(self, scope: Scope, entries: Sequence[MemoryId]) -> Mapping[MemoryId, Use]:
+        if not entries:
+            return {}
+        params = {"tenant": scope.tenant, "name": scope.repository, "entries": list(entries)}
+        found = await self._db.rows(q.USE, params)
+        known = {MemoryId(id_): Use(*use) for id_, *use in found}
+        return {id_: use for id_, use in known.items() if use != UNUSED}
 
     async def usage(
         self, tenant: str, repo: str = "", agent_id: str | None = None
-    ) -> Mapping[tuple[str, str], int]:
+    ) -> Mapping[tuple[str, str, Budget], Usage]:
         params = {"tenant": tenant, "name": repo, "agent": agent_id}
         found = await self._db.rows(q.USAGE, params)
-        return {(name, agent): int(tokens) for name, agent, tokens in found}
+        return {
+            (name, agent, Budget(budget)): Usage(int(tokens), int(memories), int(closed))
+            for name, agent, budget, tokens, memories, closed in found
+        }
 
     # -- compaction -----------------------------------------------------------------------------------
 
@@ -153,6 +181,8 @@ async def _compact(
         edges += mentioned.edges(slot.entry, part)
     new = rows.versions(repo_id, tenant, made, at)
     touched = await rows.write(conn, repo_id, made, new, at)
+    closed = [(s.entry_id, s.into) for s in plan.closed if s.into is not None]
+    await compacted.keep(conn, repo_id, closed, at)
     await rows.write_index(conn, repo_id, rows.indexed(new))
     await rows.add_edges(conn, repo_id, at, edges + await _derived(conn, repo_id, plan))
     await queue_memories(conn, repo_id, touched)
@@ -222,6 +252,7 @@ async def _record(
         "tokens_after": plan.tokens_after,
         "budget_tokens": plan.budget_tokens,
         "notes": list(plan.notes),
+        "budget": plan.budget.value,
     }
     await conn.execute(
         "INSERT INTO compaction (id, repo_id, agent_id, request_id, at, undo_until, counts)"
@@ -256,6 +287,7 @@ async def _read(conn: Connection, compaction_id: UUID) -> Compaction:
     plan = CompactionPlan(
         repo, agent_id, tuple(steps), summaries, counts["examined"], counts["tokens_before"],
         counts["tokens_after"], counts["budget_tokens"], tuple(notes),
+        Budget(counts.get("budget", Budget.STORED)),
     )  # fmt: skip
     return Compaction(compaction_id, plan, at, until)
 

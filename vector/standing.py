@@ -13,6 +13,7 @@ from plait.domain.values import Collection, Filter, ItemId
 from plait.ports import Standing, View
 from vector import standing_hunks, standing_text
 from vector.anchored import HASH
+from vector.compacted import is_compacted
 from vector.filters import condition
 from vector.pool import Scoped
 from vector.standing_hunks import KEPT, Change
@@ -24,7 +25,7 @@ MAX_ITEMS = 500
 
 _ITEMS = """
 SELECT i.id, a.path, a.symbol, i.anchor_hash, h.hash, i.episode_id, a.repo_id, a.number,
-       {proven} AS proven, {external} AS external, i.anchors
+       {proven} AS proven, {external} AS external, i.anchors, i.entry_id, {compacted}, i.superseded_by
   FROM {table} i
  CROSS JOIN LATERAL (
        SELECT i.repo_id, w.number, i.path, split_part(i.symbol, '#', 1) AS symbol,
@@ -36,7 +37,7 @@ SELECT i.id, a.path, a.symbol, i.anchor_hash, h.hash, i.episode_id, a.repo_id, a
 """
 
 # A test is said to validate it; or its run succeeded, and each test of it ended well, one at least.
-_PROVEN = """(
+PROVEN = """(
     EXISTS (SELECT FROM plait.memory_edge e
              WHERE e.repo_id = i.repo_id AND e.relation = 'VALIDATED_BY'
                AND e.source = CASE WHEN i.entry_id IS NULL THEN 'item/' || i.id ELSE 'memory/' || i.entry_id END
@@ -50,7 +51,7 @@ _PROVEN = """(
                    ORDER BY t.reported, t.item_id DESC, t.ordinal DESC) last) runs
         WHERE p.id = i.episode_id AND p.outcome->>'status' = 'success' AND runs.n > 0 AND runs.passed))"""
 # As of a recorded time links that came later prove nothing yet.
-_KNOWN_NOW = "e.recorded_to IS NULL"
+KNOWN_NOW = "e.recorded_to IS NULL"
 _KNOWN_THEN = (
     "e.recorded_from <= %(recorded)s AND (e.recorded_to IS NULL OR e.recorded_to > %(recorded)s)"
 )
@@ -81,8 +82,9 @@ class Standings:
             table=cond.table,
             where=cond.where,
             hash=HASH,
-            proven=_PROVEN.format(known=_KNOWN_NOW if view.recorded is None else _KNOWN_THEN),
+            proven=PROVEN.format(known=KNOWN_NOW if view.recorded is None else _KNOWN_THEN),
             external=EXTERNAL,
+            compacted=is_compacted(None if view.recorded is None else "%(recorded)s"),
         )
         params = {
             **cond.params,
@@ -115,6 +117,9 @@ class _Row(NamedTuple):
     proven: bool
     external: bool
     anchors: list[list[str]] | None
+    entry: UUID | None
+    compacted: bool
+    replaced_by: UUID | None
 
     @property
     def is_open(self) -> bool:
@@ -143,6 +148,9 @@ def _standing(
         proven=row.proven,
         external=row.external,
         named=tuple(one for one in named if one is not None),
+        entry=row.entry,
+        compacted=row.compacted,
+        replaced_by=row.replaced_by if row.compacted else None,
     )
 
 

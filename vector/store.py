@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from vector import schema
 from vector.bm25 import SpaceCache
 from vector.drafts import Drafts
 from vector.dsn import external
@@ -93,11 +94,14 @@ class Store(
             lease = await asyncio.to_thread(embedded.ensure, settings)
             dsn = lease.dsn
         try:
-            return await cls._connect(dsn, settings, lease)
+            store = await cls._connect(dsn, settings, lease)
         except BaseException:
             if lease is not None:
                 await asyncio.to_thread(lease.close)
             raise
+        if lease is not None:
+            schema.note(settings.home / "postgres")
+        return store
 
     @classmethod
     async def _connect(cls, dsn: str, settings: Settings, lease: PostgresLease | None) -> Store:

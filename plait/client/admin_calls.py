@@ -18,7 +18,7 @@ from plait.client.memory_values import (
 )
 from plait.client.sendable import sendable
 from plait.domain.memory import MemorySource
-from plait.domain.retention import Action, Selector, Step
+from plait.domain.retention import Action, Budget, Selector, Step
 from plait.v1 import admin_service_pb2 as pb
 from plait.v1 import memory_service_pb2
 
@@ -32,6 +32,11 @@ ACTIONS = {
     Action.PIN: pb.COMPACTION_ACTION_PIN,
 }
 ACTION_OF = {number: action for action, number in ACTIONS.items()}
+BUDGETS = {
+    Budget.STORED: pb.MEMORY_BUDGET_STORED,
+    Budget.RUNS: pb.MEMORY_BUDGET_RUNS,
+}
+BUDGET_OF: dict[int, Budget] = {number: budget for budget, number in BUDGETS.items()}
 # DIFFERENCE_KIND_MISSING → missing
 _KINDS = {n: name.removeprefix("DIFFERENCE_KIND_").lower() for name, n in pb.DifferenceKind.items()}
 
@@ -80,6 +85,7 @@ def compact(
     dry_run: bool,
     undo_s: float | None,
     request_id: str,
+    budget: Budget | None,
     timeout_s: float | None,
 ) -> Call[Compacted]:
     """Retried only with a request id: without one a second try would be a second compaction."""
@@ -89,6 +95,7 @@ def compact(
         agent_id=agent_id or "",
         without_agent=agent_id is None,
         dry_run=dry_run,
+        budget=BUDGETS[budget or Budget.STORED],
     )
     if undo_s is not None:
         request.undo_window.FromTimedelta(timedelta(seconds=undo_s))
@@ -178,6 +185,8 @@ def _forgotten(message: pb.ForgetResponse) -> Forgotten:
         left=dict(message.left),
         graph_done=message.graph_done,
         reclaimed=tuple(message.reclaimed),
+        table_files=message.table_files if message.HasField("table_files") else None,
+        log_files=message.log_files if message.HasField("log_files") else None,
     )
 
 

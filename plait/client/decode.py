@@ -15,6 +15,7 @@ from plait.client.values import (
     GraphAnswer,
     Hit,
     IndexJob,
+    MemoryUsage,
     Repository,
     RepositoryRevision,
     SearchResult,
@@ -24,6 +25,7 @@ from plait.client.values import (
 
 if TYPE_CHECKING:
     from plait.client import recall_wire
+    from plait.domain.retention import Budget
     from plait.v1 import admin_service_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
 else:
     recall_wire = lazily("plait.client.recall_wire")
@@ -137,8 +139,19 @@ def stats(message: admin_service_pb2.StatsResponse) -> Stats:
         embedding_dimension=message.embedding_dimension,
         degraded=degraded(message.degraded),
         dead_letters=message.dead_letters,
-        memory_usage={(u.repository, u.agent_id): u.tokens for u in message.memory_usage},
+        memory_usage={
+            (u.repository, u.agent_id, _budget(u.budget)): MemoryUsage(
+                u.tokens, u.budget_tokens, u.memories, u.closed
+            )
+            for u in message.memory_usage
+        },
     )
+
+
+def _budget(value: int) -> Budget:
+    from plait.client.admin_calls import BUDGET_OF
+
+    return BUDGET_OF[value]
 
 
 def revision(message: types_pb2.RepositoryRevision) -> RepositoryRevision:

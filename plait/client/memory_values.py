@@ -169,6 +169,9 @@ class Forgotten:
     left: Mapping[str, int] = field(default_factory=dict)
     graph_done: bool = False
     reclaimed: tuple[str, ...] = ()  # tables that were rewritten
+    # Files that still hold bytes of it, until `reclaim` and until the log is overwritten; None: not known.
+    table_files: int | None = None
+    log_files: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from plait.client.memory_wire import When
     from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId
-    from plait.domain.retention import Selector
+    from plait.domain.retention import Budget, Selector
     from plait.domain.savings import Savings
 else:
     admin_calls = lazily("plait.client.admin_calls")
@@ -214,9 +214,11 @@ class MemoryMethods(ABC):
         dry_run: bool = False,
         undo_s: float | None = None,
         request_id: str = "",
+        budget: Budget | None = None,
         timeout_s: float | None = None,
     ) -> Compacted:
-        """Thin out an agent's memories (None: those of no agent's), or say what that would do."""
+        """Thin out an agent's memories (None: those of no agent's), or say what that would do. `budget`: what
+        was stored on purpose (the default), or what was said and done in runs."""
         return self._run(
             admin_calls.compact(
                 repo,
@@ -224,6 +226,7 @@ class MemoryMethods(ABC):
                 dry_run=dry_run,
                 undo_s=undo_s,
                 request_id=request_id,
+                budget=budget,
                 timeout_s=timeout_s,
             )
         )

@@ -13,6 +13,7 @@ from plait.domain.values import EpisodeReceipt, Hit, Item, ItemId, Timing
 
 if TYPE_CHECKING:
     from plait.domain.recall import Dropped
+    from plait.domain.retention import Budget
 
 __all__ = [
     "AppendedEpisode",
@@ -25,6 +26,7 @@ __all__ = [
     "Hit",
     "IndexJob",
     "Item",
+    "MemoryUsage",
     "Repository",
     "RepositoryRevision",
     "SearchResult",
@@ -141,6 +143,17 @@ class IndexJob:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryUsage:
+    """`tokens` of living memories of `budget_tokens` (0: no limit); `closed` by compaction, and found below
+    what stands for them."""
+
+    tokens: int
+    budget_tokens: int
+    memories: int
+    closed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     version: str
     started_at: datetime | None
@@ -151,4 +164,5 @@ class Stats:
     embedding_dimension: int
     degraded: tuple[Degradation, ...]
     dead_letters: int = 0
-    memory_usage: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by repo and agent
+    # By repository, agent and budget; the largest 1,000.
+    memory_usage: Mapping[tuple[str, str, Budget], MemoryUsage] = field(default_factory=dict)

@@ -11,6 +11,37 @@ from uuid import UUID
 from plait.domain.memory import MemoryEntry, MemoryId
 
 
+class Budget(StrEnum):
+    """What shares one budget of tokens inside a scope; see docs/retention.md."""
+
+    STORED = "stored"  # what agents and people store on purpose, and summaries of it
+    RUNS = "runs"  # what was said and done: turns and notes of runs, and summaries of those
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one (repository, agent) has of one budget: `tokens` of living memories. `closed`: memories that
+    compaction closed and that are found nonetheless."""
+
+    tokens: int = 0
+    memories: int = 0
+    closed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How much a memory is worth keeping, by what became of it. `recalls`: contexts that held it, less
+    those in which it misled; `links`: to code, tests, issues, runs and other memories. `validated`: a test
+    that passed validates it, or the run it is of."""
+
+    recalls: int = 0
+    links: int = 0
+    validated: bool = False
+
+
+UNUSED = Use()
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """`by`: what wrote it. `degraded`: why it was not what the settings ask for, in plain words."""
@@ -53,6 +84,7 @@ class CompactionPlan:
     tokens_after: int
     budget_tokens: int
     notes: tuple[str, ...] = ()
+    budget: Budget = Budget.STORED
 
     @property
     def closed(self) -> tuple[Step, ...]:
@@ -87,11 +119,20 @@ class Selector:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Files of the truth store that still hold bytes of something forgotten: of tables and their indexes, until
+    `reclaim`; of the write-ahead log, until it is overwritten."""
+
+    table_files: int
+    log_files: int
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetReceipt:
     """What is gone. `removed`: rows by place (items, versions, segments rewritten, evidence, edges …);
     `left`: what a search for the ids and texts still finds in each place after it, all zero;
     `reopened`: entries that a forgotten summary stood for, alive again. The graph's part follows by the
-    outbox event `event_id`."""
+    outbox event `event_id`. `marks`: bytes by which `RetentionStore.held` tells its remains in files."""
 
     id: UUID
     entries: tuple[UUID, ...]
@@ -101,3 +142,4 @@ class ForgetReceipt:
     event_id: int = 0
     dry_run: bool = False
     reopened: tuple[UUID, ...] = ()
+    marks: tuple[bytes, ...] = field(default=(), repr=False)

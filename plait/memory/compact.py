@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from plait.domain.errors import StoreContended
-from plait.domain.retention import Compaction, CompactionPlan, Summary
+from plait.domain.retention import Budget, Compaction, CompactionPlan, Summary
 from plait.domain.scope import Scope
 from plait.memory import retention
 from plait.memory.retention import Group, Planning
@@ -37,13 +37,14 @@ async def compact(
     scope: Scope,
     settings: MemorySettings,
     *,
+    budget: Budget = Budget.STORED,
     dry_run: bool = False,
     forced: bool = True,
     undo_s: float | None = None,
     request_id: str = "",
     clock: Callable[[], datetime] = utc_now,
 ) -> Compaction:
-    """Compact the memories of `scope` (tenant, repository, agent; "" is the agent that is not named).
+    """Compact what `scope` (tenant, repository, agent; "" is the agent that is not named) has of `budget`.
 
     The answer's id is `NOTHING` for a dry run, and where there was nothing to do. `forced` False: only
     when `compact_at` of the budget is passed. A `request_id` that was carried out gets the same answer
@@ -53,7 +54,9 @@ async def compact(
         return known
     for left in reversed(range(MAX_PLANS)):
         now = clock()
-        plan = await make_plan(store, summarizer, scope, settings, now=now, forced=forced)
+        plan = await make_plan(
+            store, summarizer, scope, settings, now=now, budget=budget, forced=forced
+        )
         if dry_run or not plan.closed:
             return Compaction(NOTHING, plan, now, now)
         try:
@@ -75,12 +78,24 @@ async def make_plan(
     settings: MemorySettings,
     *,
     now: datetime,
+    budget: Budget = Budget.STORED,
     forced: bool = True,
 ) -> CompactionPlan:
     """What `compact` would do now. Asks the summarizer, stores nothing."""
-    entries = await store.living(scope)
+    total = await used(store, scope, budget)
+    most = retention.MAX_EXAMINED if budget is Budget.RUNS else 0
+    entries = await store.living(scope, budget, most)
+    use = await store.use(scope, [entry.id for entry in entries])
     planning = retention.planning(
-        entries, settings, now, repo=scope.repository, agent_id=scope.agent_id, forced=forced
+        entries,
+        settings,
+        now,
+        repo=scope.repository,
+        agent_id=scope.agent_id,
+        forced=forced,
+        budget=budget,
+        use=use,
+        total=total if most else None,
     )
     # In threads: a second of work on five thousand memories, beside which the server answers.
     made = await asyncio.to_thread(_step, planning, None)
@@ -99,15 +114,18 @@ def _step(planning: Planning, summary: Summary | None) -> Group | CompactionPlan
         return plan
 
 
-async def over_budget(store: RetentionStore, scope: Scope, settings: MemorySettings) -> bool:
-    """Whether the scope has `compact_at` of its budget or more. One small read."""
-    return await used(store, scope) >= retention.trigger_tokens(settings)
+async def over_budget(
+    store: RetentionStore, scope: Scope, settings: MemorySettings, budget: Budget = Budget.STORED
+) -> bool:
+    """Whether the scope has `compact_at` of a budget or more. One small read."""
+    return await used(store, scope, budget) >= retention.trigger_tokens(settings, budget)
 
 
-async def used(store: RetentionStore, scope: Scope) -> int:
-    """Tokens of the scope's living memories."""
+async def used(store: RetentionStore, scope: Scope, budget: Budget = Budget.STORED) -> int:
+    """Tokens of what lives of a budget."""
     found = await store.usage(scope.tenant, scope.repository, scope.agent_id)
-    return found.get((scope.repository, scope.agent_id), 0)
+    known = found.get((scope.repository, scope.agent_id, budget))
+    return known.tokens if known else 0
 
 
 @dataclass(slots=True)
@@ -119,38 +137,52 @@ class Automatic:
     summarizer: Summarizer
     settings: MemorySettings
     _working: set[Scope] = field(default_factory=set)
-    _stuck: dict[Scope, int] = field(default_factory=dict)  # tokens that could not be made fewer
+    # Tokens that could not be made fewer.
+    _stuck: dict[tuple[Scope, Budget], int] = field(default_factory=dict)
 
     async def after_write(self, scope: Scope) -> Compaction | None:
-        """Compact `scope` if it is due: at `compact_at` of its budget, and when nothing could be done
-        the last time, once it has grown by `AGAIN` of it."""
+        """Compact `scope` where it is due: a budget of which it has `compact_at`, and when nothing could be
+        done the last time, once it has grown by `AGAIN` of it. What was done to the last that was due."""
         scope = Scope(scope.tenant, scope.repo, scope.agent_id)
         if not self.settings.automatic or scope in self._working:
             return None
         self._working.add(scope)
         try:
-            tokens = await used(self.store, scope)
-            if tokens < max(retention.trigger_tokens(self.settings), self._again(scope)):
-                return None
-            done = await compact(self.store, self.summarizer, scope, self.settings, forced=False)
-            if done.plan.tokens_after >= retention.trigger_tokens(self.settings):
-                self._stuck[scope] = done.plan.tokens_after
-            else:
-                self._stuck.pop(scope, None)
+            found = await self.store.usage(scope.tenant, scope.repository, scope.agent_id)
+            done = None
+            for budget in Budget:
+                known = found.get((scope.repository, scope.agent_id, budget))
+                if known is not None and self._is_due(scope, budget, known.tokens):
+                    done = await self._compact(scope, budget)
             return done
         finally:
             self._working.discard(scope)
 
-    def _again(self, scope: Scope) -> float:
-        if scope not in self._stuck:
-            return 0.0
-        return self._stuck[scope] + AGAIN * self.settings.budget_tokens
+    def _is_due(self, scope: Scope, budget: Budget, tokens: int) -> bool:
+        most = retention.most_tokens(self.settings, budget)
+        if not most or tokens < retention.trigger_tokens(self.settings, budget):
+            return False
+        stuck = self._stuck.get((scope, budget))
+        return stuck is None or tokens >= stuck + AGAIN * most
+
+    async def _compact(self, scope: Scope, budget: Budget) -> Compaction:
+        done = await compact(
+            self.store, self.summarizer, scope, self.settings, budget=budget, forced=False
+        )
+        # Of a large budget a plan looks at a part: what closed something may go on behind the next write.
+        still = done.plan.tokens_after >= retention.trigger_tokens(self.settings, budget)
+        if still and not (done.plan.closed and budget is Budget.RUNS):
+            self._stuck[scope, budget] = done.plan.tokens_after
+        else:
+            self._stuck.pop((scope, budget), None)
+        return done
 
 
 def _told(done: Compaction) -> dict[str, object]:
     plan = done.plan
     return {
         "compaction": str(done.id),
+        "budget": plan.budget.value,
         "repo": plan.repo,
         "closed": len(plan.closed),
         "summaries": len(plan.summaries),

@@ -100,31 +100,32 @@ class _Kept:
 
 
 def duplicates(
-    ranked: Sequence[MemoryEntry], protected: frozenset[object], near: float
+    ranked: Sequence[MemoryEntry], protected: frozenset[object], near: float | None
 ) -> Iterator[Duplicate]:
     """`ranked`: living memories, those that should rather stay first. `protected`: ids that stay
-    whatever they say. `near`: cosine, or share of common words, from which two are near-duplicates.
+    whatever they say. `near`: cosine, or share of common words, from which two are near-duplicates; None:
+    none are but those of the same words.
 
     Memories of two agents, or of two places in the code, are never duplicates of each other.
     """
     same: dict[tuple[object, ...], list[MemoryEntry]] = defaultdict(list)
     alike: dict[tuple[object, ...], _Kept] = defaultdict(_Kept)
     texts = [words(entry.content) for entry in ranked]
-    bands = sketches("", texts)
+    bands = sketches("", texts) if near is not None else [[]] * len(texts)
     for entry, said, band in zip(ranked, texts, bands, strict=True):
         place = (entry.agent_id, entry.path, entry.symbol)
-        told = facts(entry.content)
         exact = same[(*place, tuple(said), marks(entry.content))]
-        group = alike[(*place, told)]
+        group = alike[(*place, facts(entry.content) if near is not None else ())]
         if entry.id not in protected:
             if kept := next((k for k in exact if covers(k, entry)), None):
                 yield Duplicate(entry, kept, "has the same words as a memory that stays")
                 continue
-            if found := _near(group, entry, set(said), band, near):
+            if near is not None and (found := _near(group, entry, set(said), band, near)):
                 yield found
                 continue
         exact.append(entry)
-        _keep(group, entry, set(said), band)
+        if near is not None:
+            _keep(group, entry, set(said), band)
 
 
 def _near(

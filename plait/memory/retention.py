@@ -3,8 +3,9 @@
 `plan` decides with extractive summaries. `planning` is the same as a generator: it yields each group to
 be summarized and is sent the summary, so that whoever drives it may ask a model.
 
-In order: what is pinned stays; duplicates are closed; groups of what is left are summarized, the least
-worth keeping first, until the scope is down to `compact_to`. A plan deletes nothing.
+A plan is about one budget (`Budget`): what was stored on purpose, or what was said and done in runs. In order:
+what is pinned stays; duplicates are closed; groups of what is left are summarized, what was least used and is
+least linked first, until the budget is down to `compact_to`. A plan deletes nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -23,7 +25,7 @@ from plait.domain.memory import (
     MemorySource,
     MemoryType,
 )
-from plait.domain.retention import Action, CompactionPlan, Step, Summary
+from plait.domain.retention import UNUSED, Action, Budget, CompactionPlan, Step, Summary, Use
 from plait.memory.duplicates import duplicates
 from plait.memory.summarize import extractive
 from plait.settings import MemorySettings
@@ -40,6 +42,12 @@ LONG = 4
 WORTH = 0.8
 # What is worth keeping halves in a month; guessed.
 HALF_LIFE_DAYS = 30.0
+
+# Of what was said and done so many memories are looked at in one plan, the oldest first: a run's budget holds
+# a quarter of a million, and those would not fit into memory with their texts.
+MAX_EXAMINED = 20_000
+# Kinds of what was said and done; a summary says in `custom.budget` what it was made of.
+RUN_KINDS = frozenset({"turn", "note"})
 
 _NAMESPACE = UUID("6f1f9f0a-9d3e-5c0b-8f0e-7a1f3c1f6b52")
 _OLDEST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -67,9 +75,12 @@ Planning = Generator[Group, Summary, CompactionPlan]
 
 @dataclass(slots=True)
 class _Deciding:
-    """A plan in the making."""
+    """A plan in the making. `most`: what its budget may have."""
 
     tokens: int
+    budget: Budget
+    most: int
+    use: Mapping[MemoryId, Use]
     steps: list[Step] = field(default_factory=list)
     summaries: list[MemoryEntry] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
@@ -83,9 +94,20 @@ def plan(
     repo: str = "",
     agent_id: str = "",
     forced: bool = False,
+    budget: Budget = Budget.STORED,
+    use: Mapping[MemoryId, Use] = MappingProxyType({}),
 ) -> CompactionPlan:
     """What to do with the living memories of one (repository, agent); see `planning`."""
-    deciding = planning(entries, settings, now, repo=repo, agent_id=agent_id, forced=forced)
+    deciding = planning(
+        entries,
+        settings,
+        now,
+        repo=repo,
+        agent_id=agent_id,
+        forced=forced,
+        budget=budget,
+        use=use,
+    )
     try:
         group = next(deciding)
         while True:
@@ -103,43 +125,63 @@ def planning(
     repo: str = "",
     agent_id: str = "",
     forced: bool = False,
+    budget: Budget = Budget.STORED,
+    use: Mapping[MemoryId, Use] = MappingProxyType({}),
+    total: int | None = None,
 ) -> Planning:
     """Yields the groups to summarize; returns the plan, without a step when nothing is to be done.
 
     It is triggered when the scope has at least `compact_at` of its budget, or when `forced` (by
-    command: then duplicates are closed whatever the budget). Equal arguments and summaries give an
-    equal plan. Raises: ValueError, for entries of several repositories or agents.
+    command: then duplicates are closed whatever the budget). `total`: tokens of all there is, where
+    `entries` are not all of it. Equal arguments and summaries give an equal plan. Raises: ValueError, for
+    entries of several repositories or agents, or of another budget.
     """
     ordered = sorted(entries, key=lambda e: (_born(e), e.id.bytes))
     if ordered:
         repo, agent_id = repo or ordered[0].repo, agent_id or ordered[0].agent_id
     if any((e.repo, e.agent_id) != (repo, agent_id) for e in ordered):
         raise ValueError("a plan is about one repository and one agent")
-    before = sum(map(tokens_of, ordered))
-    state = _Deciding(before)
-    if forced or before >= trigger_tokens(settings):
+    if any(budget_of(e) is not budget for e in ordered):
+        raise ValueError("a plan is about one budget")
+    before = sum(map(tokens_of, ordered)) if total is None else total
+    most = most_tokens(settings, budget)
+    state = _Deciding(before, budget, most, use)
+    if most and (forced or before >= trigger_tokens(settings, budget)):
         yield from _decide(state, ordered, settings, now)
     return CompactionPlan(
         repo, agent_id, tuple(state.steps), tuple(state.summaries), len(ordered), before,
-        state.tokens, settings.budget_tokens, tuple(state.notes),
+        state.tokens, most, tuple(state.notes), budget,
     )  # fmt: skip
 
 
-def trigger_tokens(settings: MemorySettings) -> int:
-    return int(settings.compact_at * settings.budget_tokens)
+def budget_of(entry: MemoryEntry) -> Budget:
+    """Whose budget a memory takes room in."""
+    made_of = entry.metadata.custom.get("budget") if entry.kind == "summary" else None
+    of_run = entry.kind in RUN_KINDS or made_of == Budget.RUNS.value
+    return Budget.RUNS if of_run else Budget.STORED
 
 
-def target_tokens(settings: MemorySettings) -> int:
+def most_tokens(settings: MemorySettings, budget: Budget = Budget.STORED) -> int:
+    """What one scope may have of `budget`; 0: as much as there is, nothing is ever closed."""
+    return settings.run_budget_tokens if budget is Budget.RUNS else settings.budget_tokens
+
+
+def trigger_tokens(settings: MemorySettings, budget: Budget = Budget.STORED) -> int:
+    return int(settings.compact_at * most_tokens(settings, budget))
+
+
+def target_tokens(settings: MemorySettings, budget: Budget = Budget.STORED) -> int:
     """`compact_to`, which a trigger below it must not undo."""
-    return int(min(settings.compact_to, settings.compact_at) * settings.budget_tokens)
+    share = min(settings.compact_to, settings.compact_at)
+    return int(share * most_tokens(settings, budget))
 
 
 def _decide(
     state: _Deciding, ordered: Sequence[MemoryEntry], settings: MemorySettings, now: datetime
 ) -> Generator[Group, Summary, None]:
-    pins = pinned(ordered, settings.pin_recent)
+    pins = pinned(ordered, settings.pin_recent, state.use)
     closed = _deduplicate(state, ordered, frozenset(pins), settings)
-    target = target_tokens(settings)
+    target = target_tokens(settings, state.budget)
     if state.tokens > target:
         rest = [e for e in ordered if e.id not in pins and e.id not in closed]
         yield from _summarize(state, rest, settings, now, target)
@@ -151,28 +193,33 @@ def _decide(
             if e.id in pins
         ]
         state.steps[:0] = kept
-    if state.tokens > target and state.tokens >= trigger_tokens(settings):
-        state.notes[_over(state.tokens, settings, pins, ordered)] = None
+    if state.tokens > target and state.tokens >= trigger_tokens(settings, state.budget):
+        state.notes[_over(state, settings, pins, ordered)] = None
 
 
 def _over(
-    tokens: int,
+    state: _Deciding,
     settings: MemorySettings,
     pins: Mapping[MemoryId, str],
     ordered: Sequence[MemoryEntry],
 ) -> str:
     held = sum(tokens_of(e) for e in ordered if e.id in pins)
+    name = "run_budget_tokens" if state.budget is Budget.RUNS else "budget_tokens"
     return (
-        f"{tokens:,} tokens stay, over {settings.compact_at:.0%} of the budget of "
-        f"{settings.budget_tokens:,}: {held:,} of them are pinned and the rest can't be shortened "
-        "further now; raise `memory.budget_tokens`, lower `memory.pin_recent`, or unpin or delete some"
+        f"{state.tokens:,} tokens stay, over {settings.compact_at:.0%} of the budget of "
+        f"{state.most:,}: {held:,} of them are pinned and the rest can't be shortened "
+        f"further now; raise `memory.{name}`, lower `memory.pin_recent`, or unpin or delete some"
     )
 
 
 # -- pins --------------------------------------------------------------------------------------------
 
 
-def pinned(entries: Sequence[MemoryEntry], recent: int) -> dict[MemoryId, str]:
+def pinned(
+    entries: Sequence[MemoryEntry],
+    recent: int,
+    use: Mapping[MemoryId, Use] = MappingProxyType({}),
+) -> dict[MemoryId, str]:
     """Which entries stay whatever the budget, and why. `recent`: the newest successes, and as many
     of the newest failures."""
     out: dict[MemoryId, str] = {}
@@ -181,6 +228,8 @@ def pinned(entries: Sequence[MemoryEntry], recent: int) -> dict[MemoryId, str]:
             out[entry.id] = "pinned by hand"
         elif entry.metadata.importance >= IMPORTANT:
             out[entry.id] = f"importance {entry.metadata.importance:.2f} is {IMPORTANT} or more"
+        elif use.get(entry.id, UNUSED).validated:
+            out[entry.id] = "a test that passed validates it"
     newest = sorted(entries, key=lambda e: (_told(e), e.id.bytes), reverse=True)
     for outcome in ("success", "failure"):
         found = [entry for entry in newest if outcome_of(entry) == outcome]
@@ -249,7 +298,9 @@ def _deduplicate(
         )
     )  # fmt: skip
     closed: set[MemoryId] = set()
-    for found in duplicates(ranked, frozenset(pins), settings.near_duplicate):
+    # Two steps of runs that say nearly the same are two steps: only the same words are one.
+    near = None if state.budget is Budget.RUNS else settings.near_duplicate
+    for found in duplicates(ranked, frozenset(pins), near):
         entry = found.entry
         tokens = tokens_of(entry)
         step = Step(Action.DEDUPLICATE, entry.id, found.reason, found.kept.id, tokens)
@@ -269,13 +320,13 @@ def _summarize(
     now: datetime,
     target: int,
 ) -> Generator[Group, Summary, None]:
-    for group in groups(rest, settings, now):
+    for group in groups(rest, settings, now, state.use):
         if state.tokens <= target:
             return
         summary = yield group
         if summary.degraded:
             state.notes[summary.degraded] = None
-        entry = _summary_entry(group, summary)
+        entry = _summary_entry(group, summary, state.budget)
         if not entry.content.strip() or entry.tokens > WORTH * group.tokens:
             continue
         state.summaries.append(entry)
@@ -288,21 +339,44 @@ def _summarize(
         ]
 
 
-def groups(rest: Iterable[MemoryEntry], settings: MemorySettings, now: datetime) -> list[Group]:
-    """Groups to summarize, what is least worth keeping first: by code anchor, else by session, else by
-    tag, else by month; each in portions of `MAX_SOURCES`. What ends by itself (`valid_to`) is in none:
-    a summary would say it for longer."""
-    together: dict[tuple[str, ...], list[MemoryEntry]] = defaultdict(list)
+def groups(
+    rest: Iterable[MemoryEntry],
+    settings: MemorySettings,
+    now: datetime,
+    use: Mapping[MemoryId, Use] = MappingProxyType({}),
+) -> list[Group]:
+    """Groups to summarize: what no recall ever showed and nothing is linked to, then what is linked, then what
+    was recalled; in each the least used, least linked and least important first. By code anchor, else by
+    session, else by tag, else by month; each in portions of `MAX_SOURCES`. What ends by itself (`valid_to`)
+    is in none: a summary would say it for longer."""
+    together: dict[tuple[object, ...], list[MemoryEntry]] = defaultdict(list)
     for entry in sorted(rest, key=lambda e: (_born(e), e.id.bytes)):
         if entry.valid_to is None and not (entry.valid_from and entry.valid_from > now):
-            together[_topic(entry)].append(entry)
+            together[(_rank(use.get(entry.id, UNUSED)), *_topic(entry))].append(entry)
     found = [
         _group(portion)
         for entries in together.values()
         for portion in _portions(entries)
         if len(portion) > 1 or tokens_of(portion[0]) > LONG * settings.summary_tokens
     ]
-    return sorted(found, key=lambda g: (_worth(g, now), _born(g.entries[0]), g.entries[0].id.bytes))
+    return sorted(
+        found, key=lambda g: (*_kept_for(g, now, use), _born(g.entries[0]), g.entries[0].id.bytes)
+    )
+
+
+def _rank(use: Use) -> int:
+    """Recalled: 2, linked: 1."""
+    return 2 if use.recalls > 0 else int(use.links > 0)
+
+
+def _kept_for(
+    group: Group, now: datetime, use: Mapping[MemoryId, Use]
+) -> tuple[int, float, float, float]:
+    """What speaks for a group, the most telling first."""
+    known = [use.get(entry.id, UNUSED) for entry in group.entries]
+    n = len(known)
+    recalls, links = sum(one.recalls for one in known) / n, sum(one.links for one in known) / n
+    return (max(map(_rank, known)), round(recalls, 9), round(links, 9), _worth(group, now))
 
 
 def _topic(entry: MemoryEntry) -> tuple[str, ...]:
@@ -338,7 +412,7 @@ def _group(entries: Sequence[MemoryEntry]) -> Group:
         "month": "of one month",
     }[topic[0]]
     return Group(
-        f"old or of little importance, and {about}",
+        f"little used or linked, old or of little importance, and {about}",
         tuple(entries),
         next(iter(sessions)) if len(sessions) == 1 else "",
         entries[0].path if topic[0] == "anchor" else "",
@@ -355,7 +429,7 @@ def _worth(group: Group, now: datetime) -> float:
     return round(total / len(group.entries), 9)
 
 
-def _summary_entry(group: Group, summary: Summary) -> MemoryEntry:
+def _summary_entry(group: Group, summary: Summary, budget: Budget) -> MemoryEntry:
     """It is true from when the last of its sources is; its id follows from them, so a dry run names
     what the run will write."""
     sources = sorted((str(e.id), e.version) for e in group.entries)
@@ -379,6 +453,7 @@ def _summary_entry(group: Group, summary: Summary) -> MemoryEntry:
                 "from": first.isoformat(),
                 "to": last.isoformat(),
                 "summarizer": summary.by,
+                "budget": budget.value,
             },
         ),
         type=types.pop() if len(types) == 1 else MemoryType.SEMANTIC,

@@ -23,7 +23,16 @@ from plait.domain.memory import (
     MemoryWrite,
     TurnReceipt,
 )
-from plait.domain.retention import Compaction, CompactionPlan, ForgetReceipt, Selector
+from plait.domain.retention import (
+    Budget,
+    Compaction,
+    CompactionPlan,
+    ForgetReceipt,
+    Held,
+    Selector,
+    Usage,
+    Use,
+)
 from plait.domain.scope import Scope
 
 
@@ -108,16 +117,24 @@ class MemoryStore(Protocol):
 
 
 class RetentionStore(Protocol):
-    async def living(self, scope: Scope) -> list[MemoryEntry]:
-        """Every living memory of (repository, agent), oldest first, with its vector if it has one.
-        An agent "" is that of memories that name none."""
+    async def living(
+        self, scope: Scope, budget: Budget = Budget.STORED, most: int = 0
+    ) -> list[MemoryEntry]:
+        """The living memories that (repository, agent) has of `budget`, oldest first, with their vectors if
+        they have some. An agent "" is that of memories that name none. `most` > 0: so many at most, of those
+        that no test validates, and without vectors."""
+        ...
+
+    async def use(self, scope: Scope, entries: Sequence[MemoryId]) -> Mapping[MemoryId, Use]:
+        """How often memories of the scope were recalled, what is linked to them, and whether tests validate
+        them. What is never used and has no links is left out."""
         ...
 
     async def usage(
         self, tenant: str, repo: str = "", agent_id: str | None = None
-    ) -> Mapping[tuple[str, str], int]:
-        """Tokens of living memories by (qualified repository, agent): of all, of one repository's, or
-        of one agent's there."""
+    ) -> Mapping[tuple[str, str, Budget], Usage]:
+        """Tokens of living memories by (qualified repository, agent, budget), with the number of those that
+        compaction closed: of all, of one repository's, or of one agent's there."""
         ...
 
     async def compact(
@@ -156,4 +173,9 @@ class RetentionStore(Protocol):
     async def reclaim(self) -> list[str]:
         """Rewrite the tables that `forget` took rows from, so that their files hold nothing of them;
         the tables. Each is locked meanwhile."""
+        ...
+
+    async def held(self, marks: Sequence[bytes]) -> Held | None:
+        """How many of the store's files still hold what a receipt's `marks` tell; None where its files can't be
+        read from here."""
         ...

@@ -91,7 +91,8 @@ class Standing:
     `anchored`: the memory names a path or a symbol. `known`: how the anchor read when the memory was
     recorded is on record. `there`, `changed`: the anchor now. `proven`: a test that passed validates it
     (VALIDATED_BY), or its run succeeded with tests that passed. `external`: its text came from outside.
-    `named`: what its text names besides, as far as it was in the index when it was recorded."""
+    `named`: what its text names besides, as far as it was in the index when it was recorded. `entry`: the
+    memory of which it is a version. `compacted`: compaction closed it, `replaced_by` stands for it."""
 
     anchored: bool
     known: bool = False
@@ -100,6 +101,9 @@ class Standing:
     proven: bool = False
     external: bool = False
     named: tuple[NamedAnchor, ...] = ()
+    entry: UUID | None = None
+    compacted: bool = False
+    replaced_by: UUID | None = None
 
 
 # By memory what stands next to it: the step to it, -1 right before, 1 right after, 2 the one behind that.

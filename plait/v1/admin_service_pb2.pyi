@@ -23,6 +23,30 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _MemoryBudget:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MemoryBudgetEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryBudget.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MEMORY_BUDGET_UNSPECIFIED: _MemoryBudget.ValueType  # 0
+    """As `MEMORY_BUDGET_STORED`; never in an answer."""
+    MEMORY_BUDGET_STORED: _MemoryBudget.ValueType  # 1
+    """What agents and people store on purpose, and summaries of it."""
+    MEMORY_BUDGET_RUNS: _MemoryBudget.ValueType  # 2
+    """What was said and done: turns and notes of runs and conversations, and summaries of those."""
+
+class MemoryBudget(_MemoryBudget, metaclass=_MemoryBudgetEnumTypeWrapper):
+    """What shares one budget of tokens inside a scope."""
+
+MEMORY_BUDGET_UNSPECIFIED: MemoryBudget.ValueType  # 0
+"""As `MEMORY_BUDGET_STORED`; never in an answer."""
+MEMORY_BUDGET_STORED: MemoryBudget.ValueType  # 1
+"""What agents and people store on purpose, and summaries of it."""
+MEMORY_BUDGET_RUNS: MemoryBudget.ValueType  # 2
+"""What was said and done: turns and notes of runs and conversations, and summaries of those."""
+Global___MemoryBudget: _TypeAlias = MemoryBudget  # noqa: Y015
+
 class _CompactionAction:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -36,7 +60,7 @@ class _CompactionActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Comp
     COMPACTION_ACTION_DEDUPLICATE: _CompactionAction.ValueType  # 2
     """Closed; an equal or nearly equal one stays."""
     COMPACTION_ACTION_PIN: _CompactionAction.ValueType  # 3
-    """Kept whatever the budget: a recent success or failure, or pinned by hand."""
+    """Kept whatever the budget: a recent success or failure, validated by a test, or pinned by hand."""
 
 class CompactionAction(_CompactionAction, metaclass=_CompactionActionEnumTypeWrapper):
     """What compaction does with one memory."""
@@ -48,7 +72,7 @@ COMPACTION_ACTION_SUMMARIZE: CompactionAction.ValueType  # 1
 COMPACTION_ACTION_DEDUPLICATE: CompactionAction.ValueType  # 2
 """Closed; an equal or nearly equal one stays."""
 COMPACTION_ACTION_PIN: CompactionAction.ValueType  # 3
-"""Kept whatever the budget: a recent success or failure, or pinned by hand."""
+"""Kept whatever the budget: a recent success or failure, validated by a test, or pinned by hand."""
 Global___CompactionAction: _TypeAlias = CompactionAction  # noqa: Y015
 
 class _DifferenceKind:
@@ -91,6 +115,7 @@ class CompactRequest(_message.Message):
     REPOSITORY_FIELD_NUMBER: _builtins.int
     AGENT_ID_FIELD_NUMBER: _builtins.int
     WITHOUT_AGENT_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Names this request; the same id gets the same compaction again. Empty: every call is a new one."""
     dry_run: _builtins.bool
@@ -101,6 +126,8 @@ class CompactRequest(_message.Message):
     """The agent whose memories to compact. At most 256 bytes. Required, unless `without_agent` is set."""
     without_agent: _builtins.bool
     """The memories of no agent; `agent_id` stays empty."""
+    budget: Global___MemoryBudget.ValueType
+    """Which of its memories. Nothing of runs is closed by `MEMORY_BUDGET_STORED`."""
     @_builtins.property
     def undo_window(self) -> _duration_pb2.Duration:
         """How long it can be undone, at most 365 days. Not set: the server's `memory.undo_s`."""
@@ -114,10 +141,11 @@ class CompactRequest(_message.Message):
         repository: _builtins.str = ...,
         agent_id: _builtins.str = ...,
         without_agent: _builtins.bool = ...,
+        budget: Global___MemoryBudget.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["undo_window", b"undo_window"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "dry_run", b"dry_run", "repository", b"repository", "request_id", b"request_id", "undo_window", b"undo_window", "without_agent", b"without_agent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "budget", b"budget", "dry_run", b"dry_run", "repository", b"repository", "request_id", b"request_id", "undo_window", b"undo_window", "without_agent", b"without_agent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -422,6 +450,8 @@ class ForgetResponse(_message.Message):
     LEFT_FIELD_NUMBER: _builtins.int
     GRAPH_DONE_FIELD_NUMBER: _builtins.int
     RECLAIMED_FIELD_NUMBER: _builtins.int
+    TABLE_FILES_FIELD_NUMBER: _builtins.int
+    LOG_FILES_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     forget_id: _builtins.str
     """Names this act; the store keeps it without the texts. Empty for a dry run, or nothing found."""
@@ -431,6 +461,12 @@ class ForgetResponse(_message.Message):
     """How many episodes in all."""
     graph_done: _builtins.bool
     """The graph has followed: no change of the repository waits for it. False: it will; ask `Verify`."""
+    table_files: _builtins.int
+    """Files of tables and their indexes that still hold bytes of it, counted by reading them, until `reclaim`.
+    Not set for a dry run, or where the server's files can't be read from here.
+    """
+    log_files: _builtins.int
+    """Files of the write-ahead log that still do, until PostgreSQL has overwritten them. Not set likewise."""
     dry_run: _builtins.bool
     """It was a dry run: nothing changed."""
     @_builtins.property
@@ -465,13 +501,22 @@ class ForgetResponse(_message.Message):
         left: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         graph_done: _builtins.bool = ...,
         reclaimed: _abc.Iterable[_builtins.str] | None = ...,
+        table_files: _builtins.int | None = ...,
+        log_files: _builtins.int | None = ...,
         dry_run: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_log_files", b"_log_files", "_table_files", b"_table_files", "log_files", b"log_files", "table_files", b"table_files"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "episode_ids", b"episode_ids", "episodes", b"episodes", "forget_id", b"forget_id", "graph_done", b"graph_done", "left", b"left", "memories", b"memories", "memory_ids", b"memory_ids", "reclaimed", b"reclaimed", "removed", b"removed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_log_files", b"_log_files", "_table_files", b"_table_files", "dry_run", b"dry_run", "episode_ids", b"episode_ids", "episodes", b"episodes", "forget_id", b"forget_id", "graph_done", b"graph_done", "left", b"left", "log_files", b"log_files", "memories", b"memories", "memory_ids", b"memory_ids", "reclaimed", b"reclaimed", "removed", b"removed", "table_files", b"table_files"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__log_files: _TypeAlias = _typing.Literal["log_files"]  # noqa: Y015
+    _WhichOneofArgType__log_files: _TypeAlias = _typing.Literal["_log_files", b"_log_files"]  # noqa: Y015
+    _WhichOneofReturnType__table_files: _TypeAlias = _typing.Literal["table_files"]  # noqa: Y015
+    _WhichOneofArgType__table_files: _TypeAlias = _typing.Literal["_table_files", b"_table_files"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__log_files) -> _WhichOneofReturnType__log_files | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__table_files) -> _WhichOneofReturnType__table_files | None: ...
 
 Global___ForgetResponse: _TypeAlias = ForgetResponse  # noqa: Y015
 
@@ -879,7 +924,7 @@ Global___StatsRequest: _TypeAlias = StatsRequest  # noqa: Y015
 
 @_typing.final
 class MemoryUsage(_message.Message):
-    """How many tokens of memory one agent has in one repository."""
+    """How much memory one agent has of one budget in one repository."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -887,6 +932,9 @@ class MemoryUsage(_message.Message):
     AGENT_ID_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
+    MEMORIES_FIELD_NUMBER: _builtins.int
+    CLOSED_FIELD_NUMBER: _builtins.int
     repository: _builtins.str
     """The repository."""
     agent_id: _builtins.str
@@ -894,7 +942,13 @@ class MemoryUsage(_message.Message):
     tokens: _builtins.int
     """Tokens of its living memories."""
     budget_tokens: _builtins.int
-    """Tokens it may have; compaction starts before they are full."""
+    """Tokens it may have; compaction starts before they are full. 0: as many as there are."""
+    budget: Global___MemoryBudget.ValueType
+    """Which budget."""
+    memories: _builtins.int
+    """How many memories these are."""
+    closed: _builtins.int
+    """Memories that compaction closed. They are found nonetheless, below what stands for them."""
     def __init__(
         self,
         *,
@@ -902,10 +956,13 @@ class MemoryUsage(_message.Message):
         agent_id: _builtins.str = ...,
         tokens: _builtins.int = ...,
         budget_tokens: _builtins.int = ...,
+        budget: Global___MemoryBudget.ValueType = ...,
+        memories: _builtins.int = ...,
+        closed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "budget_tokens", b"budget_tokens", "repository", b"repository", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_id", b"agent_id", "budget", b"budget", "budget_tokens", b"budget_tokens", "closed", b"closed", "memories", b"memories", "repository", b"repository", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -18,11 +18,13 @@ EXAMPLES = """\
   plait compact --repo app --agent fixer --dry-run   what would be done, and why
   plait compact --repo app --agent fixer
   plait compact --repo app --no-agent                what people and programs stored for no agent
+  plait compact --repo app --agent fixer --runs      the turns and notes of its runs, which else stay
   plait compact --undo 0198c5f2-…                    bring back what it closed
 
-Duplicates are closed, old memories are summarised, recent successes and failures stay. Nothing is
-removed: closed memories keep their history, and the compaction can be undone for a week
-(`memory.undo_s`). Exit code 3: there was nothing to do.
+Duplicates are closed; where the budget is passed what was least used and is least linked is summarised.
+Recent successes and failures stay, and what tests validated. Nothing is removed: what is closed is found
+below what stands for it, and the compaction can be undone for a week (`memory.undo_s`). Exit code 3: there
+was nothing to do.
 """
 DAY_S = 86_400.0
 
@@ -33,11 +35,12 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait compact") -> int:
     whose = out.add_mutually_exclusive_group()
     whose.add_argument("--agent", default="", metavar="ID", help="whose memories")
     whose.add_argument("--no-agent", action="store_true", help="the memories of no agent")
+    out.add_argument("--runs", action="store_true", help="what was said and done in its runs")
     out.add_argument("--dry-run", action="store_true", help="say what would be done, and why")
     out.add_argument("--undo", metavar="ID", help="undo the compaction of this id")
     out.add_argument("--undo-days", type=float, metavar="N", help="how long it can be undone")
     args = out.parse_args(argv)
-    if args.undo and (args.dry_run or args.agent or args.no_agent):
+    if args.undo and (args.dry_run or args.agent or args.no_agent or args.runs):
         out.error("--undo takes the compaction's id alone")
     if not args.undo and not args.agent and not args.no_agent:
         out.error("say whose memories: --agent ID, or --no-agent")
@@ -45,6 +48,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait compact") -> int:
 
 
 async def _compact(args: argparse.Namespace) -> int:
+    from plait.domain.retention import Budget
     from server.local import connected
 
     async with connected(frame.load(args)) as client:
@@ -56,6 +60,7 @@ async def _compact(args: argparse.Namespace) -> int:
             await frame.one_repository(args, client),
             None if args.no_agent else args.agent,
             dry_run=args.dry_run,
+            budget=Budget.RUNS if args.runs else Budget.STORED,
             undo_s=None if args.undo_days is None else args.undo_days * DAY_S,
         )
     if args.json:

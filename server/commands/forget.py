@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -23,8 +23,9 @@ EXAMPLES = """\
   plait forget --source user --since 2026-03-01 --until 2026-04-01 --repo app --yes
 
 What is named goes from rows, history, text index, vectors, evidence, request records and the graph,
-and cannot be brought back. Several options narrow each other. The answer counts what was removed and
-what a search for it still finds (nothing). `plait memory delete` closes and keeps.
+and cannot be brought back. Several options narrow each other. The answer counts what was removed, what a
+search for it still finds (nothing), and how many files hold its bytes until `--reclaim` rewrites them.
+`plait memory delete` closes and keeps.
 Exit codes: 1 something is left, 2 off a terminal and without --yes, 3 nothing matched.
 """
 
@@ -115,12 +116,37 @@ def _show(done: Forgotten) -> None:
             print(f"  {place}: {count:,}")
     if done.dry_run:
         return
-    left = sum(done.left.values())
-    print(f"Left: {left:,}" if left else "Nothing of it is left in PostgreSQL", file=sys.stderr)
-    graph = "has followed" if done.graph_done else "follows; `plait verify` says when it has"
-    print(f"The graph {graph}", file=sys.stderr)
+    for line in _remains(done):
+        print(line, file=sys.stderr)
     if done.reclaimed:
         print(f"Rewritten: {', '.join(done.reclaimed)}", file=sys.stderr)
+
+
+def _remains(done: Forgotten) -> Iterator[str]:
+    """What is left in answers, then what is left in files."""
+    if left := sum(done.left.values()):
+        yield f"Left: {left:,}"
+    elif done.graph_done:
+        yield "Nothing of it is left in any answer"
+    else:
+        yield "Nothing of it is left in PostgreSQL's answers"
+    if not done.graph_done:
+        yield "The graph follows; `plait verify` says when it has"
+    if done.table_files is None or done.log_files is None:
+        if not done.reclaimed:
+            yield "The server's files were not looked at: they hold its bytes until `--reclaim`"
+        return
+    from server.commands import show
+
+    tables = show.counted(done.table_files, "file")
+    if done.table_files:
+        holds = "holds" if done.table_files == 1 else "hold"
+        yield f"{tables} of tables and indexes still {holds} its bytes, until `--reclaim`"
+    else:
+        yield "No file of a table or an index holds its bytes"
+    if done.log_files:
+        log = show.counted(done.log_files, "file")
+        yield f"{log} of the write-ahead log still {'holds' if done.log_files == 1 else 'hold'} them, until PostgreSQL overwrites the log"
 
 
 def _what(done: Forgotten) -> str:
@@ -142,4 +168,6 @@ def _as_json(done: Forgotten) -> dict[str, Any]:
         "left": dict(done.left),
         "graph_done": done.graph_done,
         "reclaimed": list(done.reclaimed),
+        "table_files": done.table_files,
+        "log_files": done.log_files,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ from server.commands import frame
 
 if TYPE_CHECKING:
     from plait.client.aio import AsyncPlaitClient
+    from plait.client.values import MemoryUsage
+    from plait.domain.retention import Budget
     from plait.domain.values import Episode
 
 
@@ -63,3 +65,6 @@ class _Remote:
             else:
                 out.append(Stored(answer.episode_id, len(answer.item_ids), answer.repeated))
         return out
+
+    async def usage(self) -> Mapping[tuple[str, str, Budget], MemoryUsage]:
+        return (await self._client.stats()).memory_usage

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,12 @@ from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
     from plait.client.discovery import ServerAddress
-    from plait.client.values import Repository
+    from plait.client.values import MemoryUsage, Repository
+    from plait.domain.retention import Budget
     from plait.settings import Settings
     from server.census import Member
 
+Memory = Mapping[tuple[str, str, "Budget"], "MemoryUsage"]
 ANSWER_S = 3.0  # an idle service answers in milliseconds
 # A machine that is busy with indexing takes its time; what asks this says how long it waits itself.
 READY_S = 50.0
@@ -72,31 +74,38 @@ async def _status(args: argparse.Namespace) -> int:
     settings = frame.load(args)
     members = census.take(settings.home)
     address = discovery.running(settings.home)
-    found, silent = await _repositories(settings, address) if address else ((), "")
+    found, memory, silent = await _stored(settings, address) if address else ((), {}, "")
     if args.json:
-        print(json.dumps(_as_json(settings, address, members, found), ensure_ascii=False))
+        told = _as_json(settings, address, members, found, memory)
+        print(json.dumps(told, ensure_ascii=False))
     else:
         _show(settings, address, members)
         _show_repositories(found)
+        _show_memory(memory)
     if silent:
         print(silent, file=sys.stderr)
         return FAILED
     return OK if members else NOTHING_FOUND
 
 
-async def _repositories(
+async def _stored(
     settings: Settings, address: ServerAddress
-) -> tuple[tuple[Repository, ...], str]:
-    """What is indexed, or why the service does not say it."""
+) -> tuple[tuple[Repository, ...], Memory, str]:
+    """What is indexed and what agents keep, or why the service does not say it."""
     from plait.client.aio import AsyncPlaitClient
     from plait.domain.errors import PlaitError
 
     async with AsyncPlaitClient(address.target, tenant=settings.scope.tenant) as client:
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await client.list_repositories(), ""
+                memory = (await client.stats()).memory_usage
+                return await client.list_repositories(), memory, ""
         except (PlaitError, TimeoutError):
-            return (), f"the service, process {address.pid}, does not answer; `plait stop` ends it"
+            return (
+                (),
+                {},
+                f"the service, process {address.pid}, does not answer; `plait stop` ends it",
+            )
 
 
 def _show(settings: Settings, address: ServerAddress | None, members: Sequence[Member]) -> None:
@@ -127,11 +136,35 @@ def _show_repositories(found: Sequence[Repository]) -> None:
     repos.show(found)
 
 
+def _show_memory(memory: Memory) -> None:
+    if not memory:
+        return
+    from etl.kept import NAMES
+    from server.commands import show
+
+    print()
+    columns = ("repository", "agent", "what", "kept", "tokens", "budget", "closed, still found")
+    cells = [
+        (
+            repo,
+            agent or "-",
+            NAMES[budget],
+            f"{known.memories:,}",
+            f"{known.tokens:,}",
+            f"{known.budget_tokens:,}" if known.budget_tokens else "none",
+            f"{known.closed:,}",
+        )
+        for (repo, agent, budget), known in sorted(memory.items())
+    ]
+    show.rows(columns, cells, show.console())
+
+
 def _as_json(
     settings: Settings,
     address: ServerAddress | None,
     members: Sequence[Member],
     found: Sequence[Repository],
+    memory: Memory,
 ) -> dict[str, Any]:
     from server.commands import repos
 
@@ -141,4 +174,8 @@ def _as_json(
         "processes": [asdict(member) for member in members],
         "memory_bytes": sum(member.memory_bytes for member in members),
         "repositories": [repos.as_json(one) for one in found],
+        "memory": [
+            {"repository": repo, "agent_id": agent, "budget": budget.value, **asdict(known)}
+            for (repo, agent, budget), known in sorted(memory.items())
+        ],
     }

@@ -15,6 +15,7 @@ from plait.domain.retention import Compaction, ForgetReceipt
 from plait.domain.scope import Scope
 from plait.domain.values import Collection, Filter, Revision
 from plait.memory.compact import NOTHING
+from plait.memory.retention import most_tokens
 from plait.ports import DeadLetter, View
 from plait.v1 import admin_service_pb2 as pb
 from plait.v1 import admin_service_pb2_grpc, types_pb2
@@ -126,7 +127,11 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         where = Scope(tenant, request.repository, agent)
         undo_s = parse_memory.undo_window(request, self._app.settings.memory.undo_s)
         work = self._app.retention.compact(
-            where, dry_run=request.dry_run, undo_s=undo_s, request_id=request.request_id
+            where,
+            budget=parse_memory.budget(request.budget),
+            dry_run=request.dry_run,
+            undo_s=undo_s,
+            request_id=request.request_id,
         )
         done = await self._app.commit(work)
         return _compacted(tenant, done, dry_run=request.dry_run)
@@ -165,6 +170,8 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         response = _forgotten(receipt, not receipt.dry_run and await self._followed(repo))
         if request.reclaim and not request.dry_run:
             response.reclaimed.extend(await self._app.commit(self._app.truth.reclaim()))
+        if (held := await self._app.truth.held(receipt.marks)) is not None:
+            response.table_files, response.log_files = held.table_files, held.log_files
         return response
 
     async def _followed(self, repo: str) -> bool:
@@ -185,7 +192,7 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         usage = {
             key: n for key, n in (await truth.usage(tenant)).items() if visible.sees(tenant, key[0])
         }
-        largest = sorted(usage.items(), key=lambda one: (-one[1], one[0]))[:MAX_SHOWN]
+        largest = sorted(usage.items(), key=lambda one: (-one[1].tokens, one[0]))[:MAX_SHOWN]
         out = pb.StatsResponse(
             version=plait.__version__,
             start_time=wire.timestamp(self._app.started_at),
@@ -198,10 +205,13 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
                 pb.MemoryUsage(
                     repository=scope.name_out(tenant, repo),
                     agent_id=agent,
-                    tokens=tokens,
-                    budget_tokens=self._app.settings.memory.budget_tokens,
+                    tokens=known.tokens,
+                    budget_tokens=most_tokens(self._app.settings.memory, budget),
+                    budget=admin_calls.BUDGETS[budget],
+                    memories=known.memories,
+                    closed=known.closed,
                 )
-                for (repo, agent), tokens in largest
+                for (repo, agent, budget), known in largest
             ],
         )
         if request.include_graph:

@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from plait.client import memory_wire, wire
+from plait.client.admin_calls import BUDGET_OF
 from plait.domain.errors import EpisodeInvalid, InvalidInput, MemoryInvalid
 from plait.domain.memory import MemoryFilter, MemoryId, MemoryWrite
-from plait.domain.retention import Selector
+from plait.domain.retention import Budget, Selector
 from plait.memory import entry as entries
 from plait.memory import episode as episodes
 from plait.memory.turn import ToolOutcome, Turn
@@ -171,6 +172,15 @@ def selector(message: admin_service_pb2.ForgetSelector, at: str = "selector") ->
     if out.recorded_from and out.recorded_to and out.recorded_to <= out.recorded_from:
         raise parse.bad(f"{at}.recorded_to", "is not after recorded_from; swap them")
     return out
+
+
+def budget(value: int) -> Budget:
+    """Raises: InvalidInput."""
+    if value == admin_service_pb2.MEMORY_BUDGET_UNSPECIFIED:
+        return Budget.STORED
+    if value not in BUDGET_OF:
+        raise InvalidInput(f"budget {value} is none; use stored or runs", field="budget")
+    return BUDGET_OF[value]
 
 
 def undo_window(request: admin_service_pb2.CompactRequest, default_s: float) -> float:

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -57,6 +58,7 @@ from plait.memory.summarize import Extractive
 from plait.ports import GraphStore
 from plait.settings import MemorySettings, Settings
 from tests.processes import LIMIT_S
+from vector import forget_files
 from vector.store import Store
 
 T = "default"
@@ -463,6 +465,39 @@ async def test_reclaim_takes_it_out_of_the_tables_files(store: Store, truth_dsn:
     # The store works on.
     assert (await remember(store, "and on it goes")).version == 1
     assert await store.query("goes", None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
+
+
+async def test_how_many_files_still_hold_it_is_counted_by_reading_them(
+    store: Store, truth_dsn: str
+) -> None:
+    entry = await remember(store, f"the {MARK}")
+    other = await remember(store, "something else")
+    before = await forget(store, ids=(other.id,), dry_run=True)
+    assert before.marks == ()
+    assert await store.held(before.marks) is None
+    gone = await forget(store, ids=(entry.id,))
+    proved(gone)
+    held = await store.held(gone.marks)
+    assert held is not None
+    assert held.table_files > 0
+    assert held.log_files > 0
+    await store.reclaim()
+    held = await store.held(gone.marks)
+    assert held is not None
+    assert held.table_files == 0  # …
+    still = await store.held([other.id.bytes])
+    assert still is not None
+    assert still.table_files > 0  # … and not since nothing is looked for
+
+
+async def test_a_server_whose_files_cannot_be_read_is_said_to_be_none(
+    store: Store, tmp_path: Path
+) -> None:
+    control = tmp_path / "global" / "pg_control"
+    control.parent.mkdir()
+    control.write_bytes(b"\0" * 16)
+    assert forget_files._count(tmp_path, 7, [], [b"x"]) is None
+    assert forget_files._count(tmp_path / "away", 0, [], [b"x"]) is None
 
 
 async def test_statistics_that_a_full_disk_left_are_taken_by_the_next_call(

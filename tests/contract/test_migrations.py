@@ -6,14 +6,20 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
+from typing import cast
 
 import psycopg
 import pytest
 from msgspec import structs
 
 import vector
+from etl.pipeline import IndexRequest, index_repository
+from etl.project import Projector
 from plait.domain.errors import SchemaMismatch, StoreUnavailable
 from plait.domain.memory import MemoryFilter
+from plait.domain.values import Artifact, ArtifactKind, Episode, EpisodeReceipt, Outcome
+from plait.ports import GraphDelta, GraphStore
 from plait.settings import Settings, load
 from vector.migrate import LOCK, migrate, migrations
 from vector.pool import Database
@@ -154,7 +160,7 @@ async def test_episodes_from_before_are_kept_and_projected_anew(
             await stores[0].done(delta.event_id)
         said = [(d.repo, d.remove_repo, d.number, len(d.nodes), len(d.links)) for d in deltas]
         assert sorted(said) == [
-            ("r", False, 0, 4, 2), ("r", False, 3, 1, 0), ("r", True, 0, 0, 0), ("s", False, 1, 1, 0),
+            ("r", False, 0, 4, 4), ("r", False, 3, 1, 0), ("r", True, 0, 0, 0), ("s", False, 1, 1, 0),
         ]  # fmt: skip
         removed, code, memory = (d for d in deltas if d.repo == "r")
         assert removed.remove_repo
@@ -164,3 +170,94 @@ async def test_episodes_from_before_are_kept_and_projected_anew(
     finally:
         for opened in stores:
             await opened.close()
+
+
+DIFF = """--- a/a.py
++++ b/a.py
+@@ -3,2 +3,2 @@ def two():
+ def two():
+-    return 1
++    return 2
+"""
+CODE = "def one():\n    return 1\ndef two():\n    return 2\n"
+OLD_EPISODE = """
+INSERT INTO repository (name, published, last_number) VALUES ('r', 0, 0);
+INSERT INTO episode (id, repo_id, recorded_at, outcome)
+SELECT '00000000-0000-7000-8000-000000000001', id, '2026-01-01', '{"status": "success", "summary": "fixes #12"}'
+  FROM repository;
+INSERT INTO diffs (id, repo_id, collection, kind, content_hash, path, content, episode_id, recorded_at)
+SELECT '00000000-0000-7000-8000-000000000011', e.repo_id, 'diffs', 'diff', '\\x00', 'a.py', $1, e.id, e.recorded_at
+  FROM episode e;
+INSERT INTO tests (id, repo_id, collection, kind, content_hash, content, meta, episode_id, recorded_at)
+SELECT '00000000-0000-7000-8000-000000000012', e.repo_id, 'tests', 'test_result', '\\x01', '1 passed',
+       '{"tests": [{"name": "test_a.py::test_two", "status": "passed"}]}', e.id, e.recorded_at
+  FROM episode e;
+INSERT INTO episode_link (repo_id, episode_id, relation, target, path)
+SELECT repo_id, id, 'TOUCHES', '/a.py', 'a.py' FROM episode;
+"""
+# What an episode says, apart from its own ids.
+SAID = """
+SELECT e.relation, replace(replace(e.source, p.id::text, 'me'), coalesce(i.id::text, '-'), 'item'),
+       replace(replace(e.target, p.id::text, 'me'), coalesce(i.id::text, '-'), 'item'), e.path
+  FROM plait.memory_edge e JOIN plait.episode p ON p.id = e.episode_id
+  LEFT JOIN plait.diffs i ON i.episode_id = p.id
+ WHERE e.recorded_to IS NULL AND p.id = %s
+"""
+
+
+class Nothing:
+    """A graph that takes everything: this test looks at the rows."""
+
+    async def apply(self, delta: GraphDelta) -> None: ...
+
+
+async def no_graph() -> GraphStore:
+    return cast(GraphStore, Nothing())
+
+
+async def test_an_episode_from_before_is_linked_by_its_text_as_a_new_one_is(
+    before: None, truth_dsn: str, truth_settings: Settings, tmp_path: Path
+) -> None:
+    conn = await Database(truth_dsn, truth_settings).dedicated()
+    await migrate(conn, migrations()[:1])
+    literal = "$diff$" + DIFF + "$diff$"
+    await conn.execute(OLD_EPISODE.replace("$1", literal).encode())
+    await conn.close()
+    (tmp_path / "a.py").write_text(CODE)
+    (tmp_path / "test_a.py").write_text(
+        "from a import two\n\ndef test_two():\n    assert two() == 2\n"
+    )
+    store = await vector.open(truth_settings)
+    try:
+        request = IndexRequest(tmp_path, "r", embed=False)
+        await index_repository(request, truth_settings, store, no_graph, None)
+        results = {"tests": [{"name": "test_a.py::test_two", "status": "passed"}]}
+        artifacts = [
+            Artifact(ArtifactKind.DIFF, DIFF, "a.py"),
+            Artifact(ArtifactKind.TEST_RESULT, "1 passed", meta=results),
+        ]
+        new = await store.append(
+            Episode("new", "r", Outcome("success", "fixes #12"), artifacts, body_hash=b"h")
+        )
+        assert isinstance(new, EpisodeReceipt)
+        await Projector(store, no_graph).run_until_idle()
+        with psycopg.connect(truth_dsn) as rows:
+            old = set(rows.execute(SAID, ("00000000-0000-7000-8000-000000000001",)).fetchall())
+            assert old == set(rows.execute(SAID, (new.episode_id,)).fetchall())
+            assert ("TOUCHES", "diff/item/a.py", "a.two", "a.py") in old
+            assert ("VALIDATED_BY", "episode/me", "test_a.test_two", "") in old
+            assert rows.execute("SELECT FROM plait.episode WHERE reread").fetchone() is None
+        # Projected again, it says the same.
+        with psycopg.connect(truth_dsn, autocommit=True) as rows:
+            rows.execute("UPDATE plait.episode SET reread = true")
+            rows.execute(
+                "INSERT INTO plait.outbox (repo_id, kind, episode_id) SELECT repo_id, 'episode', id"
+                " FROM plait.episode"
+            )
+        await Projector(store, no_graph).run_until_idle()
+        with psycopg.connect(truth_dsn) as rows:
+            again = rows.execute(SAID, ("00000000-0000-7000-8000-000000000001",)).fetchall()
+            assert len(again) == len(old)
+            assert set(again) == old
+    finally:
+        await store.close()

@@ -26,17 +26,20 @@ from plait.domain.memory import (
     AsOf,
     MemoryEntry,
     MemoryFilter,
+    MemoryId,
     MemoryMetadata,
     MemoryQueryOptions,
     MemoryReceipt,
 )
-from plait.domain.retention import Action, Compaction, Summary
+from plait.domain.retention import Action, Budget, Compaction, Selector, Summary, Usage
 from plait.domain.scope import Scope
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.memory import compact as service
 from plait.memory.entry import NOBODY, check
 from plait.memory.summarize import Extractive
+from plait.retrieval.text import tokens
 from plait.settings import MemorySettings
+from vector.migrate import migrations
 from vector.store import Store
 
 T = "default"
@@ -100,12 +103,13 @@ async def test_living_and_usage_are_of_one_agent_and_of_now(store: Store) -> Non
     (found,) = await store.living(SCOPE)
     assert found == replace(here, embedding=found.embedding)
     usage = await store.usage(T)
-    assert usage.keys() == {("r", "a"), ("r", "b"), ("r", "")}
-    assert usage["r", "a"] == here.tokens
-    assert await store.usage(T, "r", "a") == {("r", "a"): here.tokens}
+    stored = Budget.STORED
+    assert usage.keys() == {("r", "a", stored), ("r", "b", stored), ("r", "", stored)}
+    assert usage["r", "a", stored] == Usage(here.tokens, 1)
+    assert await store.usage(T, "r", "a") == {("r", "a", stored): Usage(here.tokens, 1)}
     assert await service.used(store, Scope(T, "r", "nobody")) == 0
     assert [e.agent_id for e in await store.living(Scope(T, "r"))] == [""]
-    assert (await store.usage("other")).keys() == {("other@r", "a")}
+    assert (await store.usage("other")).keys() == {("other@r", "a", stored)}
 
 
 async def test_living_has_the_vectors(store: Store) -> None:
@@ -160,17 +164,104 @@ async def test_sources_are_closed_and_linked_and_the_budget_is_met(
     assert set(events[0][0]) == closed.keys() | {s.id for s in done.plan.summaries}
 
 
-async def test_summaries_can_be_searched_and_sources_can_not(store: Store) -> None:
-    await fill(store)
+async def test_summaries_are_found_before_their_sources_and_those_word_for_word(
+    store: Store,
+) -> None:
+    sources = await fill(store)
     done = await compact(store)
+    into = {s.entry_id: s.into for s in done.plan.closed if s.into}
+    closed = [entry for entry in sources if entry.id in into]
+    assert len(closed) > 10
+    for entry in closed[:8]:
+        options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=50)
+        ranks = {m.entry.id: m for m in await store.query(entry.content, None, options)}
+        assert ranks[entry.id].entry.content == entry.content
+        assert ranks[entry.id].entry.superseded_by == into[entry.id]
+        order = list(ranks)
+        assert order.index(entry.id) <= 3
+        assert order.index(into[entry.id]) < order.index(entry.id)
     for summary in done.plan.summaries:
         found = await store.get(T, "r", summary.id)
         assert found.kind == "summary"
         assert found.metadata.source == "system"
     options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=50)
     matches = await store.query("KeyError cache cold", None, options)
-    assert {m.entry.id for m in matches} <= (await living(store)).keys()
+    assert matches[0].entry.id in await living(store)
     assert {m.entry.kind for m in matches} >= {"summary"}
+
+
+async def test_what_compaction_closed_is_seen_as_of_each_time_as_it_was_then(store: Store) -> None:
+    sources = await fill(store)
+    done = await compact(store)
+    await store.undo(T, done.id)
+    entry = next(e for e in sources if e.id in {s.entry_id for s in done.plan.closed})
+    where = MemoryFilter(repos=("r",))
+
+    async def seen(recorded: datetime | None) -> list[MemoryEntry]:
+        options = MemoryQueryOptions(where, top_k=100, as_of=AsOf(recorded=recorded))
+        matches = await store.query(entry.content, None, options)
+        return [m.entry for m in matches if m.entry.id == entry.id]
+
+    assert [e.superseded_at for e in await seen(done.at - timedelta(microseconds=1))] == [None]
+    assert [e.superseded_at for e in await seen(done.at)] == [done.at]
+    assert [(e.superseded_at, e.version) for e in await seen(None)] == [(None, 2)]
+
+
+async def test_search_finds_what_was_closed_and_says_what_stands_for_it(store: Store) -> None:
+    sources = await fill(store)
+    done = await compact(store)
+    step = next(s for s in done.plan.closed if s.action is Action.SUMMARIZE)
+    entry = next(e for e in sources if e.id == step.entry_id)
+    where = Filter(repos=("r",), collections=ALL)
+    view = await store.view(where)
+    found = await store.lexical(view, tokens(entry.content), where, 50)
+    items = await store.fetch(view, [c.id for c in found])
+    (hit,) = (id_ for id_, item in items.items() if item.content == entry.content)
+    standing = (await store.standing(view, [hit]))[hit]
+    assert (standing.compacted, standing.replaced_by) == (True, step.into)
+
+
+async def test_a_duplicate_of_the_same_words_is_not_found_twice(store: Store) -> None:
+    first = await remember(store, "Warm the cache before the run.", session="one")
+    second = await remember(store, "Warm the cache before the run.", session="two")
+    done = await compact(store)
+    assert len(done.plan.closed) == 1
+    options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=10)
+    matches = await store.query("Warm the cache", None, options)
+    assert len(matches) == 1
+    assert matches[0].entry.id in {first.id, second.id}
+
+
+async def test_what_is_forgotten_is_not_found_though_compaction_had_closed_it(store: Store) -> None:
+    sources = await fill(store)
+    done = await compact(store)
+    entry = next(e for e in sources if e.id in {s.entry_id for s in done.plan.closed})
+    await store.forget(T, "r", Selector(ids=(entry.id,)), dry_run=False)
+    options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=100)
+    matches = await store.query(entry.content, None, options)
+    assert matches
+    assert entry.id not in {m.entry.id for m in matches}
+
+
+async def test_what_an_earlier_version_closed_is_found_after_the_upgrade(
+    store: Store, truth_dsn: str
+) -> None:
+    sources = await fill(store)
+    done = await compact(store)
+    undone = await compact(store, Scope(T, "r", "nobody"))
+    assert undone.id == service.NOTHING
+    migration = next(m for m in migrations() if m.name == "found_again")
+    update = migration.body.partition("UPDATE memories m")[2].partition(";")[0]
+    with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
+        conn.execute("UPDATE memories SET kept_until = NULL")  # as an earlier version left it
+        conn.execute(f"UPDATE memories m{update}".encode())
+    closed = {s.entry_id for s in done.plan.closed}
+    kept = rows(truth_dsn, "SELECT entry_id FROM memories WHERE kept_until IS NOT NULL")
+    assert {id_ for (id_,) in kept} == closed
+    entry = next(e for e in sources if e.id in closed)
+    options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=50)
+    found = await store.query(entry.content, None, options)
+    assert entry.id in {m.entry.id for m in found}
 
 
 async def test_as_of_before_it_the_sources_are_read_and_not_the_summaries(store: Store) -> None:
@@ -309,20 +400,46 @@ async def test_duplicates_are_closed_with_what_they_say(store: Store) -> None:
     assert (await living(store)).keys() == {old.id, new.id}
 
 
+def run_of(name: str, turns: int, *tests: Artifact, status: str = "unknown") -> Episode:
+    """Some 80 tokens a turn."""
+    texts = [
+        Artifact(ArtifactKind.TURN, f"{name} {i}: looked at part_{i}.py and decided {i}. " * 6)
+        for i in range(turns)
+    ]
+    outcome = Outcome(status)
+    return Episode(name, "r", outcome, [*texts, *tests], "a", name, body_hash=name.encode())
+
+
+async def test_an_imported_history_is_not_closed_by_default(store: Store) -> None:
+    for n in range(3):
+        await store.append(run_of(f"run-{n}", 20))
+    auto = service.Automatic(store, Extractive(), SMALL)
+    assert await auto.after_write(SCOPE) is None
+    forced = await compact(store)
+    assert forced.plan.closed == ()
+    usage = (await store.usage(T, "r", "a"))["r", "a", Budget.RUNS]
+    assert (usage.memories, usage.closed) == (60, 0)
+    assert usage.tokens > SMALL.budget_tokens
+
+
+RUNS = structs.replace(SMALL, run_budget_tokens=2000, pin_recent=0)
+
+
 async def test_turns_of_episodes_are_compacted_and_stay_of_their_episode(
     store: Store, truth_dsn: str
 ) -> None:
-    turns = [
-        Artifact(ArtifactKind.TURN, f"Turn {i}: looked at part_{i}.py and decided {i}. " * 6)
-        for i in range(20)
-    ]
-    receipt = await store.append(
-        Episode("e", "r", Outcome("unknown"), turns, "a", "s", body_hash=b"h")
-    )
-    done = await compact(store)
+    receipt = await store.append(run_of("e", 40))
+    auto = service.Automatic(store, Extractive(), RUNS)
+    done = await auto.after_write(SCOPE)
+    assert done is not None
+    assert done.plan.budget is Budget.RUNS
     closed = {s.entry_id for s in done.plan.closed}
     assert closed
     assert closed <= set(receipt.item_ids)
+    assert await auto.after_write(SCOPE) is None
+    usage = (await store.usage(T, "r", "a"))["r", "a", Budget.RUNS]
+    assert usage.closed == len(closed)
+    assert usage.tokens == done.plan.tokens_after  # its summaries are of the same budget
     targets = rows(
         truth_dsn, "SELECT DISTINCT target FROM memory_edge WHERE relation = 'DERIVED_FROM'"
     )
@@ -333,6 +450,33 @@ async def test_turns_of_episodes_are_compacted_and_stay_of_their_episode(
         "SELECT DISTINCT episode_id FROM memories WHERE superseded_at IS NULL AND version = 2",
     )
     assert alive == [(receipt.episode_id,)]
+
+
+async def test_what_was_recalled_is_closed_last_and_what_tests_validated_never(
+    store: Store, truth_dsn: str
+) -> None:
+    passed = Artifact(
+        ArtifactKind.TEST_RESULT, "1 passed", meta={"tests": [{"name": "t", "status": "passed"}]}
+    )
+    proven = await store.append(run_of("proven", 10, passed, status="success"))
+    used = await store.append(run_of("used", 10))
+    await store.append(run_of("idle", 20))
+    shown = used.item_ids[3]
+    with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
+        (repo_id,) = conn.execute("SELECT id FROM repository WHERE name = 'r'").fetchone() or (0,)
+        conn.execute(
+            "INSERT INTO recall (id, tenant, repo_id, repo_ids, at, item_ids)"
+            " VALUES (%s, %s, %s, %s, now(), %s)",
+            (uuid4(), T, repo_id, [repo_id], [shown]),
+        )
+    use = await store.use(SCOPE, [MemoryId(i) for i in (*used.item_ids, *proven.item_ids[:10])])
+    assert use[MemoryId(shown)].recalls == 1
+    assert all(use[MemoryId(i)].validated for i in proven.item_ids[:10])
+    done = await service.compact(store, Extractive(), SCOPE, RUNS, budget=Budget.RUNS)
+    closed = {s.entry_id for s in done.plan.closed}
+    assert closed
+    assert shown not in closed
+    assert not closed & set(proven.item_ids)
 
 
 async def test_automatic_compaction_runs_when_due_and_not_in_vain(store: Store) -> None:

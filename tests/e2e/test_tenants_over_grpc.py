@@ -223,7 +223,7 @@ async def test_upkeep_sees_ones_own(clients: Clients, filled: Ids, mine: str, th
     assert compared.consistent, compared
     stats = await client.stats(include_graph=True)
     assert [r.repository for r in stats.revisions] == [REPO]
-    assert set(stats.memory_usage) == {(REPO, "fixer")}
+    assert set(stats.memory_usage) == {(REPO, "fixer", "stored")}
     assert [r.name for r in await client.list_repositories()] == [REPO]
     assert (await client.dead_letters(all_repositories=True)).total == 0
     assert (await refused(client.get_index_job(filled[theirs]["job"]))).reason == (

@@ -11,6 +11,7 @@ import pytest
 from plait.client import AsyncPlaitClient, MemoryFilter, PlaitRpcError, Selector, new_memory
 from plait.client.memory_values import DeadLetters
 from plait.domain.memory import MemoryEntry
+from plait.domain.retention import Budget
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from server.app import App
 from tests.e2e.conftest import at_rest
@@ -178,7 +179,9 @@ async def test_dead_letters_are_told_and_queued_again(
 async def test_stats_count_memories(client: AsyncPlaitClient, repo: str) -> None:
     stored = await client.store(memory("count my tokens please", repo))
     stats = await client.stats()
-    assert stats.memory_usage[(repo, "fixer")] == stored.entry.tokens
+    usage = stats.memory_usage[(repo, "fixer", Budget.STORED)]
+    assert (usage.tokens, usage.memories, usage.closed) == (stored.entry.tokens, 1, 0)
+    assert usage.budget_tokens == 2_000_000
     assert stats.dead_letters == 0
 
 

@@ -7,7 +7,7 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ from etl import ingest_episode, ingest_inputs
 from etl.ingest_feed import MAX_ITEMS, Feed
 from etl.ingest_inputs import Input, Told
 from etl.ingest_sink import NotStored, Sink, Stored
+from plait.client.values import MemoryUsage
 from plait.domain.errors import PlaitError, RequestIdReused, StoreUnavailable
+from plait.domain.retention import Budget
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory.episode_json import Read
 
@@ -111,6 +113,7 @@ class Memory:
     def __init__(self) -> None:
         self.known: dict[str, bytes] = {}
         self.batches: list[int] = []
+        self.kept: dict[tuple[str, str, Budget], MemoryUsage] = {}
 
     async def append(self, episode: Episode) -> Stored:
         raise AssertionError("batches only")
@@ -118,6 +121,9 @@ class Memory:
     async def append_many(self, episodes: Sequence[Episode]) -> list[Stored | NotStored]:
         self.batches.append(len(episodes))
         return [self._one(e) for e in episodes]
+
+    async def usage(self) -> Mapping[tuple[str, str, Budget], MemoryUsage]:
+        return self.kept
 
     def _one(self, e: Episode) -> Stored | NotStored:
         known = self.known.setdefault(e.request_id, e.body_hash)
@@ -222,6 +228,26 @@ def test_a_store_that_is_gone_stops_the_run(tmp_path: Path) -> None:
     (tmp_path / "c.diff").write_text(DIFF)
     with pytest.raises(PlaitError, match="gone"):
         run(Gone(), tmp_path, "--repo", "x")
+
+
+def test_what_retention_closed_is_said_where_something_was_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.diff").write_text(DIFF)
+    sink = Memory()
+    sink.kept = {
+        ("x", "a", Budget.RUNS): MemoryUsage(850, 1_000, 9, 11_105),
+        ("x", "a", Budget.STORED): MemoryUsage(10, 1_000, 1, 0),
+        ("elsewhere", "a", Budget.RUNS): MemoryUsage(1, 1_000, 1, 7),
+    }
+    assert run(sink, tmp_path, "--repo", "x") == 0
+    closed, full = (x for x in capsys.readouterr().err.splitlines() if x.startswith("note: "))
+    assert "compaction closed 11,105 turns and notes of runs; they are found" in closed
+    assert "850 of 1,000 tokens" in full
+    assert "memory.run_budget_tokens" in full
+    # A repeat stored nothing, and programs read --json.
+    run(sink, tmp_path, "--repo", "x", "--json")
+    assert "note:" not in capsys.readouterr().err
 
 
 def dry(*words: str) -> int:

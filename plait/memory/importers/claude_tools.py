@@ -85,6 +85,8 @@ def _bash(draft: Draft, call: Call, result: Result | None, root: str) -> None:
             meta["exit_code"] = int(match[1])
         if result.details.get("interrupted") is True:
             meta["interrupted"] = True
+        if call.input.get("run_in_background") is True:
+            failed = None  # it has begun: how it ended stands elsewhere
     if command.strip():
         steps.add_command(draft, command, output, meta, failed=failed)
 

@@ -12,6 +12,9 @@ from plait.memory.testruns import TestRun, results
 MAX_COMMAND = 20_000  # characters looked at
 MAX_OUTPUT = 2 * 2**20
 
+_SEPARATOR = re.compile(r"(&&|\|\||[;|\n&()])")
+# `2>&1`, `> file`, `&> file`
+_REDIRECTION = re.compile(r"(?:\d{0,2}|&)>{1,2}(?:&\d|\s{0,9}[^\s|&;()]+)")
 _SEPARATORS = re.compile(r"&&|\|\||[;|\n&()]|\bthen\b|\bdo\b")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*\s*")
 # Words before the command that is meant; some take words of their own.
@@ -56,16 +59,41 @@ def runner(command: str) -> str:
     return ""
 
 
+def exits_as_tests(command: str, *, failed: bool) -> bool:
+    """Whether the exit status of `command` is that of the last tests it runs: nothing else follows them, nor
+    reads what they print. What follows behind `&&` has run if all is well, so a success is theirs too."""
+    text = _REDIRECTION.sub(" ", _unquoted(command))
+    parts = _SEPARATOR.split(text)  # commands at even places, what stands between them at odd ones
+    places = [n for n in range(0, len(parts), 2) if _is_runner(_bare(parts[n]))]
+    if not places:
+        return False
+    piped = "pipefail" in text
+    for n in range(places[-1] + 1, len(parts), 2):
+        follows = any(part.strip() for part in parts[n + 1 :: 2])
+        if parts[n] == "&":
+            return False
+        if not follows or (parts[n] == "&&" and not failed) or (parts[n] == "|" and piped):
+            continue
+        if parts[n] != ")":
+            return False
+    return True
+
+
 def simple(command: str) -> list[str]:
     """The simple commands in `command`, as far as it is looked at, without assignments and wrappers
     before them; `_` stands for what is quoted, which is an argument unless a shell gets it."""
+    return [bare for part in _SEPARATORS.split(_unquoted(command)) if (bare := _bare(part))]
+
+
+def _unquoted(command: str) -> str:
     text = _without_heredocs(command[:MAX_COMMAND])
-    text = (
-        text.replace("'", "\n").replace('"', "\n")
-        if _SHELL.search(text)
-        else _QUOTED.sub("_", text)
-    )
-    return [bare for part in _SEPARATORS.split(text) if (bare := _bare(part))]
+    if _SHELL.search(text):
+        return text.replace("'", "\n").replace('"', "\n")
+    return _QUOTED.sub("_", text)
+
+
+def _is_runner(part: str) -> bool:
+    return any(p.match(part) and not _NOT_A_RUN.search(part) for _, p in _KNOWN)
 
 
 def _without_heredocs(text: str) -> str:
@@ -198,6 +226,12 @@ _MAVEN = re.compile(
 _CARGO = re.compile(
     r"test result: \w+\. (\d{1,7}) passed; (\d{1,7}) failed; (\d{1,7}) ignored.{0,200}"
 )
+_MOCHA = re.compile(r"\s{0,10}(\d{1,7}) (passing|failing|pending)\b.{0,40}")
+_NODE = re.compile(r"(?:#|ℹ) (pass|fail|skipped) (\d{1,7})")
+_SAID = {
+    "passing": "passed", "failing": "failed", "pending": "skipped",
+    "pass": "passed", "fail": "failed", "skipped": "skipped",
+}  # fmt: skip
 _JEST = re.compile(r"\s*Tests:?\s+(?=.{0,200}(?:passed|failed|skipped))(.{1,200})")
 
 
@@ -223,6 +257,10 @@ def _totals(text: str) -> dict[str, int]:
                 "error": errors,
                 "skipped": skipped,
             }
+        elif match := _MOCHA.fullmatch(line):
+            out[_SAID[match[2]]] = int(match[1])
+        elif match := _NODE.fullmatch(line):
+            out[_SAID[match[1]]] = int(match[2])
         elif match := _CARGO.fullmatch(line):
             for key, n in zip(("passed", "failed", "skipped"), match.groups(), strict=True):
                 out[key] = out.get(key, 0) + int(n)

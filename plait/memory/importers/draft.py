@@ -65,7 +65,8 @@ class Draft:
     artifacts: list[Artifact] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
     identity: bytes = b""  # what the request id is made from, where it is not `raw`
-    tests: dict[str, int] | None = None  # counts of the last run of tests
+    tests: dict[str, int] | None = None  # counts of the last run of tests, {} where it printed none
+    tested: str = ""  # how that run ended, "" where there was none
     note: str = ""  # what the one who imports should know of it
     text_bytes: int = 0
     raw_bytes: int = 0

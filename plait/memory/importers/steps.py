@@ -12,6 +12,7 @@ from plait.domain.values import ArtifactKind
 from plait.memory.importers import commands, looking, testlist
 from plait.memory.importers.draft import Draft
 from plait.memory.importers.trim import trim
+from plait.memory.importers.verdict import verdict
 
 PROMPT = (400, 40_000)  # lines and characters kept of what people say
 ANSWER = (200, 16_000)  # of what the agent says
@@ -57,9 +58,14 @@ def add_command(
         about["failed"] = failed
         draft.count("commands_failed", int(failed))
     ran = commands.runner(command)
-    if ran and output.strip():
-        _add_tests(draft, commands.read(ran, output), shown, output, about)
-        return
+    if ran and (output.strip() or failed is not None):
+        run = commands.read(ran, output)
+        draft.tests = dict(run.counts)
+        draft.tested = verdict(ran, command, output, run.counts, failed=failed)
+        if output.strip():
+            _add_tests(draft, run, shown, output, about)
+            return
+        draft.count("test_runs")
     if looking.of_command(command) is Looked.PLAIT:
         output = ""  # what Plait said is in Plait: kept, it would be recalled as somebody else's
     short = trim(output)
@@ -71,8 +77,6 @@ def _add_tests(
     draft: Draft, run: commands.Outcome, shown: str, output: str, meta: dict[str, Any]
 ) -> None:
     draft.count("test_runs")
-    if run.counts:
-        draft.tests = dict(run.counts)
     short = trim(output)
     _cut(draft, short.cut)
     text = f"{shown}\n{short.text}"
@@ -120,7 +124,7 @@ def todo_list(todos: Sequence[Any]) -> str:
 
 
 def settle(draft: Draft, *, interrupted: bool = False, broken: bool = False) -> None:
-    """The outcome's status and the counts of the last run of tests."""
+    """The outcome's status and the counts, both of the last run of tests, with or without counts."""
     if draft.tests:
         for key, n in draft.tests.items():
             draft.metrics[{"error": "tests_errors"}.get(key, f"tests_{key}")] = n
@@ -128,8 +132,8 @@ def settle(draft: Draft, *, interrupted: bool = False, broken: bool = False) -> 
         draft.status = "partial"
     elif broken:
         draft.status = "failure"
-    elif draft.tests:
-        draft.status = testlist.status(draft.tests)
+    elif draft.tested:
+        draft.status = draft.tested
 
 
 def _cut(draft: Draft, lines: int) -> None:

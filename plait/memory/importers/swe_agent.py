@@ -346,12 +346,12 @@ class _Run:
             )
             self.out[-1].agent_id = AGENT
         first.summary = f"{name}: {status or 'no exit status'}. {self.thought}".strip()
+        run = next((d for d in reversed(self.out) if d.tested), None)
         for n, draft in enumerate(self.out):
             draft.identity, draft.session_key, draft.started_at = self.raw, name, self.began
             draft.repo = f"{match[1]}/{match[2]}" if match else repo_name(text(self.info, "repo"))
-            draft.tests = draft.tests or next(
-                (d.tests for d in reversed(self.out) if d.tests), None
-            )
+            if run is not None and not draft.tested:
+                draft.tests, draft.tested = run.tests, run.tested
             if n < len(pieces):
                 draft.keep(pieces[n])
             steps.settle(draft)

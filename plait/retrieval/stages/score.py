@@ -10,6 +10,7 @@ from plait.domain.recall import Dropped
 from plait.domain.values import ItemId
 from plait.ports import Standing
 from plait.retrieval import (
+    compacted,
     freshness,
     fusion,
     memory_score,
@@ -41,6 +42,7 @@ async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
     if ctx.query.explain:
         told = {id_: said.told() for _, (id_, said) in ranked}
     scores = {id_: min(1.0, value * scale) for value, (id_, _) in ranked}
+    scores = compacted.behind(scores, ctx.standing)
     ctx = replace(ctx, fused=scores, signals=told, order=list(scores))
     return await _silenced(ctx, deps) if ctx.options is not None else ctx
 
@@ -70,6 +72,7 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
         "wanted": wanted.factors(ctx.asked.text, theirs, _external(standing), ctx.openings),
         "freshness": freshness.factors(theirs, standing),
         "trust": trust.factors(theirs, standing),
+        "compacted": compacted.factors(standing),
         "time": nearness.in_time(theirs, ctx.anchors.span),
         "scope": nearness.in_scope(theirs, _session(ctx), ctx.query.where.agent_id),
     }
@@ -96,9 +99,9 @@ def _reasons(
     for id_, known in standing.items():
         if id_ not in ctx.places:
             continue
-        if why := freshness.reason(ctx.places[id_], known):
-            # The first reason is the one that a context shows.
-            said[id_] = (why, *said.get(id_, ()))
+        for why in (freshness.reason(ctx.places[id_], known), compacted.reason(known)):
+            if why:  # the first reason is the one that a context shows
+                said[id_] = (why, *said.get(id_, ()))
     return said
 
 
