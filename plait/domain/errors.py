@@ -112,6 +112,12 @@ class StoreUnavailable(Unavailable):
     reason = "STORE_UNAVAILABLE"
 
 
+class GraphUnavailable(StoreUnavailable):
+    """The graph server does not answer."""
+
+    reason = "GRAPH_UNAVAILABLE"
+
+
 class StoreFull(Exhausted):
     """The disk under a database is full."""
 
@@ -465,6 +471,46 @@ class RequestMalformed(InvalidInput):
     """The bytes are no message of the contract."""
 
     reason = "REQUEST_MALFORMED"
+
+
+class MethodUnknown(NotBuilt):
+    """The server has no such method."""
+
+    reason = "METHOD_UNKNOWN"
+
+    def __init__(self, method: str) -> None:
+        super().__init__(
+            f"this server has no method {method[:200]!r}; the client and the server are of different "
+            "versions (`plait version`), or the name is misspelled",
+            method=method[:200],
+        )
+
+
+class MessageTooLarge(Exhausted):
+    """A request or an answer is larger than `server.max_message_bytes`."""
+
+    reason = "MESSAGE_TOO_LARGE"
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"the {what} has {size} bytes and may have {limit}; send or ask for less at a time, or raise "
+            "`server.max_message_bytes`",
+            size_bytes=size,
+            limit_bytes=limit,
+        )
+
+
+class TooManyCalls(Exhausted):
+    """The server answers as many calls as it may."""
+
+    reason = "TOO_MANY_CALLS"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"the server is answering {limit} calls, which is its limit; try again in a moment, or raise "
+            "`server.max_concurrent`",
+            limit=limit,
+        )
 
 
 class PageTokenInvalid(InvalidInput):

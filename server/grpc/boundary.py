@@ -18,10 +18,11 @@ from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
 
 from plait.domain import failpoint
-from plait.domain.errors import DeadlineExceeded, PlaitError, RequestMalformed
+from plait.domain.errors import PlaitError, RequestMalformed
 from plait.settings import ScopeSettings
 from server.app import Calls
-from server.grpc import scope
+from server.grpc import refusals, scope
+from server.grpc.deadlines import Patience
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
 
@@ -50,8 +51,11 @@ class Malformed:
 class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Wraps every method of plait.v1; health and reflection pass untouched."""
 
-    def __init__(self, limits: Limits, scopes: ScopeSettings, calls: Calls) -> None:
+    def __init__(
+        self, limits: Limits, scopes: ScopeSettings, calls: Calls, patience: Patience
+    ) -> None:
         self._limits = limits
+        self._patience = patience
         self._scopes = scopes
         self._calls = calls
 
@@ -62,7 +66,9 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     ) -> Any:
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
-        if handler is None or not method.startswith(PREFIX):
+        if handler is None:
+            return refusals.unknown(method, abort)
+        if not method.startswith(PREFIX):
             return handler
         if handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(
@@ -91,16 +97,12 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             async with self._answered(method, context):
                 deadline = self._limits.deadline(method, context)
                 _refuse_malformed(request)
-                try:
-                    async with asyncio.timeout(deadline.left_s) as limit:
-                        response = await behaviour(request, context)
-                        if method in WRITES:
-                            failpoint.hit("answer.lost")
-                        return response
-                except TimeoutError as exc:
-                    if limit.expired():
-                        raise DeadlineExceeded(_short(method), deadline.limit_s) from exc
-                    raise
+                response = await self._patience.answer(
+                    method, deadline, behaviour(request, context)
+                )
+                if method in WRITES:
+                    failpoint.hit("answer.lost")
+                return response
 
         return call
 
@@ -114,7 +116,9 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             with self._calls.stream():
                 async with self._answered(method, context):
                     _refuse_malformed(request)
-                    async for response in behaviour(request, context):
+                    deadline = self._limits.stream_deadline(context)
+                    source = behaviour(request, context)
+                    async for response in self._patience.answers(method, deadline, source):
                         yield response
 
         return call
@@ -129,7 +133,9 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         async def call(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
             with self._calls.stream():
                 async with self._answered(method, context):
-                    async for response in behaviour(_wellformed(requests), context):
+                    deadline = self._limits.stream_deadline(context)
+                    source = behaviour(_wellformed(requests), context)
+                    async for response in self._patience.answers(method, deadline, source):
                         if method in WRITES:
                             failpoint.hit("answer.lost")
                         yield response

@@ -30,6 +30,7 @@ from plait.v1 import (
 from server.app import App, Calls
 from server.grpc.admin import AdminService
 from server.grpc.boundary import Boundary
+from server.grpc.deadlines import Patience
 from server.grpc.hooks import HookService
 from server.grpc.index import IndexService
 from server.grpc.knowledge import KnowledgeService
@@ -109,7 +110,7 @@ async def running(
     """
     settings = app.settings.server
     limits = Limits(app.settings)
-    boundary = Boundary(limits, app.settings.scope, app.calls)
+    boundary = Boundary(limits, app.settings.scope, app.calls, Patience(app.stores))
     server = grpc.aio.server(
         interceptors=[boundary],
         options=_options(settings),
