@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -28,8 +29,10 @@ from etl.report import IndexReport, NoProgress, Progress
 from etl.resolve import OtherFile, repo_node, resolve
 from etl.segment import SegmentBuilder
 from etl.walk import Walk
-from plait.domain.errors import NoSymbols
+from plait.domain.errors import DraftLost, NoSymbols
 from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
+from plait.domain.outage import Patience as Outage
+from plait.domain.outage import ride_out
 from plait.domain.scope import DEFAULT_TENANT, qualify
 from plait.domain.values import Revision
 from plait.ports import (
@@ -47,6 +50,10 @@ from plait.settings import Settings
 
 # How long a run waits for a projector of another process, and how often it looks.
 FOLLOW_S, LOOK_S = 300.0, 0.05
+# Of a revision whose server crashes, with a loss, while it is written.
+TRIES = 3
+
+logger = logging.getLogger(__name__)
 
 
 class Truth(IndexStore, VectorQueue, Outbox, Protocol):
@@ -114,25 +121,62 @@ async def index_repository(
         StoreUnavailable, StoreFull, EmbeddingModelMismatch, EmbeddingUnavailable.
     """
     progress = progress or NoProgress()
+    with ride_out(Outage(settings.index.outage_s, progress.waiting)) as outage:
+        return await _index(request, settings, truth, open_graph, provider, progress, outage)
+
+
+async def _index(
+    request: IndexRequest,
+    settings: Settings,
+    truth: Truth,
+    open_graph: Callable[[], Awaitable[GraphStore]],
+    provider: EmbeddingProvider | None,
+    progress: Progress,
+    outage: Outage,
+) -> IndexReport:
+    """As `index_repository`, which has said how long it waits for a store."""
     root = request.root.expanduser().absolute()
     progress.start("walk")
     todo = request.plan if request.plan else await asyncio.to_thread(make_plan, root, settings)
-    run = _Run(todo.walk, todo.jobs, {"walk": todo.took_s}, list(todo.walk.skipped))
     if provider is not None:
         # Before the work, not after it: a wrong model is a setting to mend.
         await truth.ensure_space(provider.model, provider.dim)
-    async with _draft(truth, request, root) as draft:
-        revision = await _write_revision(run, draft, truth, settings, progress)
+    run, draft, revision = await _published(request, todo, root, settings, truth, progress)
     repo = draft.repo
     with run.phase("graph"):
         progress.start("graph")
-        await _project(truth, open_graph, repo)
+        await outage.through(lambda: _project(truth, open_graph, repo))
     if provider is not None:
         with run.phase("vectors"):
-            await fill_vectors(truth, provider, repo, progress)
+            await fill_vectors(truth, provider, repo, progress, settings.index.batch_items)
     progress.finish()
     final = await truth.revision(repo)
     return _report(run, draft, final, changed=revision is not None, provider=provider)
+
+
+async def _published(
+    request: IndexRequest,
+    todo: IndexPlan,
+    root: Path,
+    settings: Settings,
+    truth: Truth,
+    progress: Progress,
+) -> tuple[_Run, Draft, Revision | None]:
+    """The next revision, written and published; begun anew when a crash of the server lost part of it.
+
+    Raises: DraftLost, when that happens in every try.
+    """
+    for again in reversed(range(TRIES)):
+        run = _Run(todo.walk, todo.jobs, {"walk": todo.took_s}, list(todo.walk.skipped))
+        try:
+            async with _draft(truth, request, root) as draft:
+                revision = await _write_revision(run, draft, truth, settings, progress)
+            return run, draft, revision
+        except DraftLost:
+            if not again:
+                raise
+            logger.warning("indexing anew after a crash of PostgreSQL", extra={"repo": draft.repo})
+    raise AssertionError("unreachable")
 
 
 async def _project(

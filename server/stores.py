@@ -84,7 +84,9 @@ class Stores:
 
         self._opening = graph
         self.truth = Watch("PostgreSQL", StoreUnavailable, truth.ping, truth_is_back)
-        self.graph = Watch("the graph server", GraphUnavailable, self._ask_graph, self._graph_is_back)
+        self.graph = Watch(
+            "the graph server", GraphUnavailable, self._ask_graph, self._graph_is_back
+        )
 
     async def _ask_graph(self) -> None:
         if (store := self._opening.opened) is not None:

@@ -1,11 +1,19 @@
-"""A TCP proxy before a store, which a test cuts or lets fall silent: how a network fails."""
+"""TCP proxies before both stores, which a test cuts or lets fall silent: how a network fails."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from graph import embedded as graph
+from plait.settings import load
+from tests.processes import PATIENT
+from vector import embedded as postgres
 
 
 class Proxy:
@@ -88,3 +96,45 @@ async def proxy_to(host: str, port: int) -> AsyncIterator[Proxy]:
         yield made
     finally:
         await made.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Both stores as external ones, each behind its proxy. `environment`: what leads Plait there."""
+
+    environment: dict[str, str]
+    dsn: str  # past the proxy
+    truth: Proxy
+    graph: Proxy
+    postgres_pid: int
+    graph_pid: int
+
+
+@asynccontextmanager
+async def stores_behind_proxies(home: Path) -> AsyncIterator[Behind]:
+    """PostgreSQL over TCP and a Bolt server, with data of their own under `home`."""
+    settings = load(environ={**PATIENT, "PLAIT_HOME": str(home)})
+    with (
+        await asyncio.to_thread(lambda: postgres.ensure(settings, tcp=True)) as lease,
+        await asyncio.to_thread(graph.ensure, settings) as bolt,
+    ):
+        found = dict(re.findall(r"(\w+)=(\S+)", lease.dsn))
+        where = re.fullmatch(r"bolt://(.*):(\d+)", bolt.uri)
+        assert where is not None
+        async with (
+            proxy_to(found["host"], int(found["port"])) as truth,
+            proxy_to(where[1], int(where[2])) as links,
+        ):
+            environment = {
+                "PLAIT_HOME": str(home / "served"),
+                "PLAIT_POSTGRES__DSN": lease.dsn.replace(
+                    f"port={found['port']}", f"port={truth.port}"
+                ),
+                "PLAIT_GRAPH__URI": f"bolt://127.0.0.1:{links.port}",
+                "PLAIT_GRAPH__USER": bolt.writer[0],
+                "PLAIT_GRAPH__PASSWORD": bolt.writer[1],
+                "PLAIT_GRAPH__READER_USER": bolt.reader[0],
+                "PLAIT_GRAPH__READER_PASSWORD": bolt.reader[1],
+                "PLAIT_GRAPH__DATABASE": bolt.database,
+            }
+            yield Behind(environment, lease.dsn, truth, links, lease.pid, bolt.pid)

@@ -183,6 +183,19 @@ class FolderNotIndexed(NotFound):
         )
 
 
+class DraftLost(Busy):
+    """The database crashed during an index run and lost part of what the run had written."""
+
+    reason = "DRAFT_LOST"
+
+    def __init__(self, repository: str) -> None:
+        super().__init__(
+            f"PostgreSQL crashed while {repository!r} was being indexed and lost part of the run; what was "
+            "published is intact: run again",
+            repository=repository,
+        )
+
+
 class RepositoryNameTaken(Conflict):
     reason = "REPOSITORY_NAME_TAKEN"
 

@@ -11,17 +11,20 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
-
-from tenacity import AsyncRetrying, RetryCallState, wait_exponential_jitter
+from typing import TYPE_CHECKING, TypeVar
 
 from plait.domain.errors import GraphUnavailable, PlaitError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 T = TypeVar("T")
 
 # 0.5 s, then twice as long each time up to 5 s, each up to half a second longer: an outage's end is
 # noticed within seconds, and many runs do not come back at the same moment.
 FIRST_S, LONGEST_S, JITTER_S = 0.5, 5.0, 0.5
+
+AWAY = frozenset({StoreUnavailable.reason, GraphUnavailable.reason})
 
 Tell = Callable[[str, float], None]
 
@@ -38,19 +41,18 @@ class Patience:
     longest_s: float
     tell: Tell = tell_nobody
 
-    async def through(
-        self,
-        work: Callable[[], Awaitable[T]],
-        is_outage: Callable[[BaseException], bool] = lambda exc: isinstance(exc, StoreUnavailable),
-    ) -> T:
-        """`work()`, again for as long as it fails for an outage. It must be safe to repeat.
+    async def through(self, work: Callable[[], Awaitable[T]]) -> T:
+        """`work()`, again for as long as it fails because a store is away. It must be safe to repeat.
 
         Raises: what `work` raises; after `longest_s` of one outage, that outage's error.
         """
 
+        # Here: it costs a command 20 ms, and who never waits needs none of it.
+        from tenacity import AsyncRetrying, wait_exponential_jitter
+
         def again(state: RetryCallState) -> bool:
             exc = state.outcome.exception() if state.outcome else None
-            return exc is not None and is_outage(exc)
+            return exc is not None and is_away(exc)
 
         started = time.monotonic()
         told = ""
@@ -75,6 +77,11 @@ class Patience:
                     self.tell(told, 0.0)
                 return out
         raise AssertionError("tenacity ends by returning or raising")
+
+
+def is_away(exc: BaseException) -> bool:
+    """Whether `exc` says that a store does not answer: this process's own error, or a server's."""
+    return isinstance(exc, PlaitError) and exc.reason in AWAY
 
 
 def store_of(exc: BaseException | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -23,15 +22,13 @@ import plait.v1.hook_service_pb2 as hook
 import plait.v1.index_service_pb2 as index
 import plait.v1.knowledge_service_pb2 as knowledge
 import plait.v1.memory_service_pb2 as memory
-from graph import embedded as graph
 from plait.client import AsyncPlaitClient, PlaitRpcError
 from plait.settings import load
 from plait.v1 import episode_pb2, types_pb2
 from server.app import App, open_app
 from server.grpc.server import SERVICES, running
-from tests.cut_off import Proxy, proxy_to
+from tests.cut_off import Behind, Proxy
 from tests.processes import eventually
-from vector import embedded as postgres
 
 DEADLINE_S = 3.0
 REPO = "away"
@@ -74,7 +71,7 @@ def requests(root: Path) -> dict[str, Any]:
             repository=REPO, selector=admin.ForgetSelector(ids=[str(uuid4())])
         ),
         "Verify": admin.VerifyRequest(repositories=[REPO]),
-        "Rebuild": admin.RebuildRequest(repositories=[REPO]),
+        "Rebuild": admin.RebuildRequest(repositories=["nothing"]),
         "ListDeadLetters": admin.ListDeadLettersRequest(**everything),
         "RetryDeadLetters": admin.RetryDeadLettersRequest(**everything),
         "Stats": admin.StatsRequest(),
@@ -99,14 +96,18 @@ def requests(root: Path) -> dict[str, Any]:
         "AppendEpisode": made,
         "IngestEpisodes": knowledge.IngestEpisodesRequest(append=made),
         "ReportFeedback": knowledge.ReportFeedbackRequest(
-            request_id=str(uuid4()), recall_id=str(uuid4())
+            request_id=str(uuid4()),
+            recall_id=str(uuid4()),
+            items=[
+                knowledge.ItemFeedback(
+                    item_id=str(uuid4()), verdict=knowledge.FEEDBACK_VERDICT_HELPED
+                )
+            ],
         ),
         "StoreMemory": kept,
         "BatchStoreMemories": memory.BatchStoreMemoriesRequest(requests=[kept]),
         "GetMemory": memory.GetMemoryRequest(id=str(uuid4()), repository=REPO),
-        "ListMemories": memory.ListMemoriesRequest(
-            filter=memory.MemoryFilter(repositories=[REPO])
-        ),
+        "ListMemories": memory.ListMemoriesRequest(filter=memory.MemoryFilter(repositories=[REPO])),
         "QueryMemories": memory.QueryMemoriesRequest(
             query="total", filter=memory.MemoryFilter(repositories=[REPO])
         ),
@@ -126,10 +127,7 @@ class Place:
     app: App
     channel: grpc.aio.Channel
     client: AsyncPlaitClient
-    truth: Proxy
-    graph: Proxy
-    postgres_pid: int
-    graph_pid: int
+    behind: Behind
 
     async def call(self, path: str, deadline_s: float = DEADLINE_S) -> str:
         """What the call ends with: "OK", or code and reason; "MISSING" stands for a missing reason."""
@@ -168,48 +166,21 @@ def reason_of(exc: grpc.aio.AioRpcError) -> str:
 
 
 @pytest.fixture(scope="module")
-async def place(tmp_path_factory: pytest.TempPathFactory, plait_home: Path) -> AsyncIterator[Place]:
-    """A server whose stores are external: PostgreSQL over TCP and a Bolt server, each behind a proxy."""
-    home = plait_home / "away"
-    stores = load(environ={"PLAIT_HOME": str(home), "PLAIT_EMBEDDED__START_TIMEOUT_S": "300"})
+async def place(tmp_path_factory: pytest.TempPathFactory, behind: Behind) -> AsyncIterator[Place]:
+    """A server whose stores are external ones behind proxies, with a small repository."""
     root = tmp_path_factory.mktemp("away")
     (root / "shop.py").write_text("def total(items):\n    return sum(items)\n")
-    with (
-        await asyncio.to_thread(lambda: postgres.ensure(stores, tcp=True)) as lease,
-        await asyncio.to_thread(graph.ensure, stores) as bolt,
+    settings = load(environ=behind.environment)
+    async with (
+        open_app(settings, background=True) as app,
+        running(app, host="127.0.0.1", port=0) as server,
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+        AsyncPlaitClient(f"127.0.0.1:{server.port}") as client,
     ):
-        found = dict(re.findall(r"(\w+)=(\S+)", lease.dsn))
-        where = re.fullmatch(r"bolt://(.*):(\d+)", bolt.uri)
-        assert where is not None
-        async with (
-            proxy_to(found["host"], int(found["port"])) as truth,
-            proxy_to(where[1], int(where[2])) as links,
-        ):
-            dsn = lease.dsn.replace(f"port={found['port']}", f"port={truth.port}")
-            user, password = bolt.writer
-            reader, reader_password = bolt.reader
-            settings = load(
-                environ={
-                    "PLAIT_HOME": str(home / "served"),
-                    "PLAIT_POSTGRES__DSN": dsn,
-                    "PLAIT_GRAPH__URI": f"bolt://127.0.0.1:{links.port}",
-                    "PLAIT_GRAPH__USER": user,
-                    "PLAIT_GRAPH__PASSWORD": password,
-                    "PLAIT_GRAPH__READER_USER": reader,
-                    "PLAIT_GRAPH__READER_PASSWORD": reader_password,
-                    "PLAIT_GRAPH__DATABASE": bolt.database,
-                }
-            )
-            async with (
-                open_app(settings, background=True) as app,
-                running(app, host="127.0.0.1", port=0) as server,
-                grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-                AsyncPlaitClient(f"127.0.0.1:{server.port}") as client,
-            ):
-                job = await client.start_index(str(root), repository=REPO, embed=False)
-                *_, job = [state async for state in client.watch_index_job(job.id)]
-                assert job.state == "succeeded", job
-                yield Place(root, app, channel, client, truth, links, lease.pid, bolt.pid)
+        job = await client.start_index(str(root), repository=REPO, embed=False)
+        *_, job = [state async for state in client.watch_index_job(job.id)]
+        assert job.state == "succeeded", job
+        yield Place(root, app, channel, client, behind)
 
 
 @contextmanager
@@ -254,8 +225,8 @@ FAULTS = ["stopped", "dead", "silent"]
 
 def fault(place: Place, store: str, kind: str) -> Any:
     proxy, pid = {
-        "truth": (place.truth, place.postgres_pid),
-        "graph": (place.graph, place.graph_pid),
+        "truth": (place.behind.truth, place.behind.postgres_pid),
+        "graph": (place.behind.graph, place.behind.graph_pid),
     }[store]
     return {"stopped": hanging(pid), "dead": cut(proxy), "silent": silent(proxy)}[kind]
 
@@ -319,7 +290,7 @@ async def test_a_store_known_to_be_away_is_told_at_once_and_its_return_is_notice
             await place.call("/plait.v1.IndexService/ListRepositories")
         # A deadline of which no second passes, however busy the machine: the answer needs no store.
         with pytest.raises(PlaitRpcError) as caught:
-            await place.client.repositories()
+            await place.client.list_repositories()
         assert caught.value.reason == "STORE_UNAVAILABLE"
         assert caught.value.retry_after_s > 0
     await recovered(place)
