@@ -86,13 +86,13 @@ class Drafts:
     ) -> Draft:
         cursor = await lock.execute(
             "SELECT r.root, r.published, r.last_number, r.draft_token, s.model,"
-            " coalesce((r.stats->>'facts_version')::int, 0)"
+            " coalesce((r.stats->>'facts_version')::int, 0), r.stats->'timed_out'"
             " FROM repository r LEFT JOIN embedding_space s ON s.filled WHERE r.id = %s",
             (repo_id,),
         )
         known = await cursor.fetchone()
         assert known is not None  # rows of `repository` are never deleted
-        indexed_root, published, last, broken, model, facts_version = known
+        indexed_root, published, last, broken, model, facts_version, timed_out = known
         if published and indexed_root not in ("", root) and not move:
             raise RepositoryNameTaken(repo, indexed_root, root)
         token = uuid4()
@@ -107,7 +107,9 @@ class Drafts:
         if published and indexed_root != root:
             await lock.execute("UPDATE repository SET root = %s WHERE id = %s", (root, repo_id))
         self._drafts[repo_id] = _Open(lock, token, root)
-        return Draft(repo_id, repo, last + 1, published, model or "", facts_version)
+        return Draft(
+            repo_id, repo, last + 1, published, model or "", facts_version, timed_out or {}
+        )
 
     async def stored_files(self, draft: Draft) -> dict[str, StoredFile]:
         rows = await self._db.rows(q.STORED_FILES, {"repo": draft.repo_id, "base": draft.base})

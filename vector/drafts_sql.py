@@ -104,6 +104,7 @@ def stats_params(stats: IndexStats) -> dict[str, Any]:
                 "languages": dict(stats.languages),
                 "skipped": dict(stats.skipped),
                 "facts_version": stats.facts_version,
+                "timed_out": dict(stats.timed_out),
             }
         )
     }

@@ -486,6 +486,12 @@ class RequestMalformed(InvalidInput):
     reason = "REQUEST_MALFORMED"
 
 
+class StreamBroken(Unavailable):
+    """The server ended a stream that was being written to; why is lost on the way."""
+
+    reason = "STREAM_BROKEN"
+
+
 class MethodUnknown(NotBuilt):
     """The server has no such method."""
 

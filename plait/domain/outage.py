@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from plait.domain.errors import GraphUnavailable, PlaitError, StoreUnavailable
+from plait.domain.errors import GraphUnavailable, PlaitError, StoreUnavailable, StreamBroken
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -24,7 +24,8 @@ T = TypeVar("T")
 # noticed within seconds, and many runs do not come back at the same moment.
 FIRST_S, LONGEST_S, JITTER_S = 0.5, 5.0, 0.5
 
-AWAY = frozenset({StoreUnavailable.reason, GraphUnavailable.reason})
+# A server that lost its store may end a stream before its reason has arrived.
+AWAY = frozenset({StoreUnavailable.reason, GraphUnavailable.reason, StreamBroken.reason})
 
 Tell = Callable[[str, float], None]
 

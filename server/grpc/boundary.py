@@ -48,6 +48,13 @@ class Malformed:
     """Stands in for a request that did not parse, until there is a context to refuse it with."""
 
 
+class TooLarge:
+    """As `Malformed`, for a request of more bytes than one may have."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
 class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Wraps every method of plait.v1; health and reflection pass untouched."""
 
@@ -73,18 +80,24 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         if handler.request_streaming:
             return grpc.stream_stream_rpc_method_handler(
                 self._streams(method, handler.stream_stream),
-                request_deserializer=_tolerant(handler.request_deserializer),
+                request_deserializer=_tolerant(
+                    handler.request_deserializer, self._limits.message_bytes
+                ),
                 response_serializer=handler.response_serializer,
             )
         if handler.response_streaming:
             return grpc.unary_stream_rpc_method_handler(
                 self._stream(method, handler.unary_stream),
-                request_deserializer=_tolerant(handler.request_deserializer),
+                request_deserializer=_tolerant(
+                    handler.request_deserializer, self._limits.message_bytes
+                ),
                 response_serializer=handler.response_serializer,
             )
         return grpc.unary_unary_rpc_method_handler(
             self._unary(method, handler.unary_unary),
-            request_deserializer=_tolerant(handler.request_deserializer),
+            request_deserializer=_tolerant(
+                handler.request_deserializer, self._limits.message_bytes
+            ),
             response_serializer=handler.response_serializer,
         )
 
@@ -95,13 +108,15 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
         async def answer(request: Any, context: Any) -> Any:
             async with self._answered(method, context):
+                self._limits.check_room(self._calls.in_flight + self._calls.streams)
                 deadline = self._limits.deadline(method, context)
-                _refuse_malformed(request)
+                _refuse_malformed(request, self._limits.message_bytes)
                 response = await self._patience.answer(
                     method, deadline, behaviour(request, context)
                 )
                 if method in WRITES:
                     failpoint.hit("answer.lost")
+                refusals.check_size("answer", response.ByteSize(), self._limits.message_bytes)
                 return response
 
         return call
@@ -115,7 +130,8 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         async def call(request: Any, context: Any) -> AsyncIterator[Any]:
             with self._calls.stream():
                 async with self._answered(method, context):
-                    _refuse_malformed(request)
+                    self._limits.check_room(self._calls.in_flight + self._calls.streams)
+                    _refuse_malformed(request, self._limits.message_bytes)
                     deadline = self._limits.stream_deadline(context)
                     source = behaviour(request, context)
                     async for response in self._patience.answers(method, deadline, source):
@@ -133,8 +149,9 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         async def call(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
             with self._calls.stream():
                 async with self._answered(method, context):
+                    self._limits.check_room(self._calls.in_flight + self._calls.streams)
                     deadline = self._limits.stream_deadline(context)
-                    source = behaviour(_wellformed(requests), context)
+                    source = behaviour(_wellformed(requests, self._limits.message_bytes), context)
                     async for response in self._patience.answers(method, deadline, source):
                         if method in WRITES:
                             failpoint.hit("answer.lost")
@@ -178,10 +195,12 @@ async def abort(context: Any, exc: PlaitError) -> NoReturn:
     raise AssertionError("abort returned")
 
 
-def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+def _tolerant(deserialize: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
     """A broken request is the caller's fault (INVALID_ARGUMENT); gRPC would say INTERNAL."""
 
     def parse(data: bytes) -> Any:
+        if len(data) > limit:
+            return TooLarge(len(data))
         try:
             return deserialize(data)
         except (DecodeError, UnicodeDecodeError):
@@ -190,13 +209,15 @@ def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
     return parse
 
 
-async def _wellformed(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _wellformed(requests: AsyncIterator[Any], limit: int) -> AsyncIterator[Any]:
     async for request in requests:
-        _refuse_malformed(request)
+        _refuse_malformed(request, limit)
         yield request
 
 
-def _refuse_malformed(request: object) -> None:
+def _refuse_malformed(request: object, limit: int) -> None:
+    if isinstance(request, TooLarge):
+        refusals.check_size("request", request.size, limit)
     if isinstance(request, Malformed):
         raise RequestMalformed(
             "the request's bytes are no message of this method, or hold text that is not UTF-8; "

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from plait.domain.deadline import Deadline
+from plait.domain.errors import TooManyCalls
 from plait.settings import Settings
 
 # Streams end with what they watch, not with a clock.
@@ -36,6 +37,8 @@ class Limits:
     def __init__(self, settings: Settings) -> None:
         self._default_s = settings.server.timeout_s
         self._longest_s = settings.server.max_timeout_s
+        self._most_calls = settings.server.max_concurrent
+        self.message_bytes = settings.server.max_message_bytes
         self._by_method: Mapping[str, float] = {
             "/plait.v1.KnowledgeService/Search": settings.search.timeout_s,
             "/plait.v1.KnowledgeService/Recall": settings.search.timeout_s,
@@ -53,6 +56,11 @@ class Limits:
             return Deadline.after(min(given_s, self._longest_s))
         limit_s = min(given, self._longest_s)
         return Deadline(time.monotonic() + min(in_time(given), limit_s), limit_s)
+
+    def check_room(self, in_flight: int) -> None:
+        """Raises: TooManyCalls, when with this call too many are in flight."""
+        if in_flight > self._most_calls:
+            raise TooManyCalls(self._most_calls)
 
     def stream_deadline(self, context: Context | Any) -> Deadline | None:
         """The deadline of one stream, where its caller has set one."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from plait.domain.errors import MethodUnknown, PlaitError
+from plait.domain.errors import MessageTooLarge, MethodUnknown, PlaitError
 
 
 def unknown(method: str, abort: Callable[[Any, PlaitError], Awaitable[Any]]) -> Any:
@@ -19,3 +19,9 @@ def unknown(method: str, abort: Callable[[Any, PlaitError], Awaitable[Any]]) -> 
         yield b""
 
     return grpc.stream_stream_rpc_method_handler(refuse)
+
+
+def check_size(what: str, size: int, limit: int) -> None:
+    """Raises: MessageTooLarge."""
+    if size > limit:
+        raise MessageTooLarge(what, size, limit)

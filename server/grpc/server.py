@@ -50,7 +50,9 @@ SERVICES: tuple[str, ...] = tuple(
     )
 )
 HEALTH_EVERY_S = 5.0
+HEALTH_LIMIT_S = 10.0
 SETTLE_S = 0.1
+SPARE_CALLS, SPARE_BYTES = 64, 2**20
 
 
 class HealthStatus(Protocol):
@@ -114,7 +116,8 @@ async def running(
     server = grpc.aio.server(
         interceptors=[boundary],
         options=_options(settings),
-        maximum_concurrent_rpcs=settings.max_concurrent,
+        # The boundary refuses first, with a reason; what comes faster than it can is refused unread.
+        maximum_concurrent_rpcs=settings.max_concurrent + SPARE_CALLS,
     )
     knowledge_service_pb2_grpc.add_KnowledgeServiceServicer_to_server(
         KnowledgeService(app, limits), server
@@ -149,8 +152,9 @@ async def running(
 
 def _options(settings: ServerSettings) -> Sequence[tuple[str, int]]:
     return (
-        ("grpc.max_receive_message_length", settings.max_message_bytes),
-        ("grpc.max_send_message_length", settings.max_message_bytes),
+        # As above: a little more is read, so that it is refused with a reason.
+        ("grpc.max_receive_message_length", settings.max_message_bytes + SPARE_BYTES),
+        ("grpc.max_send_message_length", settings.max_message_bytes + SPARE_BYTES),
         # Clients on the same machine: notice a dead one within a minute, and let them ping.
         ("grpc.keepalive_time_ms", 30_000),
         ("grpc.keepalive_timeout_ms", 20_000),
@@ -184,14 +188,30 @@ async def watch_health(truth: Truth, status: HealthStatus, stop: asyncio.Event) 
     while not stop.is_set():
         await asyncio.sleep(HEALTH_EVERY_S)
         try:
-            await truth.waiting()
-            serving = True
+            serving = await _answers(truth)
         except PlaitError as exc:
             serving = False
             logger.warning("not serving", extra={"reason": exc.reason, "error": str(exc)})
         if serving != was:
             await _tell(status, serving=serving)
             was = serving
+
+
+async def _answers(truth: Truth) -> bool:
+    """Whether the truth store answers within `HEALTH_LIMIT_S`. One that hangs is not waited for, nor for
+    the end of the question. Raises: PlaitError."""
+    asked = asyncio.ensure_future(truth.waiting())
+    try:
+        done, _ = await asyncio.wait({asked}, timeout=HEALTH_LIMIT_S)
+    finally:
+        if not asked.done():
+            asked.cancel()
+            asked.add_done_callback(lambda task: task.cancelled() or task.exception())
+    if not done:
+        logger.warning("not serving", extra={"reason": "STORE_UNAVAILABLE", "error": "no answer"})
+        return False
+    asked.result()
+    return True
 
 
 async def _tell(status: HealthStatus, *, serving: bool) -> None:

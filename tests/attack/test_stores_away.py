@@ -316,3 +316,22 @@ async def test_an_unknown_method_is_named(place: Place) -> None:
             await place.channel.unary_unary(path)(b"")
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
         assert reason_of(caught.value) == "METHOD_UNKNOWN"
+
+
+async def test_what_is_too_large_or_too_much_is_named(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from server.grpc.limits import Limits
+
+    search = "/plait.v1.KnowledgeService/Search"
+    limit = place.app.settings.server.max_message_bytes
+    request = knowledge.SearchRequest(query="x" * (limit + 10))
+    sends = [("grpc.max_send_message_length", 2 * limit)]
+    async with grpc.aio.insecure_channel(place.client.target, options=sends) as channel:
+        call = channel.unary_unary(search, knowledge.SearchRequest.SerializeToString)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call(request)
+    assert reason_of(caught.value) == "MESSAGE_TOO_LARGE"
+    full = Limits.check_room
+    monkeypatch.setattr(Limits, "check_room", lambda self, n: full(self, 10**6))
+    assert await place.call(search) == "RESOURCE_EXHAUSTED TOO_MANY_CALLS"
