@@ -173,6 +173,8 @@ class CypherStore:
             except StoreUnavailable:
                 if self._lease is None:
                     raise
+                # A server whose disk is full answers, and fails at all it is asked to write.
+                self._lease.check_space()
             await asyncio.sleep(pause_s)
             with suppress(StoreUnavailable):
                 await self._move(bolt)
