@@ -12,6 +12,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as RichProgress
 
+from etl.report import waiting_line
 from plait import terminal
 
 TITLES = {
@@ -49,6 +50,10 @@ class BarProgress:
     def advance(self, n: int = 1) -> None:
         if self._task is not None:
             self._bar.advance(self._task, n)
+
+    def waiting(self, store: str, waited_s: float) -> None:
+        """Above the bar, which stays where it is."""
+        self._bar.console.print(waiting_line(store, waited_s), highlight=False)
 
     def finish(self) -> None:
         self._bar.stop()

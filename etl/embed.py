@@ -5,15 +5,19 @@ from __future__ import annotations
 from etl.report import Progress
 from plait.ports import EmbeddingProvider, VectorQueue
 
-# Texts a round: large enough that sorting by length inside the provider pays, small enough that
-# Ctrl-C or a kill loses a few seconds of work at most.
-ROUND = 512
+# Texts a round and a transaction, as of everything else that is written: large enough that sorting by
+# length inside the provider pays, small enough that Ctrl-C or a kill loses seconds of work at most.
+ROUND = 500
 
 
 async def fill_vectors(
-    queue: VectorQueue, provider: EmbeddingProvider, repo: str, progress: Progress
+    queue: VectorQueue,
+    provider: EmbeddingProvider,
+    repo: str,
+    progress: Progress,
+    size: int = ROUND,
 ) -> tuple[int, int]:
-    """Embed what `repo` lacks; return its coverage `(embedded, all)`.
+    """Embed what `repo` lacks, `size` texts at a time; return its coverage `(embedded, all)`.
 
     Raises:
         EmbeddingModelMismatch: the index holds another model's vectors.
@@ -25,7 +29,7 @@ async def fill_vectors(
         return embedded, total
     progress.start("vectors", total)
     progress.advance(embedded)
-    while batch := await queue.pending(repo, ROUND):
+    while batch := await queue.pending(repo, min(size, ROUND)):
         vectors = await provider.embed_documents([text.text for text in batch])
         await queue.store_vectors([text.content_hash for text in batch], vectors)
         now, total = await queue.coverage(repo)

@@ -119,8 +119,7 @@ def _run(args: argparse.Namespace) -> int:
     request = IndexRequest(
         args.path, args.repo, embed=not args.no_embed, move=args.move, tenant=tenant
     )
-    show = not (args.quiet or args.json)
-    report = asyncio.run(_index(request, settings, _progress(show)))
+    report = asyncio.run(_index(request, settings, _progress(args)))
     report = replace(report, repo=unqualify(tenant, report.repo))
     _start_service(settings)
     if args.json:
@@ -207,11 +206,13 @@ def _export(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _progress(show: bool) -> Progress:
-    from etl.report import NoProgress
+def _progress(args: argparse.Namespace) -> Progress:
+    from etl.report import NoProgress, PlainProgress
 
-    if not show or not sys.stderr.isatty():
+    if args.quiet:
         return NoProgress()
+    if args.json or not sys.stderr.isatty():
+        return PlainProgress()
     from etl.bar import BarProgress
 
     return BarProgress()

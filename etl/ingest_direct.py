@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from etl.ingest_sink import NotStored, Sink, Stored
 from plait.domain.errors import Conflict, InvalidInput, PlaitError
+from plait.domain.outage import patience
 from plait.domain.scope import qualify, unqualify
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ async def direct(args: argparse.Namespace) -> AsyncIterator[Sink]:
     truth = await vector.open(settings)
     try:
         yield _Direct(truth, settings)
-        await Projector(truth, open_graph).run_until_idle()
+        projector = Projector(truth, open_graph)
+        waits = patience()
+        await (waits.through(projector.run_until_idle) if waits else projector.run_until_idle())
     finally:
         for store in opened:
             await store.close()

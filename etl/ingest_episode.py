@@ -21,6 +21,7 @@ from etl.ingest_sink import NotStored as NotStored
 from etl.ingest_sink import Sink as Sink
 from etl.ingest_sink import Stored as Stored
 from plait.domain.errors import PlaitError
+from plait.domain.outage import Patience, ride_out
 
 if TYPE_CHECKING:
     from etl.bar import BarProgress
@@ -125,7 +126,8 @@ async def ingest(args: argparse.Namespace, open_sink: OpenSink) -> int:
         if args.dry_run:
             await _show(feed.batch, report)
         else:
-            await _store_all(args, feed.batch, report, open_sink)
+            with ride_out(_outage(args, progress)) as outage:
+                await _store_all(args, feed.batch, report, open_sink, outage)
     finally:
         feed.stop()
         progress.finish()
@@ -142,8 +144,20 @@ async def _show(batches: Batches, report: Report) -> None:
             report.would_store(told)
 
 
+def _outage(args: argparse.Namespace, progress: _Progress) -> Patience:
+    """How long this run waits for a store that is away."""
+    from plait import settings as plait_settings
+
+    settings = plait_settings.load(args.config)
+    return Patience(settings.index.outage_s, progress.waiting)
+
+
 async def _store_all(
-    args: argparse.Namespace, batches: Batches, report: Report, open_sink: OpenSink
+    args: argparse.Namespace,
+    batches: Batches,
+    report: Report,
+    open_sink: OpenSink,
+    outage: Patience,
 ) -> None:
     # Nothing is started before there is something to store.
     while batch := await asyncio.to_thread(batches):
@@ -152,10 +166,10 @@ async def _store_all(
     else:
         return
     async with open_sink(args) as sink:
-        await _store(sink, first, report)
+        await _store(sink, first, report, outage)
         while batch := await asyncio.to_thread(batches):
             if found := _episodes(batch, report):
-                await _store(sink, found, report)
+                await _store(sink, found, report, outage)
         if report.repos and not (report.as_json or report.quiet):
             report.kept(await sink.usage())
 
@@ -173,9 +187,10 @@ def _episodes(batch: Sequence[Told], report: Report) -> list[Told]:
     return out
 
 
-async def _store(sink: Sink, batch: Sequence[Told], report: Report) -> None:
+async def _store(sink: Sink, batch: Sequence[Told], report: Report, outage: Patience) -> None:
     episodes = [told.read.episode for told in batch if told.read.episode is not None]
-    answers = await sink.append_many(episodes)
+    # Each has a request id: what was stored before the outage is found, and not stored twice.
+    answers = await outage.through(lambda: sink.append_many(episodes))
     for told, answer in zip(batch, answers, strict=True):
         if isinstance(answer, Stored):
             report.store(told, answer.episode_id, answer.items, answer.repeated, differs=False)
@@ -215,6 +230,7 @@ class _Progress:
         # rich prints what goes to standard output above the bar, on standard error.
         shown = sys.stderr.isatty() and sys.stdout.isatty()
         self._wanted = shown and not (args.json or args.quiet)
+        self._quiet = args.quiet
         self._rest = 0
         self._bar: BarProgress | None = None
 
@@ -229,6 +245,14 @@ class _Progress:
         if self._bar is not None:
             whole, self._rest = divmod(self._rest + n, 1024)
             self._bar.advance(whole)
+
+    def waiting(self, store: str, waited_s: float) -> None:
+        if self._bar is not None:
+            self._bar.waiting(store, waited_s)
+        elif not self._quiet:
+            from etl.report import waiting_line
+
+            print(waiting_line(store, waited_s), file=sys.stderr, flush=True)
 
     def finish(self) -> None:
         if self._bar is not None:

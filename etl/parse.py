@@ -39,6 +39,10 @@ BATCH_BYTES = 400_000
 BATCH_FILES = 200
 # An extractor needs about 100 bytes of memory a byte of source (473 MB for 4.8 MB).
 MEMORY_BYTES = 2 * 2**30
+TIMED_OUT = "parse timeout"
+# Of a file's time, what stays for its text where that is indexed when its grammar takes too long: both
+# together take no longer than any file may. Cutting a megabyte of text takes 0.1 s.
+TEXT_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,14 @@ class Job:
     module: str
     is_test: bool
     size: int = 0  # bytes, for balance
+    again: bool = False  # as text: its grammar took too long, or failed
+
+    @property
+    def share(self) -> float:
+        """Of the time a file may take."""
+        if self.again:
+            return TEXT_SHARE
+        return 1.0 - TEXT_SHARE if self.module and self.language in TABLES else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +121,7 @@ class _Worker:
 
     def parse(self, jobs: Sequence[Job]) -> Reply:
         """Raises: WorkerDied."""
-        wire = [WireJob(job.path, job.language, job.module, job.is_test) for job in jobs]
+        wire = [WireJob(job.path, job.language, job.module, job.is_test, job.share) for job in jobs]
         body = self._exchange(wire)
         begun = self._begun()
         if body is None:
@@ -147,7 +159,7 @@ class _Worker:
     def _cause_of_death(self) -> str:
         code = self._process.wait()
         if code in (-signal.SIGPROF, -signal.SIGALRM):
-            return "parse timeout"
+            return TIMED_OUT
         if code < 0:
             return f"parser crashed ({signal.Signals(-code).name})"
         return f"parser crashed: {self._last_words()}"
@@ -301,7 +313,7 @@ class ParsePool:
     def _lost(self, job: Job, cause: str, todo: deque[list[Job]]) -> ParsedBatch:
         """What is said of the file that ended a worker. Its text is indexed where only that can be lost."""
         if job.module and job.language in TABLES:
-            todo.append([replace(job, module="")])
+            todo.append([replace(job, module="", again=True)])
             return ParsedBatch([], [], None, unparsed=[(job.path, cause)])
         return ParsedBatch([], [], None, [(job.path, cause)])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -21,15 +22,17 @@ from etl import facts as facts_codec
 from etl.embed import fill_vectors
 from etl.facts import FACTS_VERSION, FileFacts
 from etl.languages import is_code
-from etl.parse import Job, ParsedBatch, ParsePool, hash_files
+from etl.parse import TIMED_OUT, Job, ParsedBatch, ParsePool, hash_files
 from etl.plan import IndexPlan, make_plan, repository_name
 from etl.project import Projector
 from etl.report import IndexReport, NoProgress, Progress
 from etl.resolve import OtherFile, repo_node, resolve
 from etl.segment import SegmentBuilder
 from etl.walk import Walk
-from plait.domain.errors import NoSymbols
+from plait.domain.errors import DraftLost, NoSymbols
 from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
+from plait.domain.outage import Patience as Outage
+from plait.domain.outage import ride_out
 from plait.domain.scope import DEFAULT_TENANT, qualify
 from plait.domain.values import Revision
 from plait.ports import (
@@ -47,6 +50,12 @@ from plait.settings import Settings
 
 # How long a run waits for a projector of another process, and how often it looks.
 FOLLOW_S, LOOK_S = 300.0, 0.05
+# Of a revision whose server crashes, with a loss, while it is written.
+TRIES = 3
+TIMED_OUT_BEFORE = "timed out before"
+MOST_REMEMBERED = 10_000  # contents that timed out, of one repository
+
+logger = logging.getLogger(__name__)
 
 
 class Truth(IndexStore, VectorQueue, Outbox, Protocol):
@@ -85,6 +94,7 @@ class _Run:
     syntax_errors: int = 0
     chunks_written: int = 0
     nodes: int = 0
+    timed_out: dict[str, float] = field(default_factory=dict)
     edges: Counter[str] = field(default_factory=Counter)
     unresolved: Counter[str] = field(default_factory=Counter)
 
@@ -114,25 +124,62 @@ async def index_repository(
         StoreUnavailable, StoreFull, EmbeddingModelMismatch, EmbeddingUnavailable.
     """
     progress = progress or NoProgress()
+    with ride_out(Outage(settings.index.outage_s, progress.waiting)) as outage:
+        return await _index(request, settings, truth, open_graph, provider, progress, outage)
+
+
+async def _index(
+    request: IndexRequest,
+    settings: Settings,
+    truth: Truth,
+    open_graph: Callable[[], Awaitable[GraphStore]],
+    provider: EmbeddingProvider | None,
+    progress: Progress,
+    outage: Outage,
+) -> IndexReport:
+    """As `index_repository`, which has said how long it waits for a store."""
     root = request.root.expanduser().absolute()
     progress.start("walk")
     todo = request.plan if request.plan else await asyncio.to_thread(make_plan, root, settings)
-    run = _Run(todo.walk, todo.jobs, {"walk": todo.took_s}, list(todo.walk.skipped))
     if provider is not None:
         # Before the work, not after it: a wrong model is a setting to mend.
         await truth.ensure_space(provider.model, provider.dim)
-    async with _draft(truth, request, root) as draft:
-        revision = await _write_revision(run, draft, truth, settings, progress)
+    run, draft, revision = await _published(request, todo, root, settings, truth, progress)
     repo = draft.repo
     with run.phase("graph"):
         progress.start("graph")
-        await _project(truth, open_graph, repo)
+        await outage.through(lambda: _project(truth, open_graph, repo))
     if provider is not None:
         with run.phase("vectors"):
-            await fill_vectors(truth, provider, repo, progress)
+            await fill_vectors(truth, provider, repo, progress, settings.index.batch_items)
     progress.finish()
     final = await truth.revision(repo)
     return _report(run, draft, final, changed=revision is not None, provider=provider)
+
+
+async def _published(
+    request: IndexRequest,
+    todo: IndexPlan,
+    root: Path,
+    settings: Settings,
+    truth: Truth,
+    progress: Progress,
+) -> tuple[_Run, Draft, Revision | None]:
+    """The next revision, written and published; begun anew when a crash of the server lost part of it.
+
+    Raises: DraftLost, when that happens in every try.
+    """
+    for again in reversed(range(TRIES)):
+        run = _Run(todo.walk, todo.jobs, {"walk": todo.took_s}, list(todo.walk.skipped))
+        try:
+            async with _draft(truth, request, root) as draft:
+                revision = await _write_revision(run, draft, truth, settings, progress)
+            return run, draft, revision
+        except DraftLost:
+            if not again:
+                raise
+            logger.warning("indexing anew after a crash of PostgreSQL", extra={"repo": draft.repo})
+    raise AssertionError("unreachable")
 
 
 async def _project(
@@ -171,19 +218,21 @@ async def _write_revision(
     """Write and publish what differs from the base revision; None when nothing does."""
     stored = await truth.stored_files(draft)
     with run.phase("changes"):
-        changed, removed = await _changes(run, stored)
+        changed, removed = await _changes(run, draft, stored, settings.index.parse_timeout_s)
     # What an older version of ours read may hold more for this one, though no file has changed.
     current = draft.facts_version == FACTS_VERSION
     if not changed and not removed and draft.base and current:
         await truth.discard(draft)
         return None
+    known = len(run.timed_out)
     with run.phase("parse"):
         await _load_kept(run, draft, truth, changed, removed)
         await _parse_and_write(run, draft, truth, settings, changed, progress)
+        await _remember(run, settings.index.parse_timeout_s)
     # What can't be read any more must not be found with its old content.
     failed = {path for path, _ in run.skipped}
     removed += [path for path in changed if path in failed and path in stored]
-    if draft.base and not run.parsed and not removed:
+    if draft.base and not run.parsed and not removed and len(run.timed_out) == known:
         await truth.discard(draft)  # all that "changed" can't be parsed, as before
         return None
     await truth.retire(draft, removed)
@@ -198,19 +247,42 @@ async def _write_revision(
         return await truth.publish(draft, _stats(run))
 
 
-async def _changes(run: _Run, stored: dict[str, StoredFile]) -> tuple[list[str], list[str]]:
-    """`(changed or new, removed)` paths. With nothing stored, all is new and nothing is hashed here."""
+async def _changes(
+    run: _Run, draft: Draft, stored: dict[str, StoredFile], limit_s: float
+) -> tuple[list[str], list[str]]:
+    """`(changed or new, removed)` paths. With nothing stored, all is new and nothing is hashed here.
+
+    A content that timed out before, with no shorter a limit and the same extractors, is not tried again.
+    """
     if not stored:
         return list(run.jobs), []
     hashes = await asyncio.to_thread(hash_files, Path(run.walk.root), list(run.jobs))
-    changed = [
-        path
-        for path in run.jobs
-        if path not in stored
-        or stored[path].content_hash != hashes.get(path)
-        or stored[path].language != run.jobs[path].language
-    ]
-    return changed, [path for path in stored if path not in run.jobs]
+    known = draft.timed_out if draft.facts_version == FACTS_VERSION else {}
+    changed: list[str] = []
+    for path, job in run.jobs.items():
+        digest = hashes.get(path)
+        before = known.get(digest.hex()) if digest else None
+        same = (
+            path in stored
+            and stored[path].content_hash == digest
+            and stored[path].language == job.language
+        )
+        if digest and before is not None and before >= limit_s:
+            run.timed_out[digest.hex()] = before
+            if not same:  # one whose text is indexed stays as it is
+                run.skipped.append((path, TIMED_OUT_BEFORE))
+        elif not same or before is not None:
+            changed.append(path)
+    gone = {path for path, _ in run.skipped} | (stored.keys() - run.jobs.keys())
+    return changed, [path for path in stored if path in gone]
+
+
+async def _remember(run: _Run, limit_s: float) -> None:
+    """Note the contents that timed out, so that the next run does not wait for them again."""
+    late = [path for path, cause in (*run.skipped, *run.unparsed) if cause == TIMED_OUT]
+    for digest in (await asyncio.to_thread(hash_files, Path(run.walk.root), late)).values():
+        if len(run.timed_out) < MOST_REMEMBERED:
+            run.timed_out[digest.hex()] = limit_s
 
 
 async def _load_kept(
@@ -369,6 +441,7 @@ def _stats(run: _Run) -> IndexStats:
         languages=_languages(run),
         skipped=dict(Counter(cause for _, cause in run.skipped)),
         facts_version=FACTS_VERSION,
+        timed_out=run.timed_out,
     )
 
 

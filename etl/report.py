@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -15,6 +16,10 @@ class Progress(Protocol):
 
     def advance(self, n: int = 1) -> None: ...
 
+    def waiting(self, store: str, waited_s: float) -> None:
+        """`store` is away and has been waited for so long; 0: it is back."""
+        ...
+
     def finish(self) -> None: ...
 
 
@@ -23,7 +28,20 @@ class NoProgress:
 
     def advance(self, n: int = 1) -> None: ...
 
+    def waiting(self, store: str, waited_s: float) -> None: ...
+
     def finish(self) -> None: ...
+
+
+class PlainProgress(NoProgress):
+    """Where no bar can be drawn: nothing is said but that a run waits, and for what."""
+
+    def waiting(self, store: str, waited_s: float) -> None:
+        print(waiting_line(store, waited_s), file=sys.stderr, flush=True)
+
+
+def waiting_line(store: str, waited_s: float) -> str:
+    return f"waiting for {store}, {waited_s:.0f} s" if waited_s else f"{store} answers again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class WireJob(msgspec.Struct, frozen=True, array_like=True, gc=False):
     language: str
     module: str
     is_test: bool
+    share: float = 1.0  # of the time a file may take
 
 
 class WireFile(msgspec.Struct, frozen=True, array_like=True, gc=False):

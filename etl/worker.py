@@ -192,17 +192,17 @@ def serve(inp: BinaryIO, out: BinaryIO, progress: int) -> None:
         batch = Batch(vocabulary)
         for job in decode_frame(frame, list[WireJob]):
             os.write(progress, b".")
-            _set_timers(setup.timeout_s)
+            _set_timers(setup.timeout_s, job.share)
             batch.add(job, setup.root, setup.max_file_bytes)
             _set_timers(0.0)
         write_frame(out, batch.reply())
 
 
-def _set_timers(timeout_s: float) -> None:
-    """Die by SIGPROF after `timeout_s` of CPU time, or by SIGALRM on the clock; 0 ends both."""
-    signal.setitimer(signal.ITIMER_PROF, timeout_s)
+def _set_timers(timeout_s: float, share: float = 1.0) -> None:
+    """Die by SIGPROF after `share` of `timeout_s` of CPU time, or by SIGALRM on the clock; 0 ends both."""
+    signal.setitimer(signal.ITIMER_PROF, share * timeout_s)
     wall_s = max(timeout_s * _WALL_FACTOR, _WALL_LEAST_S) if timeout_s else 0.0
-    signal.setitimer(signal.ITIMER_REAL, wall_s)
+    signal.setitimer(signal.ITIMER_REAL, share * wall_s)
 
 
 def _limit_resources(memory_bytes: int) -> None:

@@ -41,6 +41,7 @@ from graph import dialect
 from plait.domain.errors import (
     BadSettings,
     GraphConflict,
+    GraphUnavailable,
     GraphUpdating,
     StoreFull,
     StoreUnavailable,
@@ -157,6 +158,16 @@ class Bolt:
                     return await session.execute_read(work)
         raise AssertionError("unreachable")
 
+    async def ping(self) -> None:
+        """One round trip over a connection of its own. Raises: GraphUnavailable."""
+        fresh = _driver(self.endpoint, self.endpoint.writer)
+        try:
+            with translated("graph"):
+                async with fresh.session(database=self.database) as session:
+                    await (await session.run("RETURN 1 AS one")).consume()
+        finally:
+            await fresh.close()
+
     async def define(self, text: str) -> None:
         """Run one schema statement; schema and data never share a transaction on Neo4j."""
         await self.write((text, {}))
@@ -239,9 +250,9 @@ def translated(what: str) -> Iterator[None]:
             key="graph.password",
         ) from exc
     except LOST as exc:
-        raise StoreUnavailable(f"the {what} server does not answer: {exc}; is it running?") from exc
+        raise GraphUnavailable(f"the {what} server does not answer: {exc}; is it running?") from exc
     except TransientError as exc:
-        raise StoreUnavailable(f"the {what} server is busy: {exc.message}") from exc
+        raise GraphUnavailable(f"the {what} server is busy: {exc.message}") from exc
     except Neo4jError as exc:
         if _disk_full(exc):
             raise StoreFull(f"the disk under the {what} server is full: {exc.message}") from exc
@@ -252,9 +263,9 @@ def translated(what: str) -> Iterator[None]:
             ) from exc
         if isinstance(exc, ClientError):
             raise
-        raise StoreUnavailable(f"the {what} server failed: {exc.message}") from exc
+        raise GraphUnavailable(f"the {what} server failed: {exc.message}") from exc
     except GONE as exc:
-        raise StoreUnavailable(f"the {what} server cannot be reached: {exc}") from exc
+        raise GraphUnavailable(f"the {what} server cannot be reached: {exc}") from exc
 
 
 def _disk_full(exc: Neo4jError) -> bool:

@@ -68,6 +68,10 @@ class GraphLease:
         self._lease.refresh()
         return self.uri
 
+    def check_space(self) -> None:
+        """Raises: StoreFull, when nothing is left of the server's disk."""
+        self._lease.check_space()
+
     def close(self) -> None:
         """Leave; the last user's leaving stops the server. Doing it twice is fine."""
         self._lease.close()

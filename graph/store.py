@@ -143,6 +143,19 @@ class CypherStore:
     async def counts(self, repo: str = "") -> Mapping[str, int]:
         return await self._following(lambda: counting.counts(self._bolt, repo))
 
+    async def ping(self) -> None:
+        """One round trip. Raises: StoreUnavailable, EmbeddedServerFailed."""
+        await self._bolt.ping()
+
+    async def refreshed(self) -> None:
+        """The server answers again after it did not: connections from before are closed, and what waits
+        on them fails."""
+        old, self._bolt = self._bolt, Bolt(self._endpoint())
+        try:
+            await self._start()
+        finally:
+            await old.close()
+
     async def close(self) -> None:
         """Leave the server; twice is fine."""
         if hasattr(self, "_reader"):
@@ -160,6 +173,8 @@ class CypherStore:
             except StoreUnavailable:
                 if self._lease is None:
                     raise
+                # A server whose disk is full answers, and fails at all it is asked to write.
+                self._lease.check_space()
             await asyncio.sleep(pause_s)
             with suppress(StoreUnavailable):
                 await self._move(bolt)

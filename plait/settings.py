@@ -103,6 +103,8 @@ class IndexSettings(_Section, frozen=True):
     parse_timeout_s: Annotated[float, Meta(gt=0)] = 10.0
     batch_items: Annotated[int, Meta(ge=1, le=500)] = 500
     max_attempts: Annotated[int, Meta(ge=1, le=20)] = 5
+    # How long a run waits for a store that is away, each time.
+    outage_s: Annotated[float, Meta(ge=0)] = 300.0
     # How long a replaced revision can still be searched as of its time; 0: the one before at most.
     keep_s: Annotated[float, Meta(ge=0)] = 0.0
 

@@ -58,6 +58,7 @@ from server.collect import Collector
 from server.embedder import Embedder
 from server.jobs import Jobs
 from server.retention import Retention
+from server.stores import Stores
 from server.warm import Warmer
 
 logger = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RESTART_S = 5.0
+LATE_S = 10.0  # how long a store that is back may take to answer what it was asked before
 
 
 class Truth(
@@ -84,6 +86,14 @@ class Truth(
 ):
     """Everything the truth store does."""
 
+    async def ping(self) -> None:
+        """One round trip over a fresh connection. Raises: StoreUnavailable."""
+        ...
+
+    async def refreshed(self) -> None:
+        """It answers again after it did not: connections from before are not used again."""
+        ...
+
 
 class Closable(Protocol):
     async def close(self) -> None: ...
@@ -99,6 +109,8 @@ class Late(Generic[C]):
         self._opener = opener
         self._lock = asyncio.Lock()
         self._opened: C | None = None
+        self._opening_since = 0.0
+        self.on_need: Callable[[], None] | None = None  # called at each need; may raise
         self.used_at = 0.0  # `time.monotonic()` of the last need
 
     @property
@@ -110,7 +122,14 @@ class Late(Generic[C]):
         """What is open; None while nobody needed it."""
         return self._opened
 
+    @property
+    def opening_s(self) -> float:
+        """For how long it is being opened by now; 0: it is not."""
+        return time.monotonic() - self._opening_since if self._opening_since else 0.0
+
     async def __call__(self) -> C:
+        if self.on_need is not None:
+            self.on_need()
         self.used_at = time.monotonic()
         if self._opened is not None:
             return self._opened
@@ -120,7 +139,11 @@ class Late(Generic[C]):
     async def _open(self) -> C:
         async with self._lock:
             if self._opened is None:
-                self._opened = await self._opener()
+                self._opening_since = time.monotonic()
+                try:
+                    self._opened = await self._opener()
+                finally:
+                    self._opening_since = 0.0
             return self._opened
 
     async def close(self) -> None:
@@ -210,6 +233,8 @@ class App:
         self.retention = Retention(settings.memory, truth, self.written)
         self.started_at = datetime.now(UTC)
         self.calls = Calls()
+        self.stores = Stores(truth, graph, self._end_old_commits)
+        graph.on_need = self.stores.need_graph
         self._commits: set[asyncio.Task[Any]] = set()
         self._projecting: asyncio.Task[int] | None = None
 
@@ -221,7 +246,14 @@ class App:
         task = asyncio.ensure_future(work)
         self._commits.add(task)
         task.add_done_callback(self._committed)
-        return await asyncio.shield(task)
+        with self.stores.waited_for(set()):
+            return await asyncio.shield(task)
+
+    async def _end_old_commits(self) -> None:
+        """The store is back: what was sent to it before it fell silent, and has no answer soon, gets
+        none. Its caller has gone, and a repeat under its request id finds what was stored."""
+        old = set(self._commits)
+        asyncio.get_running_loop().call_later(LATE_S, lambda: [task.cancel() for task in old])
 
     def _committed(self, task: asyncio.Task[Any]) -> None:
         self._commits.discard(task)
@@ -333,6 +365,7 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
         if chat is not None:
             stack.push_async_callback(chat.close)
         app = App(settings, truth, graph_store, provider, reranker, chat, background=background)
+        stack.push_async_callback(app.stores.close)
         stack.push_async_callback(app.retention.close)
         stack.push_async_callback(app.settle)
         stack.push_async_callback(app.jobs.close)

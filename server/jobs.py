@@ -24,6 +24,8 @@ MAX_KEPT = 1440
 MAX_WAITING = 64
 # Watchers see a change at most this often: a parse advances thousands of times.
 COALESCE_S = 0.1
+# Between a stage's name and the store that it waits for.
+WAITING = ", waiting for "
 
 
 class JobState(StrEnum):
@@ -80,6 +82,15 @@ class _Reporter:
     def advance(self, n: int = 1) -> None:
         now = self._jobs.get(self._id).progress
         self._jobs.update(self._id, progress=replace(now, done=now.done + n))
+
+    def waiting(self, store: str, waited_s: float) -> None:
+        """The stage's name says so; what is counted goes on where it was."""
+        now = self._jobs.get(self._id).progress
+        stage = now.stage.partition(WAITING)[0]
+        logger.warning("an index job waits", extra={"store": store, "waited_s": round(waited_s, 1)})
+        if waited_s:
+            stage += f"{WAITING}{store}"
+        self._jobs.update(self._id, progress=replace(now, stage=stage))
 
     def finish(self) -> None:
         """The end is told by the job's state."""

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 from psycopg import errors as pg
 
 from plait.domain.errors import (
+    DraftLost,
     PlaitError,
     RepositoryBusy,
     RepositoryNameTaken,
@@ -48,6 +49,7 @@ class _Open:
     token: UUID
     root: str
     wrote: bool = False
+    writes: int = 0  # transactions that the server has confirmed
     chunks: int = 0
     names: set[str] = field(default_factory=set)
 
@@ -61,6 +63,10 @@ class Drafts:
     async def begin(
         self, repo: str, root: str, *, move: bool = False, tenant: str = DEFAULT_TENANT
     ) -> Draft:
+        return await self._db.retry(lambda _: self._first(repo, root, move, tenant))
+
+    async def _first(self, repo: str, root: str, move: bool, tenant: str) -> Draft:
+        """`begin` once. What a lost connection leaves of it, the next one undoes."""
         async with self._db.connection() as conn:
             repo_id = await ensure_row(conn, repo, check_tenant(tenant))
         if repo_id in self._drafts:
@@ -80,25 +86,30 @@ class Drafts:
     ) -> Draft:
         cursor = await lock.execute(
             "SELECT r.root, r.published, r.last_number, r.draft_token, s.model,"
-            " coalesce((r.stats->>'facts_version')::int, 0)"
+            " coalesce((r.stats->>'facts_version')::int, 0), r.stats->'timed_out'"
             " FROM repository r LEFT JOIN embedding_space s ON s.filled WHERE r.id = %s",
             (repo_id,),
         )
         known = await cursor.fetchone()
         assert known is not None  # rows of `repository` are never deleted
-        indexed_root, published, last, broken, model, facts_version = known
+        indexed_root, published, last, broken, model, facts_version, timed_out = known
         if published and indexed_root not in ("", root) and not move:
             raise RepositoryNameTaken(repo, indexed_root, root)
         token = uuid4()
         # From here on a writer of the broken draft, if one still runs, is refused by the fence.
-        await lock.execute("UPDATE repository SET draft_token = %s WHERE id = %s", (token, repo_id))
+        await lock.execute(
+            "UPDATE repository SET draft_token = %s, draft_writes = 0 WHERE id = %s",
+            (token, repo_id),
+        )
         if broken is not None:
             await _clean(lock, repo_id)
         await collect_garbage(lock, repo_id, self._db.settings.index.keep_s)
         if published and indexed_root != root:
             await lock.execute("UPDATE repository SET root = %s WHERE id = %s", (root, repo_id))
         self._drafts[repo_id] = _Open(lock, token, root)
-        return Draft(repo_id, repo, last + 1, published, model or "", facts_version)
+        return Draft(
+            repo_id, repo, last + 1, published, model or "", facts_version, timed_out or {}
+        )
 
     async def stored_files(self, draft: Draft) -> dict[str, StoredFile]:
         rows = await self._db.rows(q.STORED_FILES, {"repo": draft.repo_id, "base": draft.base})
@@ -226,8 +237,11 @@ class Drafts:
     ) -> Revision:
         async with self._db.transaction() as conn:
             cursor = await conn.execute(q.FENCE, (draft.repo_id, mine.token))
-            if await cursor.fetchone() is None:
+            fenced = await cursor.fetchone()
+            if fenced is None:
                 return await _published_before(conn, draft, attempt)
+            if fenced[0] < mine.writes:
+                raise DraftLost(draft.repo)
             params = {
                 "repo": draft.repo_id,
                 "number": draft.number,
@@ -296,18 +310,22 @@ class Drafts:
         mine = self._open(draft)
         mine.wrote = True
 
-        async def attempt(number: int, again: bool = False) -> None:
+        async def attempt(number: int, again: bool = False) -> int:
             async with self._db.transaction(durable=False) as conn:
-                cursor = await conn.execute(q.FENCE, (draft.repo_id, mine.token))
-                if await cursor.fetchone() is None:
+                cursor = await conn.execute(q.COUNTED_FENCE, (draft.repo_id, mine.token))
+                row = await cursor.fetchone()
+                if row is None:
                     raise RepositoryBusy(draft.repo)
+                if row[0] <= mine.writes:
+                    raise DraftLost(draft.repo)
                 await write(conn, again or number > 1)
+                return int(row[0])
 
         try:
-            await self._db.retry(attempt)
+            mine.writes = await self._db.retry(attempt)
         except pg.UniqueViolation:
             # The caller writes something of this draft a second time: the later one counts.
-            await self._db.retry(lambda number: attempt(number, again=True))
+            mine.writes = await self._db.retry(lambda number: attempt(number, again=True))
 
 
 def _keys(draft: Draft, paths: Sequence[str]) -> dict[str, Any]:

@@ -8,7 +8,13 @@ from typing import Any
 from plait.ports import IndexStats
 
 # Refused once another process has begun a newer draft; waits for one that begins right now.
-FENCE = "SELECT FROM repository WHERE id = %s AND draft_token = %s FOR SHARE"
+FENCE = "SELECT draft_writes FROM repository WHERE id = %s AND draft_token = %s FOR SHARE"
+
+# As FENCE, for a transaction that does not wait for the disk: it is counted, so that a loss shows.
+COUNTED_FENCE = """
+UPDATE repository SET draft_writes = draft_writes + 1 WHERE id = %s AND draft_token = %s
+RETURNING draft_writes
+"""
 
 STORED_FILES = """
 SELECT f.path, f.content_hash, f.language, f.lines, coalesce(g.graph_hash, ''::bytea)
@@ -98,6 +104,7 @@ def stats_params(stats: IndexStats) -> dict[str, Any]:
                 "languages": dict(stats.languages),
                 "skipped": dict(stats.skipped),
                 "facts_version": stats.facts_version,
+                "timed_out": dict(stats.timed_out),
             }
         )
     }

@@ -131,7 +131,7 @@ class PostgresChild:
         }
 
     def diagnose(self, log_tail: str) -> Diagnosis | None:
-        if "No space left on device" in log_tail or "Disk quota exceeded" in log_tail:
+        if pgdata.disk_full(log_tail):
             full = StoreFull(
                 f"no space is left on the disk under {self._folder}; free some, then run again "
                 "(no data is lost)",

@@ -27,6 +27,13 @@ APP_ROLE = (
     "GRANT plait_app, pg_checkpoint, pg_read_all_settings TO plait;",
 )
 
+FULL_SIGNS = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Check free disk space",
+    "terminated by signal 7",  # SIGBUS
+)
+
 # A killed tool's children may be writing still where something is removed: looks, 0.1 s apart.
 REMOVALS = 50
 
@@ -195,10 +202,17 @@ def single(tools: PgTools, data: Path, database: str, *statements: str, fsync: b
     _check(done, "preparing the database", data)
 
 
+def disk_full(text: str) -> bool:
+    """Whether a program of PostgreSQL that said `text` found no space. A disk that is full in the middle
+    of a page takes a part of it, which is no error of the kernel's; and what is written through memory
+    (shared memory on a full file system) ends the process."""
+    return any(sign in text for sign in FULL_SIGNS)
+
+
 def _check(done: subprocess.CompletedProcess[str], what: str, data: Path) -> None:
     if done.returncode == 0:
         return
-    if "No space left on device" in done.stderr or "Disk quota exceeded" in done.stderr:
+    if disk_full(done.stderr):
         raise StoreFull(
             f"no space is left on the disk under {data.parent}; free some (a new store needs about "
             "250 MB) or move the data with PLAIT_HOME",

@@ -25,6 +25,7 @@ from tenacity import (
 )
 
 from plait.domain.errors import PlaitError, StoreUnavailable
+from plait.domain.outage import patience
 from plait.settings import Settings
 from vector import arrays, halfvec
 from vector.errors import is_transient, translated
@@ -41,6 +42,7 @@ Columns = tuple[tuple[str, str], ...]  # names and types of what is copied in
 
 # First wait up to 50 ms, then doubling: a restart of the embedded server takes 0.3 s.
 BACKOFF = wait_random_exponential(multiplier=0.05, max=5.0)
+RECONNECT_S = 2.0
 
 
 # Serving works as this role; vector/sql/0003_row_security.sql says what it may see.
@@ -88,6 +90,9 @@ class Database:
             # passed without a need for it: a server at rest keeps one a pool.
             max_idle=15.0,
             timeout=settings.postgres.connect_timeout_s,
+            # Who needs a connection has it tried anew. The pool's own tries, in the background, grow so far
+            # apart that a server which is back would wait a minute for the next one.
+            reconnect_timeout=RECONNECT_S,
             open=False,
             name=role or "plait",
         )
@@ -171,8 +176,8 @@ class Database:
 
     async def dedicated(self) -> Connection:
         """A connection outside the pool, for session locks; the caller closes it. Tried again while the
-        embedded server, which died a moment ago or is dying, comes back."""
-        if self._revive is None:
+        embedded server, which died a moment ago or is dying, comes back, and by a run with patience."""
+        if self._revive is None and patience() is None:
             return await self._connect()
         return await self.retry(lambda _: self._connect())
 
@@ -188,6 +193,25 @@ class Database:
                 raise
             return conn
 
+    async def ping(self) -> None:
+        """One round trip over a fresh connection: what a pool's connections still do, a server that takes
+        no new ones does too. Raises: StoreUnavailable, EmbeddedServerFailed."""
+        try:
+            conn = await self._connect()
+        except StoreUnavailable:
+            if self._revive is None:
+                raise
+            self._dsn = await asyncio.to_thread(self._revive)
+            conn = await self._connect()
+        await conn.close()
+
+    async def refreshed(self) -> None:
+        """The server is back: no connection from before is handed out again, and none is waited for."""
+        if self._revive is not None:
+            self._dsn = await asyncio.to_thread(self._revive)
+        await self._pool.drain()
+        await self._pool.check()
+
     async def rows(
         self,
         query: sql.SQL | sql.Composed | str,
@@ -202,7 +226,8 @@ class Database:
             # Straight first: tenacity's bookkeeping costs as much as a point read.
             return await self._read(query, params, tenant, prepare)
         except PlaitError as exc:
-            if not is_transient(exc):
+            waits = patience() is not None and isinstance(exc, StoreUnavailable)
+            if not is_transient(exc) and not waits:
                 await self._blame(exc)
                 raise
             await self._recover()
@@ -229,8 +254,25 @@ class Database:
         jitter round a whole idempotent transaction, for transient errors only.
 
         An attempt after the first must allow for the first having been committed: a connection can be
-        lost between COMMIT and its answer.
+        lost between COMMIT and its answer. A run with patience (`plait.domain.outage`) goes on for as long
+        as that lasts.
         """
+        number = 0
+
+        async def tried() -> T:
+            nonlocal number
+            number += 1
+            if number == 1:
+                return await self._tried(attempt, 0)
+            await self._recover()
+            return await self._tried(attempt, number)
+
+        if (waits := patience()) is not None:
+            return await waits.through(tried)
+        return await self._tried(attempt, 0)
+
+    async def _tried(self, attempt: Callable[[int], Awaitable[T]], before: int) -> T:
+        """As `retry`, a few times within seconds; `before`: how many attempts there may have been."""
         retrying = AsyncRetrying(
             retry=retry_if_exception(is_transient),
             wait=BACKOFF,
@@ -240,7 +282,7 @@ class Database:
         )
         async for trial in retrying:
             with trial:
-                return await attempt(trial.retry_state.attempt_number)
+                return await attempt(before + trial.retry_state.attempt_number)
         raise AssertionError("tenacity ends by returning or raising")
 
     async def _before_sleep(self, state: RetryCallState) -> None:
@@ -260,7 +302,11 @@ class Database:
         """One lost connection often means that all of them are: drop the dead ones now."""
         if self._revive is not None:
             self._dsn = await asyncio.to_thread(self._revive)
-        await self._pool.check()
+        try:
+            async with asyncio.timeout(self.settings.postgres.connect_timeout_s):
+                await self._pool.check()
+        except TimeoutError:  # it takes connections and answers nothing: the next try finds that
+            logger.warning("PostgreSQL does not answer", extra={"pool": self._pool.name})
 
 
 class Scoped:
@@ -283,6 +329,10 @@ class Scoped:
 
     async def close(self) -> None:
         await self._db.close()
+
+    async def refreshed(self) -> None:
+        """As `Database.refreshed`."""
+        await self._db.refreshed()
 
     def connection(self, tenant: str) -> AbstractAsyncContextManager[Connection]:
         """As `Database.connection`, for one tenant."""

@@ -71,6 +71,9 @@ class Queue:
     _db: Database
 
     async def ensure_space(self, model: str, dim: int) -> None:
+        await self._db.retry(lambda _: self._ensure_space(model, dim))
+
+    async def _ensure_space(self, model: str, dim: int) -> None:
         async with self._db.connection() as conn:
             await conn.execute(
                 "INSERT INTO embedding_space (model, dim) VALUES (%s, %s) ON CONFLICT DO NOTHING",
@@ -125,6 +128,9 @@ class Queue:
 
     async def finish(self, repo: str) -> None:
         """Count what is embedded, and index each collection that is large enough for an index to pay."""
+        await self._db.retry(lambda _: self._finish(repo))
+
+    async def _finish(self, repo: str) -> None:
         async with self._db.connection() as conn:
             await conn.execute(RECOUNT, {"repo": repo})
         async with self._db.transaction() as conn:

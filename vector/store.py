@@ -124,6 +124,18 @@ class Store(
             raise
         return cls(db, app, lease)
 
+    async def ping(self) -> None:
+        """One round trip over a fresh connection. Raises: StoreUnavailable, EmbeddedServerFailed."""
+        await self._db.ping()
+
+    async def refreshed(self) -> None:
+        """The server answers again after it did not: connections from before are not used again."""
+        await self._db.refreshed()
+        await self._app.refreshed()
+        if self._claiming is not None:
+            # Who waits on it hears that it is closed; its locks are the server's to drop.
+            await self._claiming.close()
+
     async def close(self) -> None:
         """Release locks and connections, then the lease on the embedded server. Safe to repeat."""
         await self._graphs.close()

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import grpc
 
 from plait.client.lazily import lazily
-from plait.domain.errors import PlaitError
+from plait.domain.errors import (
+    MessageTooLarge,
+    MethodUnknown,
+    PlaitError,
+    StreamBroken,
+    TooManyCalls,
+)
 
 if TYPE_CHECKING:
     from google.rpc import error_details_pb2
@@ -20,6 +26,8 @@ else:
     rpc_status = lazily("grpc_status.rpc_status")
 
 DOMAIN = "plait"
+# What grpc.aio says where a stream ends while a message is being written, whatever the server's status.
+_WRITE_FAILED = "Internal error from Core"
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -60,7 +68,7 @@ def from_rpc(exc: grpc.RpcError) -> PlaitRpcError:
     except ValueError:  # details that contradict the code: take the code's side
         status = None
     if status is None:
-        return PlaitRpcError(code, _plain(code, message))
+        return _without_details(code, message)
     info = error_details_pb2.ErrorInfo()
     bad = error_details_pb2.BadRequest()
     retry = error_details_pb2.RetryInfo()
@@ -87,10 +95,27 @@ def from_item(error: types_pb2.ItemError) -> PlaitRpcError:
     )
 
 
-def _plain(code: grpc.StatusCode, message: str) -> str:
-    """A text for what gRPC itself reports, which knows nothing of fixes."""
-    if code is grpc.StatusCode.UNAVAILABLE:
-        return f"no server answers ({message}); start one with `plait serve`, or check the address"
+def _without_details(code: grpc.StatusCode, message: str) -> PlaitRpcError:
+    """What gRPC itself reports, on this side or the other: the reason that fits, else the code's name."""
+    unavailable, exhausted = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED
+    if code is unavailable:
+        text = f"no server answers ({message}); start one with `plait serve`, or check the address"
+        return PlaitRpcError(code, text)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return "the deadline passed before the server answered; allow more time, or ask for less"
-    return message
+        text = "the deadline passed before the server answered; allow more time, or ask for less"
+        return PlaitRpcError(code, text)
+    if code is grpc.StatusCode.INTERNAL and message == _WRITE_FAILED:
+        text = "the server ended the stream while it was written to; send what has no answer again"
+        return PlaitRpcError(unavailable, text, reason=StreamBroken.reason)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        text = (
+            f"the server has no such method ({message}); use a client and a server of one version"
+        )
+        return PlaitRpcError(code, text, reason=MethodUnknown.reason)
+    if code is exhausted and "larger than max" in message:
+        text = f"{message}; send or ask for less at a time, or raise `server.max_message_bytes`"
+        return PlaitRpcError(code, text, reason=MessageTooLarge.reason)
+    if code is exhausted and "oncurrent" in message:
+        text = f"the server answers as many calls as it may ({message}); try again in a moment"
+        return PlaitRpcError(code, text, reason=TooManyCalls.reason)
+    return PlaitRpcError(code, message)

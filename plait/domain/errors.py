@@ -118,6 +118,12 @@ class StoreUnavailable(Unavailable):
     reason = "STORE_UNAVAILABLE"
 
 
+class GraphUnavailable(StoreUnavailable):
+    """The graph server does not answer."""
+
+    reason = "GRAPH_UNAVAILABLE"
+
+
 class StoreFull(Exhausted):
     """The disk under a database is full."""
 
@@ -180,6 +186,19 @@ class FolderNotIndexed(NotFound):
             root=root,
             around=around,
             command=command,
+        )
+
+
+class DraftLost(Busy):
+    """The database crashed during an index run and lost part of what the run had written."""
+
+    reason = "DRAFT_LOST"
+
+    def __init__(self, repository: str) -> None:
+        super().__init__(
+            f"PostgreSQL crashed while {repository!r} was being indexed and lost part of the run; what was "
+            "published is intact: run again",
+            repository=repository,
         )
 
 
@@ -477,6 +496,39 @@ class RequestMalformed(InvalidInput):
     """The bytes are no message of the contract."""
 
     reason = "REQUEST_MALFORMED"
+
+
+class StreamBroken(Unavailable):
+    """The server ended a stream that was being written to; why is lost on the way."""
+
+    reason = "STREAM_BROKEN"
+
+
+class MethodUnknown(NotBuilt):
+    """The server has no such method."""
+
+    reason = "METHOD_UNKNOWN"
+
+    def __init__(self, method: str) -> None:
+        super().__init__(
+            f"this server has no method {method[:200]!r}; the client and the server are of different "
+            "versions (`plait version`), or the name is misspelled",
+            method=method[:200],
+        )
+
+
+class MessageTooLarge(Exhausted):
+    """A request or an answer is larger than `server.max_message_bytes`."""
+
+    reason = "MESSAGE_TOO_LARGE"
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"the {what} has {size} bytes and may have {limit}; send or ask for less at a time, or raise "
+            "`server.max_message_bytes`",
+            size_bytes=size,
+            limit_bytes=limit,
+        )
 
 
 class PageTokenInvalid(InvalidInput):

@@ -76,11 +76,14 @@ class Draft:
     base: int  # the published revision it starts from; 0 for none
     embedding_model: str = ""
     facts_version: int = 0  # of the base's files, as its run gave it; 0 for none
+    # Content hashes, in hex, whose parse took longer than so many seconds in an earlier run.
+    timed_out: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """Counts of one published run, kept with the revision. `facts_version`: how its files were read."""
+    """Counts of one published run, kept with the revision. `facts_version`: how its files were read;
+    `timed_out`: see `Draft`."""
 
     files: int = 0
     chunks: int = 0
@@ -90,6 +93,7 @@ class IndexStats:
     languages: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
     facts_version: int = 0
+    timed_out: Mapping[str, float] = field(default_factory=dict)
 
 
 class IndexStore(Protocol):

@@ -45,7 +45,7 @@ def _make(path: Path, mode: int) -> None:
 
 def unusable(path: Path, exc: OSError) -> PlaitError:
     """Why `path` cannot be used, and what to do."""
-    if exc.errno in FULL:
+    if _full(exc):
         return StoreFull(
             f"no space is left on the disk under {path}; free some (a new store needs about 250 MB) "
             "or move the data with PLAIT_HOME",
@@ -56,6 +56,11 @@ def unusable(path: Path, exc: OSError) -> PlaitError:
         "give this account write access, or set PLAIT_HOME to a folder that is yours",
         path=path,
     )
+
+
+def _full(exc: OSError) -> bool:
+    """Also of a folder being copied, whose error (`shutil.Error`) has those of its files in words alone."""
+    return exc.errno in FULL or any(os.strerror(number) in str(exc) for number in FULL)
 
 
 def _owner(path: Path) -> str:

@@ -77,6 +77,12 @@ class Lease:
         self._state = _wait(self._kept)
         return self._state
 
+    def check_space(self) -> None:
+        """Raises: StoreFull, when nothing is left of the disk that the server writes on. Some servers
+        do not say that this is what failed."""
+        if _no_space(self._kept.folder):
+            raise _full(self._kept.folder)
+
     def close(self) -> None:
         """Leave. The last user's leaving stops the server. Doing it twice is fine."""
         self._users.close()
@@ -188,15 +194,24 @@ def _home(otherwise: Path) -> str:
 
 
 def _no_keeper(kept: Kept) -> EmbeddedServerFailed | StoreFull:
-    space = os.statvfs(kept.folder)
-    if space.f_bavail * space.f_frsize < FULL_BYTES or (space.f_files and not space.f_favail):
-        return StoreFull(
-            f"no space is left on the disk under {kept.folder}; free some, then run again",
-            path=kept.folder,
-        )
+    if _no_space(kept.folder):
+        return _full(kept.folder)
     return EmbeddedServerFailed(
         f"the keeper of {kept.name} ended {MAX_KEEPERS} times without a word; "
         f"{kept.folder / state.KEEPER_LOG} ends:\n{tail(kept.folder / state.KEEPER_LOG)}"
+    )
+
+
+def _no_space(folder: Path) -> bool:
+    space = os.statvfs(folder)
+    return space.f_bavail * space.f_frsize < FULL_BYTES or bool(
+        space.f_files and not space.f_favail
+    )
+
+
+def _full(folder: Path) -> StoreFull:
+    return StoreFull(
+        f"no space is left on the disk under {folder}; free some, then run again", path=folder
     )
 
 

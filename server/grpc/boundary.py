@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import ExitStack, asynccontextmanager
 from time import perf_counter
 from typing import Any, NoReturn
@@ -18,13 +18,14 @@ from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
 
 from plait.domain import failpoint
-from plait.domain.errors import DeadlineExceeded, PlaitError, RequestMalformed
+from plait.domain.errors import PlaitError, RequestMalformed
 from plait.settings import ScopeSettings
 from server.access import current
 from server.app import Calls
 from server.audit import Audit
-from server.grpc import scope
+from server.grpc import refusals, scope
 from server.grpc.audited import Noted
+from server.grpc.deadlines import Patience
 from server.grpc.door import Door, Visit
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
@@ -51,6 +52,13 @@ class Malformed:
     """Stands in for a request that did not parse, until there is a context to refuse it with."""
 
 
+class TooLarge:
+    """As `Malformed`, for a request of more bytes than one may have."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
 class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Wraps every method of plait.v1; health and reflection pass untouched."""
 
@@ -59,10 +67,12 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         limits: Limits,
         scopes: ScopeSettings,
         calls: Calls,
+        patience: Patience,
         door: Door,
         audit: Audit | None = None,
     ) -> None:
         self._limits = limits
+        self._patience = patience
         self._scopes = scopes
         self._calls = calls
         self._door = door
@@ -75,9 +85,11 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     ) -> Any:
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
-        if handler is None or not method.startswith(PREFIX):
+        if handler is None:
+            return refusals.unknown(method, abort)
+        if not method.startswith(PREFIX):
             return handler
-        parse = _tolerant(handler.request_deserializer)
+        parse = _tolerant(handler.request_deserializer, self._limits.message_bytes)
         serialize = handler.response_serializer
         if not handler.request_streaming and not handler.response_streaming:
             return grpc.stream_unary_rpc_method_handler(
@@ -90,7 +102,9 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         )
         return grpc.stream_stream_rpc_method_handler(behaviour, parse, serialize)
 
-    def _unary(self, method: str, behaviour: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
+    def _unary(
+        self, method: str, behaviour: Callable[..., Coroutine[Any, Any, Any]]
+    ) -> Callable[..., Any]:
         async def call(requests: AsyncIterator[Any], context: Any) -> Any:
             with ExitStack() as held:
                 async with self._answered(method, context) as noted:
@@ -98,25 +112,17 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
                     request = await self._door.request(visit, requests)
                     self._door.place(visit, context)
                     held.enter_context(self._calls.one())
-                    _refuse_malformed(request)
+                    _refuse_malformed(request, self._limits.message_bytes)
                     noted.message(request)
-                    response = await answer(request, context)
+                    deadline = self._limits.deadline(method, context)
+                    work = behaviour(request, context)
+                    response = await self._patience.answer(method, deadline, work)
+                    if method in WRITES:
+                        failpoint.hit("answer.lost")
+                    refusals.check_size("answer", response.ByteSize(), self._limits.message_bytes)
                     noted.message(response)
                 self._door.answered(visit, context)
                 return response
-
-        async def answer(request: Any, context: Any) -> Any:
-            deadline = self._limits.deadline(method, context)
-            try:
-                async with asyncio.timeout(deadline.left_s) as limit:
-                    response = await behaviour(request, context)
-                    if method in WRITES:
-                        failpoint.hit("answer.lost")
-                    return response
-            except TimeoutError as exc:
-                if limit.expired():
-                    raise DeadlineExceeded(_short(method), deadline.limit_s) from exc
-                raise
 
         return call
 
@@ -132,9 +138,11 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
                 request = await self._door.request(visit, requests)
                 self._door.place(visit, context)
                 with self._calls.stream():
-                    _refuse_malformed(request)
+                    _refuse_malformed(request, self._limits.message_bytes)
                     noted.message(request)
-                    async for response in behaviour(request, context):
+                    deadline = self._limits.stream_deadline(context)
+                    source = behaviour(request, context)
+                    async for response in self._patience.answers(method, deadline, source):
                         read = self._door.answered(visit, context)
                         yield response
                         read()
@@ -152,9 +160,11 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             async with self._answered(method, context) as noted:
                 visit = await self._enter(method, context)
                 self._door.place(visit, context)
-                requests = self._door.requests(visit, messages)
+                requests = self._wellformed(self._door.requests(visit, messages), noted)
                 with self._calls.stream():
-                    async for response in behaviour(_wellformed(requests, noted), context):
+                    deadline = self._limits.stream_deadline(context)
+                    source = behaviour(requests, context)
+                    async for response in self._patience.answers(method, deadline, source):
                         noted.message(response)
                         if method in WRITES:
                             failpoint.hit("answer.lost")
@@ -164,8 +174,14 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
 
         return call
 
+    async def _wellformed(self, requests: AsyncIterator[Any], noted: Noted) -> AsyncIterator[Any]:
+        async for request in requests:
+            _refuse_malformed(request, self._limits.message_bytes)
+            noted.message(request)
+            yield request
+
     async def _enter(self, method: str, context: Any) -> Visit:
-        visit = await self._door.enter(method, context)
+        visit = await self._door.enter(method, context, self._limits.deadline(method, context))
         scope.tenant_of(context, self._scopes)  # refused here, for methods that have no tenant, too
         return visit
 
@@ -226,10 +242,12 @@ async def abort(context: Any, exc: PlaitError) -> NoReturn:
     raise AssertionError("abort returned")
 
 
-def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+def _tolerant(deserialize: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
     """A broken request is the caller's fault (INVALID_ARGUMENT); gRPC would say INTERNAL."""
 
     def parse(data: bytes) -> Any:
+        if len(data) > limit:
+            return TooLarge(len(data))
         try:
             return deserialize(data)
         except (DecodeError, UnicodeDecodeError):
@@ -238,14 +256,9 @@ def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
     return parse
 
 
-async def _wellformed(requests: AsyncIterator[Any], noted: Noted) -> AsyncIterator[Any]:
-    async for request in requests:
-        _refuse_malformed(request)
-        noted.message(request)
-        yield request
-
-
-def _refuse_malformed(request: object) -> None:
+def _refuse_malformed(request: object, limit: int) -> None:
+    if isinstance(request, TooLarge):
+        refusals.check_size("request", request.size, limit)
     if isinstance(request, Malformed):
         raise RequestMalformed(
             "the request's bytes are no message of this method, or hold text that is not UTF-8; "

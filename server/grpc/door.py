@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plait.domain.access import OWNER, Caller
+from plait.domain.deadline import Deadline
 from plait.domain.errors import (
     QuotaExceeded,
     RequestMalformed,
@@ -25,6 +26,7 @@ from server.access import current
 from server.access.callers import Callers
 from server.access.connections import Connection, Connections
 from server.access.places import Arrivals, Places, Rates
+from server.grpc.deadlines import Patience
 from server.grpc.verbs import VERBS
 
 AUTHORIZATION = "authorization"
@@ -42,8 +44,13 @@ class Door:
     """Of one server. `callers` None: nobody comes over TCP."""
 
     def __init__(
-        self, settings: ServerSettings, connections: Connections, callers: Callers | None
+        self,
+        settings: ServerSettings,
+        connections: Connections,
+        callers: Callers | None,
+        patience: Patience,
     ) -> None:
+        self._patience = patience
         self._settings = settings
         self._connections = connections
         self._callers = callers
@@ -54,15 +61,16 @@ class Door:
         self._arrivals = Arrivals(settings)
         self._rates = Rates()
 
-    async def enter(self, method: str, context: Any) -> Visit:
+    async def enter(self, method: str, context: Any, deadline: Deadline) -> Visit:
         """Recognise who calls, by what came before the request itself.
 
-        Raises: Unauthenticated, VerbNotAllowed, QuotaExceeded, TooManyConnections.
+        Raises: Unauthenticated, VerbNotAllowed, QuotaExceeded, TooManyConnections; as `Patience.answer`,
+            when a key can't be looked up by `deadline`.
         """
         connection = self._connections.find(context.peer())
         if connection is None:  # not through a door of ours
             raise Unauthenticated("nobody knows who calls; connect to this server's own address")
-        caller = await self._caller(connection, context)
+        caller = await self._caller(connection, method, context, deadline)
         current.answer(caller)
         verb = VERBS.get(method)
         if verb is None or not caller.may(verb):
@@ -82,12 +90,15 @@ class Door:
             return "unknown"
         return "socket" if connection.local else f"tcp {connection.peer}"
 
-    async def _caller(self, connection: Connection, context: Any) -> Caller:
+    async def _caller(
+        self, connection: Connection, method: str, context: Any, deadline: Deadline
+    ) -> Caller:
         if connection.local:
             return OWNER
         try:
             assert self._callers is not None
-            caller = await self._callers.caller(_bearer(context))
+            looked_up = self._callers.caller(_bearer(context))
+            caller = await self._patience.answer(method, deadline, looked_up)
         except Unauthenticated:
             connection.refused()
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -13,6 +14,9 @@ UNLIMITED = frozenset(
     {"/plait.v1.IndexService/WatchIndexJob", "/plait.v1.KnowledgeService/IngestEpisodes"}
 )
 
+# An answer leaves by so much before its caller's deadline: guessed, for a busy machine's event loop and
+# a network's round trip.
+MARGIN_SHARE, MARGIN_S = 0.1, 0.25
 
 _UPKEEP = tuple(
     f"/plait.v1.AdminService/{name}"
@@ -32,6 +36,7 @@ class Limits:
     def __init__(self, settings: Settings) -> None:
         self._default_s = settings.server.timeout_s
         self._longest_s = settings.server.max_timeout_s
+        self.message_bytes = settings.server.max_message_bytes
         self._by_method: Mapping[str, float] = {
             "/plait.v1.KnowledgeService/Search": settings.search.timeout_s,
             "/plait.v1.KnowledgeService/Recall": settings.search.timeout_s,
@@ -43,7 +48,19 @@ class Limits:
 
     def deadline(self, method: str, context: Context | Any) -> Deadline:
         """The deadline of one call of `method` (as `/package.Service/Method`)."""
-        remaining = context.time_remaining()
-        if remaining is None:
-            remaining = self._by_method.get(method, self._default_s)
-        return Deadline.after(min(remaining, self._longest_s))
+        given = context.time_remaining()
+        if given is None:
+            given_s = self._by_method.get(method, self._default_s)
+            return Deadline.after(min(given_s, self._longest_s))
+        limit_s = min(given, self._longest_s)
+        return Deadline(time.monotonic() + min(in_time(given), limit_s), limit_s)
+
+    def stream_deadline(self, context: Context | Any) -> Deadline | None:
+        """The deadline of one stream, where its caller has set one."""
+        given = context.time_remaining()
+        return None if given is None else Deadline(time.monotonic() + in_time(given), given)
+
+
+def in_time(given_s: float) -> float:
+    """Seconds after which to answer a caller who waits for `given_s`, so that the answer arrives."""
+    return given_s - min(MARGIN_SHARE * given_s, MARGIN_S)

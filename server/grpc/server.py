@@ -41,6 +41,7 @@ from server.audit import open_audit
 from server.grpc.access import AccessService
 from server.grpc.admin import AdminService
 from server.grpc.boundary import Boundary
+from server.grpc.deadlines import Patience
 from server.grpc.door import Door
 from server.grpc.hooks import HookService
 from server.grpc.index import IndexService
@@ -63,7 +64,9 @@ SERVICES: tuple[str, ...] = tuple(
     )
 )
 HEALTH_EVERY_S = 5.0
+HEALTH_LIMIT_S = 10.0
 SETTLE_S = 0.1
+SPARE_BYTES = 2**20
 
 
 class HealthStatus(Protocol):
@@ -142,9 +145,10 @@ async def running(
     cache = KeyCache(app.truth)
     callers = _callers(app, keys or cache) if port is not None else None
     limits = Limits(app.settings)
-    door = Door(settings, connections, callers)
+    patience = Patience(app.stores)
+    door = Door(settings, connections, callers, patience)
     audit = open_audit(app.settings)
-    boundary = Boundary(limits, app.settings.scope, app.calls, door, audit)
+    boundary = Boundary(limits, app.settings.scope, app.calls, patience, door, audit)
     server = grpc.aio.server(interceptors=[boundary], options=_options(settings))
     status = _add_services(server, app, limits, cache)
     raise_open_files(8 * (settings.max_connections + settings.max_concurrent))
@@ -227,8 +231,9 @@ def _add_services(
 
 def _options(settings: ServerSettings) -> Sequence[tuple[str, int]]:
     return (
-        ("grpc.max_receive_message_length", settings.max_message_bytes),
-        ("grpc.max_send_message_length", settings.max_message_bytes),
+        # A little more is read than is allowed, so that it is refused with a reason.
+        ("grpc.max_receive_message_length", settings.max_message_bytes + SPARE_BYTES),
+        ("grpc.max_send_message_length", settings.max_message_bytes + SPARE_BYTES),
         ("grpc.max_concurrent_streams", settings.max_streams),
         ("grpc.server_handshake_timeout_ms", int(settings.hello_s * 1000)),
         # Clients on the same machine: notice a dead one within a minute, and let them ping.
@@ -246,14 +251,30 @@ async def watch_health(truth: Truth, status: HealthStatus, stop: asyncio.Event) 
     while not stop.is_set():
         await asyncio.sleep(HEALTH_EVERY_S)
         try:
-            await truth.waiting()
-            serving = True
+            serving = await _answers(truth)
         except PlaitError as exc:
             serving = False
             logger.warning("not serving", extra={"reason": exc.reason, "error": str(exc)})
         if serving != was:
             await _tell(status, serving=serving)
             was = serving
+
+
+async def _answers(truth: Truth) -> bool:
+    """Whether the truth store answers within `HEALTH_LIMIT_S`. One that hangs is not waited for, nor for
+    the end of the question. Raises: PlaitError."""
+    asked = asyncio.ensure_future(truth.waiting())
+    try:
+        done, _ = await asyncio.wait({asked}, timeout=HEALTH_LIMIT_S)
+    finally:
+        if not asked.done():
+            asked.cancel()
+            asked.add_done_callback(lambda task: task.cancelled() or task.exception())
+    if not done:
+        logger.warning("not serving", extra={"reason": "STORE_UNAVAILABLE", "error": "no answer"})
+        return False
+    asked.result()
+    return True
 
 
 async def _tell(status: HealthStatus, *, serving: bool) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import graph as graph_store
 from graph import embedded as graph
 from plait.domain.errors import StoreFull
 from plait.settings import Settings, load
@@ -51,13 +52,31 @@ def settings_of(home: Path) -> Settings:
     return load(environ={**PATIENT, "PLAIT_HOME": str(home)})
 
 
+# Each is full at another step of the first start: 20 MB in the middle of a page, at which PostgreSQL does not
+# speak of the device.
 @needs_root
-def test_a_first_start_on_a_full_disk_says_so_and_the_next_one_completes(small_disk: Path) -> None:
+@pytest.mark.parametrize("size", ["4m", "12m", "20m", "30m"])
+def test_a_first_start_on_a_full_disk_says_so_and_the_next_one_completes(
+    small_disk: Path, size: str
+) -> None:
+    resize(small_disk.parent, size)
     with pytest.raises(StoreFull, match="no space is left"):
         postgres.ensure(settings_of(small_disk))
     resize(small_disk.parent, "300m")
     with postgres.ensure(settings_of(small_disk)) as lease, psycopg.connect(lease.dsn) as link:
         assert link.execute("SELECT 1").fetchone() == (1,)
+
+
+@needs_root
+async def test_a_graph_on_too_small_a_disk_says_so_and_the_next_one_opens(small_disk: Path) -> None:
+    """The server starts, answers, and can't write its first schema."""
+    resize(small_disk.parent, "1m")
+    with pytest.raises(StoreFull, match="no space is left"):
+        await graph_store.open(settings_of(small_disk))
+    resize(small_disk.parent, "100m")
+    store = await graph_store.open(settings_of(small_disk))
+    assert await store.counts() == {}
+    await store.close()
 
 
 @needs_root

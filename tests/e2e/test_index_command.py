@@ -230,6 +230,26 @@ def test_a_file_that_can_no_longer_be_parsed_is_not_found_as_it_was(
     assert ["slow.py", "parse timeout"] in report["skipped_files"]
     assert (report["files"], report["files_removed"]) == (5, 1)
 
+    def again(**more: str) -> Any:
+        words = [plait(), "index", str(root), "--no-embed", "--json"]
+        with_these = {**environment, **more}
+        done = subprocess.run(
+            words, env=with_these, capture_output=True, text=True, timeout=LIMIT_S
+        )
+        return result(done)
+
+    # The same content is not waited for again, whatever it is called; with more time it is.
+    for _ in range(2):
+        report = again()
+        assert ["slow.py", "timed out before"] in report["skipped_files"]
+        assert (report["changed"], report["files_parsed"]) == (False, 0)
+    (root / "slow.py").rename(root / "moved.py")
+    assert ["moved.py", "timed out before"] in again()["skipped_files"]
+    # It is tried once more with more time, which is still not enough, and not after that.
+    more = {"PLAIT_INDEX__PARSE_TIMEOUT_S": "0.4"}
+    assert ["moved.py", "parse timeout"] in again(**more)["skipped_files"]
+    assert ["moved.py", "timed out before"] in again(**more)["skipped_files"]
+
 
 @pytest.mark.parametrize(
     ("words", "says"),
