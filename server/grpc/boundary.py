@@ -111,7 +111,7 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
                 self._limits.check_room(self._calls.in_flight + self._calls.streams)
                 deadline = self._limits.deadline(method, context)
                 _refuse_malformed(request, self._limits.message_bytes)
-                response = await self._patience.answer(
+                response: Any = await self._patience.answer(
                     method, deadline, behaviour(request, context)
                 )
                 if method in WRITES:

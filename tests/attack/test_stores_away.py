@@ -63,7 +63,6 @@ def requests(root: Path) -> dict[str, Any]:
         request_id=str(uuid4()),
         memory=memory.Memory(repository=REPO, content="Totals are rounded once."),
     )
-    everything = {"all_repositories": True}
     return {
         "Compact": admin.CompactRequest(repository=REPO, agent_id="a", dry_run=True),
         "UndoCompaction": admin.UndoCompactionRequest(compaction_id=str(uuid4())),
@@ -72,8 +71,8 @@ def requests(root: Path) -> dict[str, Any]:
         ),
         "Verify": admin.VerifyRequest(repositories=[REPO]),
         "Rebuild": admin.RebuildRequest(repositories=["nothing"]),
-        "ListDeadLetters": admin.ListDeadLettersRequest(**everything),
-        "RetryDeadLetters": admin.RetryDeadLettersRequest(**everything),
+        "ListDeadLetters": admin.ListDeadLettersRequest(all_repositories=True),
+        "RetryDeadLetters": admin.RetryDeadLettersRequest(all_repositories=True),
         "Stats": admin.StatsRequest(),
         "DescribeFolder": hook.DescribeFolderRequest(folder=str(root)),
         "AdviseEdit": hook.AdviseEditRequest(
@@ -113,7 +112,7 @@ def requests(root: Path) -> dict[str, Any]:
         ),
         "DeleteMemory": memory.DeleteMemoryRequest(id=str(uuid4()), repository=REPO),
         "Learn": memory.LearnRequest(repository=REPO, user_message="Round once."),
-        "GetSavings": memory.GetSavingsRequest(**everything),
+        "GetSavings": memory.GetSavingsRequest(all_repositories=True),
     }
 
 
@@ -313,7 +312,7 @@ async def test_nobody_is_asked_while_nobody_waits(place: Place) -> None:
 async def test_an_unknown_method_is_named(place: Place) -> None:
     for path in ("/plait.v1.KnowledgeService/Guess", "/other.Service/Guess"):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await place.channel.unary_unary(path)(b"")
+            await place.channel.unary_unary(path, bytes, bytes)(b"")
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
         assert reason_of(caught.value) == "METHOD_UNKNOWN"
 
@@ -328,7 +327,7 @@ async def test_what_is_too_large_or_too_much_is_named(
     request = knowledge.SearchRequest(query="x" * (limit + 10))
     sends = [("grpc.max_send_message_length", 2 * limit)]
     async with grpc.aio.insecure_channel(place.client.target, options=sends) as channel:
-        call = channel.unary_unary(search, knowledge.SearchRequest.SerializeToString)
+        call = channel.unary_unary(search, knowledge.SearchRequest.SerializeToString, bytes)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call(request)
     assert reason_of(caught.value) == "MESSAGE_TOO_LARGE"
