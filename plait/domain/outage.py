@@ -49,7 +49,7 @@ class Patience:
         """
 
         # Here: it costs a command 20 ms, and who never waits needs none of it.
-        from tenacity import AsyncRetrying, wait_exponential_jitter
+        from tenacity import AsyncRetrying, wait_exponential, wait_random
 
         def again(state: RetryCallState) -> bool:
             exc = state.outcome.exception() if state.outcome else None
@@ -66,7 +66,7 @@ class Patience:
 
         retrying = AsyncRetrying(
             retry=again,
-            wait=wait_exponential_jitter(FIRST_S, LONGEST_S, jitter=JITTER_S),
+            wait=wait_exponential(multiplier=FIRST_S, max=LONGEST_S) + wait_random(0, JITTER_S),
             stop=lambda state: time.monotonic() - started >= self.longest_s,
             before_sleep=wait,
             reraise=True,

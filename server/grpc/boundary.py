@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from time import perf_counter
 from typing import Any, NoReturn
@@ -102,9 +102,7 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         )
         return grpc.stream_stream_rpc_method_handler(behaviour, parse, serialize)
 
-    def _unary(
-        self, method: str, behaviour: Callable[..., Coroutine[Any, Any, Any]]
-    ) -> Callable[..., Any]:
+    def _unary(self, method: str, behaviour: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
         async def call(requests: AsyncIterator[Any], context: Any) -> Any:
             with ExitStack() as held:
                 async with self._answered(method, context) as noted:
@@ -116,7 +114,7 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
                     noted.message(request)
                     deadline = self._limits.deadline(method, context)
                     work = behaviour(request, context)
-                    response = await self._patience.answer(method, deadline, work)
+                    response: Any = await self._patience.answer(method, deadline, work)
                     if method in WRITES:
                         failpoint.hit("answer.lost")
                     refusals.check_size("answer", response.ByteSize(), self._limits.message_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any, TypeVar
 
 from plait.domain.deadline import Deadline
@@ -30,14 +30,15 @@ class Patience:
         # Work that was given up: it may hang for as long as its store does.
         self._left: set[asyncio.Future[Any]] = set()
 
-    async def answer(self, method: str, deadline: Deadline, work: Coroutine[Any, Any, T]) -> T:
+    async def answer(self, method: str, deadline: Deadline, work: Awaitable[T]) -> T:
         """What `work` returns within `deadline`.
 
         Raises: DeadlineExceeded; StoreUnavailable, GraphUnavailable, when a store that the call needs
             did not answer meanwhile, or at once when it is known to be away; and what `work` raises.
         """
         if (away := self._away(method)) is not None:
-            work.close()
+            if asyncio.iscoroutine(work):
+                work.close()
             raise away
         needs = begin_call()
         with self._stores.waited_for(needs, deadline.left_s):
@@ -91,7 +92,7 @@ class Patience:
         `gone` is set, or when the caller goes away. Raises: TimeoutError, CancelledError."""
         ending = asyncio.ensure_future(gone.wait()) if gone is not None else None
         try:
-            waited = {task} if ending is None else {task, ending}
+            waited: set[asyncio.Future[Any]] = {task} if ending is None else {task, ending}
             await asyncio.wait(waited, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if ending is not None:

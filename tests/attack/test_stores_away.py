@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+import plait.v1.access_service_pb2 as access
 import plait.v1.admin_service_pb2 as admin
 import plait.v1.hook_service_pb2 as hook
 import plait.v1.index_service_pb2 as index
@@ -32,7 +34,7 @@ from tests.processes import eventually
 
 DEADLINE_S = 3.0
 REPO = "away"
-MODULES = (admin, hook, index, knowledge, memory)
+MODULES = (access, admin, hook, index, knowledge, memory)
 
 
 def methods() -> dict[str, Any]:
@@ -63,8 +65,16 @@ def requests(root: Path) -> dict[str, Any]:
         request_id=str(uuid4()),
         memory=memory.Memory(repository=REPO, content="Totals are rounded once."),
     )
-    everything = {"all_repositories": True}
     return {
+        "CreateKey": access.CreateKeyRequest(
+            name=f"k{uuid4()}",
+            tenant="default",
+            all_repositories=True,
+            verbs=[access.KEY_VERB_READ],
+        ),
+        "ListKeys": access.ListKeysRequest(),
+        "RotateKey": access.RotateKeyRequest(key_id="key-0"),
+        "RevokeKey": access.RevokeKeyRequest(key_id="key-0"),
         "Compact": admin.CompactRequest(repository=REPO, agent_id="a", dry_run=True),
         "UndoCompaction": admin.UndoCompactionRequest(compaction_id=str(uuid4())),
         "Forget": admin.ForgetRequest(
@@ -72,8 +82,8 @@ def requests(root: Path) -> dict[str, Any]:
         ),
         "Verify": admin.VerifyRequest(repositories=[REPO]),
         "Rebuild": admin.RebuildRequest(repositories=["nothing"]),
-        "ListDeadLetters": admin.ListDeadLettersRequest(**everything),
-        "RetryDeadLetters": admin.RetryDeadLettersRequest(**everything),
+        "ListDeadLetters": admin.ListDeadLettersRequest(all_repositories=True),
+        "RetryDeadLetters": admin.RetryDeadLettersRequest(all_repositories=True),
         "Stats": admin.StatsRequest(),
         "DescribeFolder": hook.DescribeFolderRequest(folder=str(root)),
         "AdviseEdit": hook.AdviseEditRequest(
@@ -113,7 +123,7 @@ def requests(root: Path) -> dict[str, Any]:
         ),
         "DeleteMemory": memory.DeleteMemoryRequest(id=str(uuid4()), repository=REPO),
         "Learn": memory.LearnRequest(repository=REPO, user_message="Round once."),
-        "GetSavings": memory.GetSavingsRequest(**everything),
+        "GetSavings": memory.GetSavingsRequest(all_repositories=True),
     }
 
 
@@ -171,16 +181,18 @@ async def place(tmp_path_factory: pytest.TempPathFactory, behind: Behind) -> Asy
     root = tmp_path_factory.mktemp("away")
     (root / "shop.py").write_text("def total(items):\n    return sum(items)\n")
     settings = load(environ=behind.environment)
-    async with (
-        open_app(settings, background=True) as app,
-        running(app, host="127.0.0.1", port=0) as server,
-        grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-        AsyncPlaitClient(f"127.0.0.1:{server.port}") as client,
-    ):
-        job = await client.start_index(str(root), repository=REPO, embed=False)
-        *_, job = [state async for state in client.watch_index_job(job.id)]
-        assert job.state == "succeeded", job
-        yield Place(root, app, channel, client, behind)
+    with TemporaryDirectory(prefix="plait-") as folder:
+        socket = Path(folder) / "plait.sock"
+        async with (
+            open_app(settings, background=True) as app,
+            running(app, socket=socket) as server,
+            grpc.aio.insecure_channel(server.target) as channel,
+            AsyncPlaitClient(server.target) as client,
+        ):
+            job = await client.start_index(str(root), repository=REPO, embed=False)
+            *_, job = [state async for state in client.watch_index_job(job.id)]
+            assert job.state == "succeeded", job
+            yield Place(root, app, channel, client, behind)
 
 
 @contextmanager
@@ -313,7 +325,7 @@ async def test_nobody_is_asked_while_nobody_waits(place: Place) -> None:
 async def test_an_unknown_method_is_named(place: Place) -> None:
     for path in ("/plait.v1.KnowledgeService/Guess", "/other.Service/Guess"):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await place.channel.unary_unary(path)(b"")
+            await place.channel.unary_unary(path, bytes, bytes)(b"")
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
         assert reason_of(caught.value) == "METHOD_UNKNOWN"
 
@@ -324,7 +336,7 @@ async def test_what_is_too_large_is_named(place: Place) -> None:
     request = knowledge.SearchRequest(query="x" * (limit + 10))
     sends = [("grpc.max_send_message_length", 2 * limit)]
     async with grpc.aio.insecure_channel(place.client.target, options=sends) as channel:
-        call = channel.unary_unary(search, knowledge.SearchRequest.SerializeToString)
+        call = channel.unary_unary(search, knowledge.SearchRequest.SerializeToString, bytes)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call(request)
     assert reason_of(caught.value) == "MESSAGE_TOO_LARGE"
