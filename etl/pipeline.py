@@ -43,6 +43,7 @@ from plait.ports import (
     StoredFile,
     VectorQueue,
 )
+from plait.secrets.rules import Rules
 from plait.settings import Settings
 
 # How long a run waits for a projector of another process, and how often it looks.
@@ -75,6 +76,7 @@ class _Run:
 
     walk: Walk
     jobs: dict[str, Job]
+    rules: Rules  # of secrets
     phases: dict[str, float] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unparsed: list[tuple[str, str]] = field(default_factory=list)
@@ -83,6 +85,7 @@ class _Run:
     parsed: int = 0
     removed: int = 0
     syntax_errors: int = 0
+    masked: list[tuple[str, int]] = field(default_factory=list)
     chunks_written: int = 0
     nodes: int = 0
     edges: Counter[str] = field(default_factory=Counter)
@@ -117,7 +120,7 @@ async def index_repository(
     root = request.root.expanduser().absolute()
     progress.start("walk")
     todo = request.plan if request.plan else await asyncio.to_thread(make_plan, root, settings)
-    run = _Run(todo.walk, todo.jobs, {"walk": todo.took_s}, list(todo.walk.skipped))
+    run = _Run(todo.walk, todo.jobs, todo.rules, {"walk": todo.took_s}, list(todo.walk.skipped))
     if provider is not None:
         # Before the work, not after it: a wrong model is a setting to mend.
         await truth.ensure_space(provider.model, provider.dim)
@@ -202,7 +205,9 @@ async def _changes(run: _Run, stored: dict[str, StoredFile]) -> tuple[list[str],
     """`(changed or new, removed)` paths. With nothing stored, all is new and nothing is hashed here."""
     if not stored:
         return list(run.jobs), []
-    hashes = await asyncio.to_thread(hash_files, Path(run.walk.root), list(run.jobs))
+    hashes = await asyncio.to_thread(
+        hash_files, Path(run.walk.root), list(run.jobs), run.rules.digest()
+    )
     changed = [
         path
         for path in run.jobs
@@ -259,7 +264,7 @@ async def _parse_and_write(
         return
     segment = SegmentBuilder()
     progress.start("parse", len(changed))
-    with _pool(Path(run.walk.root), settings) as pool:
+    with _pool(Path(run.walk.root), settings, run.rules) as pool:
         batches = pool.run([run.jobs[path] for path in changed])
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             await _write_batch(run, draft, truth, settings, batch)
@@ -269,13 +274,14 @@ async def _parse_and_write(
         await truth.write_segment(draft, built)
 
 
-def _pool(root: Path, settings: Settings) -> ParsePool:
+def _pool(root: Path, settings: Settings, rules: Rules) -> ParsePool:
     index = settings.index
     return ParsePool(
         root,
         workers=index.workers,
         timeout_s=index.parse_timeout_s,
         max_file_bytes=index.max_file_bytes,
+        rules=rules,
     )
 
 
@@ -294,6 +300,7 @@ async def _write_batch(
 def _keep_facts(run: _Run, batch: ParsedBatch) -> None:
     run.skipped += batch.skipped
     run.unparsed += batch.unparsed
+    run.masked += batch.masked
     run.parsed += len(batch.files)
     run.syntax_errors += batch.syntax_errors
     for row in batch.files:
@@ -349,8 +356,8 @@ def graph_parts(
     Raises: NotARepository, EmptyRepository, NoSymbols.
     """
     todo = make_plan(root, settings)
-    run = _Run(todo.walk, todo.jobs)
-    with _pool(root, settings) as pool:
+    run = _Run(todo.walk, todo.jobs, todo.rules)
+    with _pool(root, settings, todo.rules) as pool:
         for batch in pool.run(list(todo.jobs.values())):
             _keep_facts(run, batch)
     _refuse_no_symbols(run)
@@ -404,6 +411,7 @@ def _report(
         skipped=dict(Counter(cause for _, cause in run.skipped)),
         skipped_files=tuple(run.skipped),
         unparsed_files=tuple(run.unparsed),
+        masked_files=tuple(sorted(run.masked)),
         embedded=final.embedded,
         model=provider.model if provider else "",
         graph_published=final.graph_number == final.number,

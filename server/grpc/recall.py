@@ -27,7 +27,7 @@ class Recalls:
         start = perf_counter()
         query, options = parse_recall.recall(request, deadline)
         where = replace(scope.filter_in(tenant, query.where), as_of=times.as_of(request.as_of))
-        query = replace(query, where=where)
+        query = await self._app.masking.query(replace(query, where=where))
         answer = await self._app.recall.recall(query, options)
         shape = Shape(request.explain, request.include_content)
         response = convert_recall.response(tenant, answer, shape, where.as_of)
@@ -49,7 +49,7 @@ class Recalls:
     async def report(
         self, tenant: str, request: pb.ReportFeedbackRequest
     ) -> pb.ReportFeedbackResponse:
-        feedback = parse_recall.feedback(request, tenant)
+        feedback, _ = self._app.masking.feedback(parse_recall.feedback(request, tenant))
         taken = await self._app.commit(self._report(feedback))
         return pb.ReportFeedbackResponse(
             accepted=taken.accepted,
