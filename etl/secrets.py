@@ -45,6 +45,8 @@ class Files:
 
     def mask(self, source: bytes, path: str, *, code: bool) -> tuple[bytes, int]:
         """`source` with its credentials covered, as long and in as many lines, and how many they are."""
+        # In a shell what is bare is a text.
+        code = code and language_of(path) != "shell"
         if self._rules.allow_paths and self._is_left(path):
             return source, 0
         if self._masker is None:

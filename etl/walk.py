@@ -45,8 +45,8 @@ class Cause(StrEnum):
     NOT_A_FILE = "not a regular file"
     BAD_NAME = "name is not UTF-8"
     BAD_IGNORE_FILE = "ignore file too large"
-    SECRET_NAME = "secret by name"
-    SECRET_CONTENT = "secret by content"
+    SECRET_NAME = "secret by name"  # noqa: S105
+    SECRET_CONTENT = "secret by content"  # noqa: S105
 
 
 @dataclass(frozen=True, slots=True)

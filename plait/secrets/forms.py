@@ -60,7 +60,8 @@ FORMS: tuple[tuple[str, tuple[str, ...], str], ...] = (
 )  # fmt: skip
 
 # Rule, module and class in detect_secrets.plugins, the texts. Those in lower case are looked for in
-# lower-cased text. Not used, with what they cost on five repositories: docs/secrets.md.
+# lower-cased text; of `WIDE` the whole text is searched when they are in it, of the others the lines that
+# hold them. Not used, with what they cost on five repositories: docs/secrets.md.
 PLUGINS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("aws-secret", "aws", "AWSKeyDetector", ("aws", "A3T")),
     ("azure-key", "azure_storage_key", "AzureStorageKeyDetector", ("AccountKey=",)),
@@ -77,6 +78,8 @@ PLUGINS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("telegram-token", "telegram_token", "TelegramBotTokenDetector", (":AA",)),
     ("twilio-key", "twilio", "TwilioKeyDetector", ("twilio",)),
 )  # fmt: skip
+
+WIDE = frozenset({"discord", "twilio"})
 
 # Found by the name beside it: plait.secrets.named.
 NAMED = ("private-key", "authorization", "bearer", "url-password", "key", "token", "secret", "password",

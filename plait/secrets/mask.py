@@ -16,7 +16,7 @@ from functools import lru_cache
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from plait.secrets import named
-from plait.secrets.forms import FORMS, PLUGINS
+from plait.secrets.forms import FORMS, PLUGINS, WIDE
 from plait.secrets.named import MARKER, Span
 from plait.secrets.rules import BUILT_IN, Rules
 
@@ -121,13 +121,15 @@ class Masker:
             *named.url_passwords(text),
             *named.by_name(text, lowered, code=code),
         ]
+        marked = "pragma" in text
         return _apart(
             [
                 span
                 for span in found
                 if span[2] not in self._off
-                and not _is_covered(text[span[0] : span[1]])
-                and not self._is_allowed(text, span)
+                and not _is_covered(value := text[span[0] : span[1]])
+                and not self._is_allowed(value)
+                and not (marked and _says_allowed(text, span))
             ]
         )
 
@@ -157,11 +159,8 @@ class Masker:
                 for line in re.finditer(r"[^\r\n]+", text[start:end]):
                     yield start + line.start(), start + line.end(), name
 
-    def _is_allowed(self, text: str, span: Span) -> bool:
-        value = text[span[0] : span[1]]
-        if any(pattern.fullmatch(value) for pattern in self._allow):
-            return True
-        return "pragma" in text and _says_allowed(text, span)
+    def _is_allowed(self, value: str) -> bool:
+        return any(pattern.fullmatch(value) for pattern in self._allow)
 
 
 def _says_allowed(text: str, span: Span) -> bool:
@@ -215,10 +214,17 @@ def _form(text: str, form: _Form) -> Iterator[Span]:
 
 
 def _plugin(text: str, where: str, plugin: _Plugin) -> Iterator[Span]:
-    for start, end in _windows(where, plugin.literal):
+    windows = _lines(where) if plugin.literal in WIDE else _windows(where, plugin.literal)
+    for start, end in windows:
         for pattern in _patterns(plugin.module, plugin.kind):
             for match in pattern.finditer(text, start, end):
                 yield (*_secret_of(match), plugin.rule)
+
+
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    """All of `text`, in parts that overlap by what a credential takes."""
+    for start in range(0, len(text), _AHEAD):
+        yield max(0, start - 100), start + _AHEAD
 
 
 def _windows(text: str, literal: str) -> Iterator[tuple[int, int]]:

@@ -40,7 +40,7 @@ _QUOTED = re.compile(
 _BARE = re.compile(
     r"("
     + _QUOTE
-    + r"[ \t]{0,4}(?:=>|:=|[=:])[ \t]{0,4})([A-Za-z0-9+/=_.~!@#%^&*$-]{8,500})(?![\w(\[])"
+    + r"[ \t]{0,4}(?:=>|:=|[=:>])[ \t]{0,4})([A-Za-z0-9+/=_.~!@#%^&*$-]{8,500})(?![\w(\[])"
 )
 _KEY_EDGE = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 # A key's own characters; what stands before them in a diff, or as an escaped line end, is stepped over.
@@ -70,7 +70,7 @@ def key_blocks(text: str) -> list[Span]:
     begin = -1
     for edge in _KEY_EDGE.finditer(text):
         if edge[1] == "END":
-            if 0 <= begin and edge.start() - begin <= MAX_KEY:
+            if begin >= 0 and edge.start() - begin <= MAX_KEY:
                 out += _key_parts(text, begin, edge.start())
                 begin = -1
             continue
