@@ -315,7 +315,7 @@ async def test_nothing_secret_is_kept_sent_logged_or_answered(
         if recalled.items:
             verdict = ItemVerdict(recalled.items[0].item.id, Verdict.HELPED, f"see {asked[-900:]}")
             await client.report_feedback(
-                recalled.id, verdicts=[verdict], outcome=Outcome("success", asked[-900:])
+                recalled.recall_id, verdicts=[verdict], outcome=Outcome("success", asked[-900:])
             )
 
     async def rests() -> bool:
