@@ -41,13 +41,13 @@ class Files:
     def by_content(self, path: str, head: bytes) -> bool:
         """Whether a file that begins with `head` is a secret as a whole."""
         code = is_code(language_of(path))
-        return is_secret(head, code=code) and not self._is_left(path)
+        return is_secret(head, code=code) and not self.is_left(path)
 
     def mask(self, source: bytes, path: str, *, code: bool) -> tuple[bytes, int]:
         """`source` with its credentials covered, as long and in as many lines, and how many they are."""
         # In a shell what is bare is a text.
         code = code and language_of(path) != "shell"
-        if self._rules.allow_paths and self._is_left(path):
+        if self._rules.allow_paths and self.is_left(path):
             return source, 0
         if self._masker is None:
             # Here: who only walks needs no patterns.
@@ -56,7 +56,8 @@ class Files:
             self._masker = masker(self._rules)
         return self._masker.bytes(source, code=code)
 
-    def _is_left(self, path: str) -> bool:
+    def is_left(self, path: str) -> bool:
+        """Whether the rules say to leave the file's text as it is."""
         return self._left is not None and self._left.verdict(as_bytes_text(path)) is True
 
 

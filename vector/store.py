@@ -9,6 +9,7 @@ from vector.bm25 import SpaceCache
 from vector.drafts import Drafts
 from vector.episodes import Episodes
 from vector.errors import translated
+from vector.exposed import Exposed
 from vector.forget import Forgetting
 from vector.impact import Impacts
 from vector.located import Located, PathCache
@@ -53,6 +54,7 @@ class Store(
     Episodes,
     Recalls,
     SavingsReads,
+    Exposed,
     Outbox,
 ):
     """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore, RecallStore,

@@ -84,7 +84,7 @@ class Masker:
     """Finds and covers credentials by the built-in rules and `rules`. Safe to share between threads."""
 
     def __init__(self, rules: Rules = BUILT_IN) -> None:
-        self._off = frozenset(rules.off)
+        self._off = frozenset(rules.disable)
         self._own = tuple((p.name, p.literal, re.compile(p.regex)) for p in rules.patterns)
         self._allow = tuple(re.compile(one) for one in rules.allow)
 

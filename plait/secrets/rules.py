@@ -38,14 +38,14 @@ class Rules:
     """`files`: further names of secret files, as in a `.gitignore` (`!` takes files in again).
 
     `allow`: regular expressions of values that are no secrets. `allow_paths`: files, by globs as above,
-    whose text is left as it is. `off`: built-in rules, by name, that are not used.
+    whose text is left as it is. `disable`: built-in rules, by name, that are not used.
     """
 
     files: tuple[str, ...] = ()
     patterns: tuple[Pattern, ...] = ()
     allow: tuple[str, ...] = ()
     allow_paths: tuple[str, ...] = ()
-    off: tuple[str, ...] = ()
+    disable: tuple[str, ...] = ()
 
     def digest(self) -> bytes:
         """16 bytes, equal for rules that mask alike."""
@@ -104,20 +104,20 @@ def parse(tree: object, path: str) -> Rules:
         ),
         allow=_texts(tree, "allow", path),
         allow_paths=_texts(tree, "allow_paths", path),
-        off=_texts(tree, "off", path),
+        disable=_texts(tree, "disable", path),
     )
     for i, text in enumerate(rules.allow):
         _compiled(text, f"allow[{i}]", path)
-    _check_off(rules.off, path)
+    _check_disabled(rules.disable, path)
     return rules
 
 
-def _check_off(names: tuple[str, ...], path: str) -> None:
+def _check_disabled(names: tuple[str, ...], path: str) -> None:
     from plait.secrets.forms import RULE_NAMES
 
     for name in names:
         if name not in RULE_NAMES:
-            raise _bad(path, f"off names {name!r}, no built-in rule; use {', '.join(RULE_NAMES)}")
+            raise _bad(path, f"disable names {name!r}, no built-in rule; use {', '.join(RULE_NAMES)}")
 
 
 def _pattern(entry: Any, at: str, path: str) -> Pattern:

@@ -221,7 +221,7 @@ def test_rules_add_patterns_and_exceptions_and_switch_off() -> None:
         Rules(
             patterns=(Pattern("acme", r"acme_(?P<secret>[a-z]{8})", "acme_"), Pattern("x", "(?s)<k>.*?</k>")),
             allow=(re.escape(TOKENS[2]),),
-            off=("password",),
+            disable=("password",),
         )
     )  # fmt: skip
     assert mask("acme_abcdefgh", masker=own) == ("acme_********", 1)
