@@ -20,7 +20,7 @@ _FIRST = UUID(int=0)
 _ITEMS = """
 SELECT i.id, r.name, r.root, i.collection, i.path, i.start_line, i.language,
        i.content || E'\\n' || i.context || E'\\n' || i.meta::text,
-       coalesce(i.entry_id, i.episode_id, i.id),
+       coalesce(i.episode_id, i.entry_id, i.id),
        i.collection = 'files' AND i.rev_to IS NOT NULL AND i.rev_to <= r.published
   FROM item i JOIN repository r ON r.id = i.repo_id WHERE i.id > %(after)s ORDER BY i.id LIMIT %(page)s
 """
