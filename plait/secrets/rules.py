@@ -117,7 +117,9 @@ def _check_disabled(names: tuple[str, ...], path: str) -> None:
 
     for name in names:
         if name not in RULE_NAMES:
-            raise _bad(path, f"disable names {name!r}, no built-in rule; use {', '.join(RULE_NAMES)}")
+            raise _bad(
+                path, f"disable names {name!r}, no built-in rule; use {', '.join(RULE_NAMES)}"
+            )
 
 
 def _pattern(entry: Any, at: str, path: str) -> Pattern:
