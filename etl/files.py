@@ -14,13 +14,16 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTT
 
 # Part of every content hash. Raise it when chunking or the tokeniser changes: every file is then new
 # to the next run, so one index never mixes two ways of cutting text. (Facts have a version of theirs.)
-INDEX_VERSION = 1
+# The rules of secrets are part of it too: text that other rules masked is no longer what a run would store.
+INDEX_VERSION = 2
 HASH_BYTES = 16
 
 
-def content_hash(data: bytes = b"") -> blake2b:
-    """The BLAKE2b-16 that tells whether a file changed; `update` it with more."""
-    return blake2b(data, digest_size=HASH_BYTES, person=b"plait-index-%d" % INDEX_VERSION)
+def content_hash(data: bytes, rules: bytes) -> blake2b:
+    """The BLAKE2b-16 that tells whether a file changed; `update` it with more. `rules`: the 16-byte digest
+    of the rules of secrets that hold."""
+    person = b"plait-index-%d" % INDEX_VERSION
+    return blake2b(data, digest_size=HASH_BYTES, person=person, salt=rules)
 
 
 class NotAFile(OSError):

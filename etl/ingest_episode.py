@@ -74,7 +74,6 @@ def parser(prog: str) -> argparse.ArgumentParser:
     out.add_argument(
         "--root", default="", metavar="DIR", help="the repository's folder in the input's paths"
     )
-    out.add_argument("--keep-secrets", action="store_true", help="do not redact credentials")
     out.add_argument(
         "--dry-run", action="store_true", help="show what would be stored; store nothing"
     )
@@ -218,9 +217,12 @@ def _told(args: argparse.Namespace, progress: _Progress, skipped: Counter[str]) 
 
 
 def _options(args: argparse.Namespace) -> Options:
+    from plait import settings
     from plait.memory.importers.draft import Options
+    from plait.secrets import rules
 
-    return Options(args.repo, args.agent, args.session, args.root, args.keep_secrets)
+    known = rules.load(settings.load(args.config).secrets.rules)
+    return Options(args.repo, args.agent, args.session, args.root, known)
 
 
 class _Progress:

@@ -32,6 +32,7 @@ from plait.domain.errors import ParseWorkerFailed
 from plait.domain.ids import new_item_ids
 from plait.domain.values import Chunk
 from plait.ports import FileRow
+from plait.secrets.rules import BUILT_IN, Rules
 
 # Large enough that a frame costs nothing beside its content, small enough that a batch lost to a crash
 # is soon parsed again and both workers end at about the same time.
@@ -79,6 +80,7 @@ class ParsedBatch:
     unparsed: list[tuple[str, str]] = field(default_factory=list)
     syntax_errors: int = 0
     symbols: int = 0
+    masked: list[tuple[str, int]] = field(default_factory=list)  # path, credentials covered in it
 
 
 class WorkerDied(Exception):
@@ -217,8 +219,10 @@ class ParsePool:
         timeout_s: float = 10.0,
         max_file_bytes: int = 1_000_000,
         memory_bytes: int = MEMORY_BYTES,
+        rules: Rules = BUILT_IN,
     ) -> None:
-        self._setup = Setup(os.path.abspath(root), max_file_bytes, timeout_s, memory_bytes)  # noqa: PTH100
+        top = os.path.abspath(root)  # noqa: PTH100
+        self._setup = Setup(top, max_file_bytes, timeout_s, memory_bytes, rules)
         self._size = workers or _cores()
         self._lock = threading.Lock()
         self._numbers: dict[str, int] = {}
@@ -371,6 +375,7 @@ class ParsePool:
             reply.unparsed,
             reply.syntax_errors,
             reply.symbols,
+            [(file.path, file.masked) for file in reply.files if file.masked],
         )
 
     def _index(self, worker: _Worker, reply: Reply) -> PartialIndex:
@@ -403,15 +408,16 @@ def batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
         yield batch
 
 
-def hash_files(root: Path, paths: Sequence[str]) -> dict[str, bytes]:
-    """Each file's content hash, to find what changed. Files that can't be read are left out."""
+def hash_files(root: Path, paths: Sequence[str], rules: bytes) -> dict[str, bytes]:
+    """Each file's content hash under the rules of that digest, to find what changed. Files that can't be
+    read are left out."""
     out = {}
     top = os.path.abspath(root) + "/"  # noqa: PTH100
     for path in paths:
         try:
             with opened(top + path) as (fd, size):
                 data = os.read(fd, size + 1)
-                digest = content_hash(data)
+                digest = content_hash(data, rules)
                 while len(data) > size and (data := os.read(fd, 2**20)):  # it grew meanwhile
                     digest.update(data)
         except OSError:

@@ -46,6 +46,7 @@ from plait.ports import (
     StoredFile,
     VectorQueue,
 )
+from plait.secrets.rules import Rules
 from plait.settings import Settings
 
 # How long a run waits for a projector of another process, and how often it looks.
@@ -84,6 +85,7 @@ class _Run:
 
     walk: Walk
     jobs: dict[str, Job]
+    rules: Rules  # of secrets
     phases: dict[str, float] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unparsed: list[tuple[str, str]] = field(default_factory=list)
@@ -92,6 +94,7 @@ class _Run:
     parsed: int = 0
     removed: int = 0
     syntax_errors: int = 0
+    masked: list[tuple[str, int]] = field(default_factory=list)
     chunks_written: int = 0
     nodes: int = 0
     timed_out: dict[str, float] = field(default_factory=dict)
@@ -170,7 +173,7 @@ async def _published(
     Raises: DraftLost, when that happens in every try.
     """
     for again in reversed(range(TRIES)):
-        run = _Run(todo.walk, todo.jobs, {"walk": todo.took_s}, list(todo.walk.skipped))
+        run = _Run(todo.walk, todo.jobs, todo.rules, {"walk": todo.took_s}, list(todo.walk.skipped))
         try:
             async with _draft(truth, request, root) as draft:
                 revision = await _write_revision(run, draft, truth, settings, progress)
@@ -256,7 +259,9 @@ async def _changes(
     """
     if not stored:
         return list(run.jobs), []
-    hashes = await asyncio.to_thread(hash_files, Path(run.walk.root), list(run.jobs))
+    hashes = await asyncio.to_thread(
+        hash_files, Path(run.walk.root), list(run.jobs), run.rules.digest()
+    )
     known = draft.timed_out if draft.facts_version == FACTS_VERSION else {}
     changed: list[str] = []
     for path, job in run.jobs.items():
@@ -280,7 +285,8 @@ async def _changes(
 async def _remember(run: _Run, limit_s: float) -> None:
     """Note the contents that timed out, so that the next run does not wait for them again."""
     late = [path for path, cause in (*run.skipped, *run.unparsed) if cause == TIMED_OUT]
-    for digest in (await asyncio.to_thread(hash_files, Path(run.walk.root), late)).values():
+    hashes = await asyncio.to_thread(hash_files, Path(run.walk.root), late, run.rules.digest())
+    for digest in hashes.values():
         if len(run.timed_out) < MOST_REMEMBERED:
             run.timed_out[digest.hex()] = limit_s
 
@@ -331,7 +337,7 @@ async def _parse_and_write(
         return
     segment = SegmentBuilder()
     progress.start("parse", len(changed))
-    with _pool(Path(run.walk.root), settings) as pool:
+    with _pool(Path(run.walk.root), settings, run.rules) as pool:
         batches = pool.run([run.jobs[path] for path in changed])
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             await _write_batch(run, draft, truth, settings, batch)
@@ -341,13 +347,14 @@ async def _parse_and_write(
         await truth.write_segment(draft, built)
 
 
-def _pool(root: Path, settings: Settings) -> ParsePool:
+def _pool(root: Path, settings: Settings, rules: Rules) -> ParsePool:
     index = settings.index
     return ParsePool(
         root,
         workers=index.workers,
         timeout_s=index.parse_timeout_s,
         max_file_bytes=index.max_file_bytes,
+        rules=rules,
     )
 
 
@@ -366,6 +373,7 @@ async def _write_batch(
 def _keep_facts(run: _Run, batch: ParsedBatch) -> None:
     run.skipped += batch.skipped
     run.unparsed += batch.unparsed
+    run.masked += batch.masked
     run.parsed += len(batch.files)
     run.syntax_errors += batch.syntax_errors
     for row in batch.files:
@@ -421,8 +429,8 @@ def graph_parts(
     Raises: NotARepository, EmptyRepository, NoSymbols.
     """
     todo = make_plan(root, settings)
-    run = _Run(todo.walk, todo.jobs)
-    with _pool(root, settings) as pool:
+    run = _Run(todo.walk, todo.jobs, todo.rules)
+    with _pool(root, settings, todo.rules) as pool:
         for batch in pool.run(list(todo.jobs.values())):
             _keep_facts(run, batch)
     _refuse_no_symbols(run)
@@ -477,6 +485,7 @@ def _report(
         skipped=dict(Counter(cause for _, cause in run.skipped)),
         skipped_files=tuple(run.skipped),
         unparsed_files=tuple(run.unparsed),
+        masked_files=tuple(sorted(run.masked)),
         embedded=final.embedded,
         model=provider.model if provider else "",
         graph_published=final.graph_number == final.number,

@@ -12,6 +12,8 @@ from etl.languages.names import is_test_path, module_name
 from etl.parse import Job
 from etl.walk import Walk, walk
 from plait.domain.errors import InvalidInput
+from plait.secrets import rules as secret_rules
+from plait.secrets.rules import Rules
 from plait.settings import Settings
 
 MAX_NAME = 128
@@ -24,15 +26,17 @@ class IndexPlan:
     walk: Walk
     jobs: dict[str, Job]
     took_s: float
+    rules: Rules  # of secrets
 
 
 def make_plan(root: Path, settings: Settings) -> IndexPlan:
     """Walk `root` and name each file's language and module.
 
-    Raises: NotARepository, EmptyRepository.
+    Raises: NotARepository, EmptyRepository, BadSettings.
     """
     start = time.perf_counter()
-    found = walk(root, max_file_bytes=settings.index.max_file_bytes)
+    rules = secret_rules.load(settings.secrets.rules)
+    found = walk(root, max_file_bytes=settings.index.max_file_bytes, rules=rules)
     packages = frozenset(
         posixpath.dirname(file.path)
         for file in found.files
@@ -44,7 +48,7 @@ def make_plan(root: Path, settings: Settings) -> IndexPlan:
         module = module_name(file.path, language, packages) if is_code(language) else ""
         test = is_test_path(file.path, language)
         jobs[file.path] = Job(file.path, language, module, test, file.size)
-    return IndexPlan(found, jobs, time.perf_counter() - start)
+    return IndexPlan(found, jobs, time.perf_counter() - start, rules)
 
 
 def repository_name(root: Path, given: str = "") -> str:

@@ -66,6 +66,7 @@ class IndexReport:
     skipped: Mapping[str, int] = field(default_factory=dict)
     skipped_files: tuple[tuple[str, str], ...] = ()
     unparsed_files: tuple[tuple[str, str], ...] = ()
+    masked_files: tuple[tuple[str, int], ...] = ()  # read by this run: path, credentials covered
     embedded: int = 0
     model: str = ""
     graph_published: bool = False
@@ -93,6 +94,7 @@ def render(report: IndexReport) -> str:
     if report.changed:
         lines += _counts(report)
     lines += _skips(report)
+    lines += _masked(report)
     lines += [
         f"  unparsed   {path}: {cause}; indexed as text alone"
         for path, cause in report.unparsed_files[:SHOWN_SKIPS]
@@ -148,6 +150,16 @@ def _skips(report: IndexReport) -> list[str]:
     if len(odd) > SHOWN_SKIPS:
         lines.append(f"             … and {len(odd) - SHOWN_SKIPS:,} more, see --json")
     return lines
+
+
+def _masked(report: IndexReport) -> list[str]:
+    if not report.masked_files:
+        return []
+    files = report.masked_files
+    total = sum(count for _, count in files)
+    shown = ", ".join(path for path, _ in files[:SHOWN_SKIPS])
+    more = f" and {len(files) - SHOWN_SKIPS:,} more, see --json" if len(files) > SHOWN_SKIPS else ""
+    return [f"  masked     {total:,} credentials in {len(files):,} files ({shown}{more})"]
 
 
 def _coverage(report: IndexReport) -> str:

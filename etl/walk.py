@@ -23,7 +23,9 @@ from pathlib import Path
 from etl.files import NotAFile, opened, read_limited
 from etl.gitdir import Exclusions, find_exclusions
 from etl.ignore import IgnoreFile, as_bytes_text, compile_ignore
+from etl.secrets import Files
 from plait.domain.errors import EmptyRepository, NotARepository
+from plait.secrets.rules import BUILT_IN, Rules
 
 SNIFF_BYTES = 8000  # git looks for a NUL in as many (buffer_is_binary)
 MAX_IGNORE_BYTES = 1_000_000
@@ -43,6 +45,8 @@ class Cause(StrEnum):
     NOT_A_FILE = "not a regular file"
     BAD_NAME = "name is not UTF-8"
     BAD_IGNORE_FILE = "ignore file too large"
+    SECRET_NAME = "secret by name"  # noqa: S105
+    SECRET_CONTENT = "secret by content"  # noqa: S105
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,7 @@ class _Walker:
     max_file_bytes: int
     tracked: frozenset[str]
     tracked_dirs: frozenset[str]
+    secrets: Files
     files: list[WalkedFile] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
 
@@ -160,6 +165,8 @@ class _Walker:
                 ignored = decides and rules.ignored(path)
                 if ignored and path not in self.tracked_dirs:
                     self.skip(path, Cause.IGNORED)
+                elif self.secrets.by_name(path):
+                    self.skip(path, Cause.SECRET_NAME)
                 else:
                     inner.append((path, _Rules(all=True) if ignored else rules))
             elif not folder and entry.name == ".git":
@@ -170,6 +177,8 @@ class _Walker:
                 self.skip(path, self.link_cause(path))
             elif not entry.is_file(follow_symlinks=False):
                 self.skip(path, Cause.NOT_A_FILE)
+            elif self.secrets.by_name(path):
+                self.skip(path, Cause.SECRET_NAME)
             else:
                 self.sniff(path)
         return inner
@@ -180,8 +189,10 @@ class _Walker:
             with opened(self.root + "/" + path) as (fd, size):
                 if size > self.max_file_bytes:
                     self.skip(path, Cause.TOO_LARGE)
-                elif b"\0" in os.read(fd, SNIFF_BYTES):
+                elif b"\0" in (head := os.read(fd, SNIFF_BYTES)):
                     self.skip(path, Cause.BINARY)
+                elif self.secrets.by_content(path, head):
+                    self.skip(path, Cause.SECRET_CONTENT)
                 else:
                     self.files.append(WalkedFile(path, size))
         except NotAFile:
@@ -200,8 +211,9 @@ class _Walker:
         self.skipped.append((_printable(path), cause.value))
 
 
-def walk(root: Path, *, max_file_bytes: int) -> Walk:
+def walk(root: Path, *, max_file_bytes: int, rules: Rules = BUILT_IN) -> Walk:
     """What of the tree at `root` is indexed, and what is not and why. Never blocks, never recurses.
+    `rules`: of secrets.
 
     Reads the ignore files and up to 8,000 bytes of each file kept. About 15 µs a file.
 
@@ -218,6 +230,7 @@ def walk(root: Path, *, max_file_bytes: int) -> Walk:
         max_file_bytes,
         exclusions.tracked,
         _folders_of(exclusions.tracked),
+        Files(rules),
     )
     try:
         walker.run(_outer_rules(exclusions))

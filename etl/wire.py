@@ -12,6 +12,7 @@ from typing import IO, TypeVar
 import msgspec
 
 from etl.chunk import RawChunk
+from plait.secrets.rules import BUILT_IN, Rules
 
 _LENGTH = struct.Struct(">I")
 T = TypeVar("T")
@@ -24,6 +25,7 @@ class Setup(msgspec.Struct, frozen=True, array_like=True):
     max_file_bytes: int
     timeout_s: float
     memory_bytes: int
+    rules: Rules = BUILT_IN  # of secrets
 
 
 class WireJob(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -43,6 +45,7 @@ class WireFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
     facts: bytes
     is_test: bool
     chunks: list[RawChunk]
+    masked: int  # credentials
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):

@@ -23,6 +23,7 @@ from etl.facts import FileFacts, no_facts
 from etl.files import NotAFile, content_hash, read_limited
 from etl.languages import extractor, is_code
 from etl.languages.names import module_name
+from etl.secrets import Files
 from etl.wire import (
     Reply,
     Setup,
@@ -70,8 +71,9 @@ class Vocabulary(dict[bytes | str, tuple[int, ...]]):
 class Batch:
     """The reply to one batch as it grows."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, secrets: Files) -> None:
         self.vocabulary = vocabulary
+        self.secrets = secrets
         self.files: list[WireFile] = []
         self.skipped: list[tuple[str, str]] = []
         self.unparsed: list[tuple[str, str]] = []
@@ -89,6 +91,9 @@ class Batch:
         except Skip as skip:
             self.skipped.append((job.path, str(skip)))
             return
+        digest = content_hash(source, self.secrets.digest).digest()
+        # From here on nothing sees what the file holds of credentials: as long as it, line for line.
+        source, masked = self.secrets.mask(source, job.path, code=is_code(job.language))
         text = decode(source)
         facts = self._extract(source, job)
         kept = facts
@@ -105,13 +110,14 @@ class Batch:
         self.files.append(
             WireFile(
                 job.path,
-                content_hash(source).digest(),
+                digest,
                 job.language,
                 len(source),
                 source.count(b"\n") + (not source.endswith(b"\n") and bool(source)),
                 facts_codec.encode(kept) if kept else b"",
                 job.is_test,
                 chunks,
+                masked,
             )
         )
 
@@ -187,9 +193,9 @@ def serve(inp: BinaryIO, out: BinaryIO, progress: int) -> None:
     setup = decode_frame(first, Setup)
     _limit_resources(setup.memory_bytes)
     write_frame(out, "ready")
-    vocabulary = Vocabulary()
+    vocabulary, secrets = Vocabulary(), Files(setup.rules)
     while (frame := read_frame(inp)) is not None:
-        batch = Batch(vocabulary)
+        batch = Batch(vocabulary, secrets)
         for job in decode_frame(frame, list[WireJob]):
             os.write(progress, b".")
             _set_timers(setup.timeout_s, job.share)

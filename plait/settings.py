@@ -256,6 +256,12 @@ class ClientSettings(_Section, frozen=True):
     autostart: bool = True  # start that service in the background where none runs
 
 
+class SecretsSettings(_Section, frozen=True):
+    """`rules`: a YAML file with more names, patterns and exceptions; docs/secrets.md. Empty: built-in ones."""
+
+    rules: str = ""
+
+
 class HooksSettings(_Section, frozen=True):
     """What `plait hook` does in agents' sessions; each can be switched off alone."""
 
@@ -292,6 +298,7 @@ class Settings(_Section, frozen=True):
     embedded: EmbeddedSettings = EmbeddedSettings()
     client: ClientSettings = ClientSettings()
     hooks: HooksSettings = HooksSettings()
+    secrets: SecretsSettings = SecretsSettings()
     source: Path | None = None  # the file that was read
 
     def digest(self) -> str:

@@ -57,6 +57,7 @@ from plait.settings import Settings
 from server.collect import Collector
 from server.embedder import Embedder
 from server.jobs import Jobs
+from server.masking import Masking
 from server.retention import Retention
 from server.stores import Stores
 from server.warm import Warmer
@@ -205,6 +206,7 @@ class App:
         background: bool,
     ) -> None:
         self.settings = settings
+        self.masking = Masking(settings.secrets.rules)
         self.background = background  # a projector runs all the time
         self.truth = truth
         self.graph = graph

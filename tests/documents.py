@@ -132,6 +132,9 @@ TREATMENTS: Mapping[tuple[str, str], Treatment] = {
     ("docs/savings.md", "plait ingest ~/.claude"): Treatment(How.SHELL, "shop"),
     ("docs/savings.md", "cost(look-up)"): Treatment(How.PICTURE),
     ("docs/savings.md", "saved a session"): Treatment(How.PICTURE),
+    # Read by tests/unit/test_secrets_rules.py.
+    ("docs/secrets.md", "files: ["): Treatment(How.OUTPUT),
+    ("docs/benchmarks.md", "python -m benchmarks.secrets_found"): Treatment(How.PROGRAMS),
     ("docs/schema-graph.md", "MATCH (i:Issue"): Treatment(How.CYPHER, "app", code=3),
 }
 

@@ -157,20 +157,23 @@ async def drop_segments(conn: Connection, where: str, params: dict[str, Any]) ->
     )
 
 
-async def collect_garbage(conn: Connection, repo_id: int, keep_s: float = 0.0) -> None:
+async def collect_garbage(
+    conn: Connection, repo_id: int, keep_s: float = 0.0, *, replaced: bool = False
+) -> None:
     """Remove what no reader can ask for any more: rows retired before the revision before this one,
-    and before the one that was published `keep_s` seconds ago.
+    and before the one that was published `keep_s` seconds ago. `replaced`: all but the published one's.
 
     A reader that began on the previous revision still finds its rows. The graph's parts are kept as
     long, and for as long as the graph is behind: its next delta is computed from them.
     """
     cursor = await conn.execute(
-        "SELECT LEAST(published - 1, (SELECT coalesce(max(number), 0) FROM revision_log"
-        "  WHERE repo_id = %(id)s AND published_at <= now() - make_interval(secs => %(keep)s))),"
+        "SELECT CASE WHEN %(replaced)s THEN published ELSE"
+        " LEAST(published - 1, (SELECT coalesce(max(number), 0) FROM revision_log"
+        "  WHERE repo_id = %(id)s AND published_at <= now() - make_interval(secs => %(keep)s))) END,"
         " collected,"
-        " LEAST(published - 1, NULLIF(graph_number, 0), NULLIF(graph_target, 0))"
+        " LEAST(published - (NOT %(replaced)s)::int, NULLIF(graph_number, 0), NULLIF(graph_target, 0))"
         " FROM repository WHERE id = %(id)s",
-        {"id": repo_id, "keep": keep_s},
+        {"id": repo_id, "keep": keep_s, "replaced": replaced},
     )
     row = await cursor.fetchone()
     if row is None or row[0] <= row[1]:

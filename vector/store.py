@@ -11,6 +11,7 @@ from vector.drafts import Drafts
 from vector.dsn import external
 from vector.episodes import Episodes
 from vector.errors import translated
+from vector.exposed import Exposed
 from vector.forget import Forgetting
 from vector.impact import Impacts
 from vector.keys import Keys
@@ -57,6 +58,7 @@ class Store(
     Recalls,
     SavingsReads,
     Keys,
+    Exposed,
     Outbox,
 ):
     """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore, RecallStore,

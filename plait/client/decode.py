@@ -84,7 +84,11 @@ def ingested(
 
 def episode(message: knowledge_service_pb2.AppendEpisodeResponse) -> AppendedEpisode:
     return AppendedEpisode(
-        message.episode_id, tuple(message.item_ids), message.repeated, message.request_id
+        message.episode_id,
+        tuple(message.item_ids),
+        message.repeated,
+        message.request_id,
+        message.masked,
     )
 
 

@@ -40,6 +40,7 @@ def _stored(message: pb.StoreMemoryResponse) -> StoredMemory:
         duplicate=message.duplicate,
         similar=tuple(memory_wire.id_of(id_) for id_ in message.similar_ids),
         request_id=message.request_id,
+        masked=message.masked,
     )
 
 
@@ -195,4 +196,5 @@ def _learned(message: pb.LearnResponse) -> Learned:
         skipped_cause=message.skipped_cause,
         repeated=message.repeated,
         request_id=message.request_id,
+        masked=message.masked,
     )

@@ -71,6 +71,7 @@ class StoredMemory:
     duplicate: bool
     similar: tuple[MemoryId, ...]
     request_id: str
+    masked: int = 0  # credentials that were covered in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class Learned:
     skipped_cause: str
     repeated: bool
     request_id: str
+    masked: int = 0  # credentials that were covered in the turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,7 @@ class AppendedEpisode:
     item_ids: tuple[str, ...]
     repeated: bool
     request_id: str
+    masked: int = 0  # credentials that were covered in it
 
 
 @dataclass(frozen=True, slots=True)

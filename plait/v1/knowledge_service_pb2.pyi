@@ -856,12 +856,15 @@ class AppendEpisodeResponse(_message.Message):
     ITEM_IDS_FIELD_NUMBER: _builtins.int
     REPEATED_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    MASKED_FIELD_NUMBER: _builtins.int
     episode_id: _builtins.str
     """UUID of the episode."""
     repeated: _builtins.bool
     """This request was stored before; nothing was written now."""
     request_id: _builtins.str
     """The request id it is stored under; the one made from the body if the request had none."""
+    masked: _builtins.int
+    """Credentials that were covered in it before it was stored (docs/secrets.md)."""
     @_builtins.property
     def item_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """UUIDs of its items, one an artifact and in that order."""
@@ -873,10 +876,11 @@ class AppendEpisodeResponse(_message.Message):
         item_ids: _abc.Iterable[_builtins.str] | None = ...,
         repeated: _builtins.bool = ...,
         request_id: _builtins.str = ...,
+        masked: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id", "item_ids", b"item_ids", "repeated", b"repeated", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id", "item_ids", b"item_ids", "masked", b"masked", "repeated", b"repeated", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

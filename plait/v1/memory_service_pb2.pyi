@@ -337,6 +337,7 @@ class StoreMemoryResponse(_message.Message):
     DUPLICATE_FIELD_NUMBER: _builtins.int
     SIMILAR_IDS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    MASKED_FIELD_NUMBER: _builtins.int
     repeated: _builtins.bool
     """This request was stored before; nothing was written now."""
     duplicate: _builtins.bool
@@ -345,6 +346,8 @@ class StoreMemoryResponse(_message.Message):
     """
     request_id: _builtins.str
     """The request id it is stored under; the one made from the body if the request had none."""
+    masked: _builtins.int
+    """Credentials that were covered in it before it was stored (docs/secrets.md)."""
     @_builtins.property
     def memory(self) -> Global___Memory:
         """As stored."""
@@ -363,10 +366,11 @@ class StoreMemoryResponse(_message.Message):
         duplicate: _builtins.bool = ...,
         similar_ids: _abc.Iterable[_builtins.str] | None = ...,
         request_id: _builtins.str = ...,
+        masked: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "memory", b"memory", "repeated", b"repeated", "request_id", b"request_id", "similar_ids", b"similar_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "masked", b"masked", "memory", b"memory", "repeated", b"repeated", "request_id", b"request_id", "similar_ids", b"similar_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -878,12 +882,15 @@ class LearnResponse(_message.Message):
     SKIPPED_CAUSE_FIELD_NUMBER: _builtins.int
     REPEATED_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    MASKED_FIELD_NUMBER: _builtins.int
     skipped_cause: _builtins.str
     """Why nothing was kept, if nothing was."""
     repeated: _builtins.bool
     """This request was stored before; nothing was written now."""
     request_id: _builtins.str
     """The request id it is stored under; the one made from the body if the request had none."""
+    masked: _builtins.int
+    """Credentials that were covered in it before it was stored (docs/secrets.md)."""
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
         """Memories it led to, new or known before."""
@@ -895,10 +902,11 @@ class LearnResponse(_message.Message):
         skipped_cause: _builtins.str = ...,
         repeated: _builtins.bool = ...,
         request_id: _builtins.str = ...,
+        masked: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "repeated", b"repeated", "request_id", b"request_id", "skipped_cause", b"skipped_cause"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["masked", b"masked", "memories", b"memories", "repeated", b"repeated", "request_id", b"request_id", "skipped_cause", b"skipped_cause"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

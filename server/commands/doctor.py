@@ -18,7 +18,10 @@ EXAMPLES = """\
   plait doctor --json
   plait doctor --server 127.0.0.1:50051 only: does the server there answer? (for health checks)
 
-Exit code 1: something is wrong.
+  plait doctor --secrets                which stored files, memories and episodes hold a secret, and
+                                        the commands that remove them (starts the store)
+
+Exit code 1: something is wrong, or a secret is stored.
 """
 # A health check is asked every few seconds: no answer in this time is no answer.
 ANSWER_S = 5.0
@@ -29,7 +32,19 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait doctor") -> int:
     out.add_argument(
         "--server", metavar="HOST:PORT", help="only ask whether the server there answers"
     )
+    out.add_argument(
+        "--secrets", action="store_true", help="examine all that is stored for secrets, show where"
+    )
+    out.add_argument(
+        "--drop-replaced",
+        action="store_true",
+        help="with --secrets: first remove what files were before their last index run",
+    )
     args = out.parse_args(argv)
+    if args.drop_replaced and not args.secrets:
+        out.error("--drop-replaced goes with --secrets")
+    if args.secrets:
+        return frame.run_async(args, lambda: _secrets(args))
     if args.server:
         return frame.run_async(args, lambda: _answers(args))
     return frame.run(args, lambda: _look(args))
@@ -45,6 +60,33 @@ async def _answers(args: argparse.Namespace) -> int:
     else:
         print(f'{{"answers": true, "repositories": {len(found)}}}')
     return OK
+
+
+async def _secrets(args: argparse.Namespace) -> int:
+    """Looks into the store itself, at every tenant's: only who may read its files can."""
+    import vector
+    from plait import settings
+    from plait.domain.errors import BadSettings
+    from plait.secrets import rules
+    from server import exposed
+
+    loaded = settings.load(args.config)
+    if loaded.client.server and not loaded.postgres.dsn.get_secret_value():
+        raise BadSettings(
+            f"commands ask {loaded.client.server} (PLAIT_SERVER, `client.server`), whose store is not this "
+            "machine's; run this on that machine, or set `postgres.dsn` to its store",
+            key="client.server",
+        )
+    known = rules.load(loaded.secrets.rules)
+    store = await vector.open(loaded)
+    try:
+        if args.drop_replaced:
+            await store.drop_replaced()
+        found = await exposed.examine(store.texts(), known)
+    finally:
+        await store.close()
+    print(exposed.as_json(found) if args.json else exposed.render(found))
+    return FAILED if found else OK
 
 
 def _look(args: argparse.Namespace) -> int:

@@ -191,11 +191,13 @@ async def _store(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
                 "duplicate": stored.duplicate,
                 "similar": [str(id_) for id_ in stored.similar],
                 "request_id": stored.request_id,
+                "masked": stored.masked,
             }
         )
         return OK
     how = "Stored before" if stored.repeated else "Known already" if stored.duplicate else "Stored"
     print(f"{how} {stored.entry.id}")
+    _tell_masked(stored.masked)
     for id_ in stored.similar:
         print(f"note: much like {id_}", file=sys.stderr)
     return OK
@@ -378,13 +380,21 @@ async def _learn(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
                 "skipped_cause": learned.skipped_cause,
                 "repeated": learned.repeated,
                 "request_id": learned.request_id,
+                "masked": learned.masked,
             }
         )
         return OK
     show.memories(learned.entries, show.console())
+    _tell_masked(learned.masked)
     if learned.skipped_cause:
         _notes([f"nothing was kept: {learned.skipped_cause}"])
     return OK
+
+
+def _tell_masked(count: int) -> None:
+    if count:
+        what = "credential was" if count == 1 else "credentials were"
+        _notes([f"{count} {what} masked before it was stored; see docs/secrets.md"])
 
 
 def _named(text: str) -> tuple[str, str]:

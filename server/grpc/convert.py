@@ -13,7 +13,7 @@ from plait.domain.answers import GraphResult
 from plait.domain.errors import PlaitError
 from plait.domain.memory import AsOf, MemoryEntry
 from plait.domain.recall import Dropped
-from plait.domain.values import EpisodeReceipt, Hit, ItemId, Revision
+from plait.domain.values import Episode, EpisodeReceipt, Hit, ItemId, Revision
 from plait.retrieval.context import Snapshot
 from plait.retrieval.explain import steps
 from plait.retrieval.search import SearchAnswer, SearchQuery
@@ -28,6 +28,7 @@ from plait.v1 import (
 from server.grpc import names, scope
 from server.grpc.errors import field_path, status_of
 from server.jobs import Job, JobState
+from server.masking import found_in
 
 JOB_STATES = {
     JobState.QUEUED: index_service_pb2.INDEX_JOB_STATE_QUEUED,
@@ -151,12 +152,13 @@ def graph(
     )
 
 
-def receipt(value: EpisodeReceipt, request_id: str) -> knowledge_service_pb2.AppendEpisodeResponse:
+def receipt(value: EpisodeReceipt, episode: Episode) -> knowledge_service_pb2.AppendEpisodeResponse:
     return knowledge_service_pb2.AppendEpisodeResponse(
         episode_id=str(value.episode_id),
         item_ids=[str(item) for item in value.item_ids],
         repeated=value.repeated,
-        request_id=request_id,
+        request_id=episode.request_id,
+        masked=found_in(episode),
     )
 
 

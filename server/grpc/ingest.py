@@ -21,7 +21,7 @@ MAX_BATCH_BYTES = 16 * 2**20
 GATHER_S = 0.005
 
 _Request = pb.IngestEpisodesRequest | None
-Parse = Callable[[pb.AppendEpisodeRequest], Episode]
+Parse = Callable[[pb.AppendEpisodeRequest], Awaitable[Episode]]
 Store = Callable[[Sequence[Episode]], Awaitable[Sequence[EpisodeReceipt | PlaitError]]]
 
 
@@ -30,7 +30,7 @@ async def answers(
 ) -> AsyncIterator[pb.IngestEpisodesResponse]:
     """One answer a request. Raises what `store` raises, after the answers to the batches before."""
     async for batch in batches(requests):
-        parsed = [_parsed(request, parse) for request in batch]
+        parsed = [await _parsed(request, parse) for request in batch]
         good = [one for one in parsed if isinstance(one, Episode)]
         receipts = iter(await store(good) if good else ())
         for one in parsed:
@@ -39,14 +39,14 @@ async def answers(
                 yield pb.IngestEpisodesResponse(error=convert.item_error(tenant, outcome))
             else:
                 assert isinstance(one, Episode)
-                yield pb.IngestEpisodesResponse(response=convert.receipt(outcome, one.request_id))
+                yield pb.IngestEpisodesResponse(response=convert.receipt(outcome, one))
 
 
-def _parsed(request: pb.IngestEpisodesRequest, parse: Parse) -> Episode | PlaitError:
+async def _parsed(request: pb.IngestEpisodesRequest, parse: Parse) -> Episode | PlaitError:
     if not request.HasField("append"):
         return InvalidInput("append is missing; it is required", field="append")
     try:
-        return parse(request.append)
+        return await parse(request.append)
     except InvalidInput as exc:
         return exc
 

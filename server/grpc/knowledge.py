@@ -37,7 +37,7 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         query = parse.search(request, deadline)
         where = replace(scope.filter_in(tenant, query.where), as_of=times.as_of(request.as_of))
         where = await visible.narrowed(self._app.truth, where)
-        query = replace(query, where=where)
+        query = await self._app.masking.query(replace(query, where=where))
         answer = await self._app.search.search(query)
         response = convert.search(tenant, answer, query, (perf_counter() - start) * 1e3)
         # A tenth stays for what frames the message and for what `fit` itself adds.
@@ -58,15 +58,15 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
     async def AppendEpisode(
         self, request: pb.AppendEpisodeRequest, context: Any
     ) -> pb.AppendEpisodeResponse:
-        episode = self._episode(self._tenant(context), request)
+        episode = await self._episode(self._tenant(context), request)
         stored = await self._app.commit(self._append(episode))
-        return convert.receipt(stored, episode.request_id)
+        return convert.receipt(stored, episode)
 
-    def _episode(self, tenant: str, request: pb.AppendEpisodeRequest) -> Episode:
-        """Checked, its repository qualified. Raises: EpisodeInvalid, InvalidInput."""
+    async def _episode(self, tenant: str, request: pb.AppendEpisodeRequest) -> Episode:
+        """Checked, its repository qualified, its credentials covered. Raises: EpisodeInvalid, InvalidInput."""
         episode = parse.episode(request)
         repo = scope.name_in(tenant, episode.repo, "episode.repository")
-        return replace(episode, repo=repo, tenant=tenant)
+        return await self._app.masking.episode(replace(episode, repo=repo, tenant=tenant))
 
     async def _append(self, episode: Episode) -> EpisodeReceipt:
         stored = await self._app.truth.append(episode)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,13 @@ from server.grpc import convert, parse, parse_memory, savings, scope, times, vis
 Outcome = MemoryReceipt | PlaitError
 
 
+class _Asked(NamedTuple):
+    """A write, and how many credentials were covered in it."""
+
+    write: MemoryWrite
+    masked: int
+
+
 class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
     def __init__(self, app: App) -> None:
         self._app = app
@@ -47,22 +54,25 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         self, request: pb.StoreMemoryRequest, context: Any
     ) -> pb.StoreMemoryResponse:
         tenant = self._tenant(context)
-        write = parse_memory.write(tenant, request)
+        write, masked = await self._app.masking.write(parse_memory.write(tenant, request))
         (outcome,) = await self._app.commit(self._store(tenant, [write]))
         if isinstance(outcome, PlaitError):
             raise outcome
-        return _stored(tenant, write, outcome)
+        return _stored(tenant, _Asked(write, masked), outcome)
 
     async def BatchStoreMemories(
         self, request: pb.BatchStoreMemoriesRequest, context: Any
     ) -> pb.BatchStoreMemoriesResponse:
         tenant = self._tenant(context)
-        parsed = self._batch(tenant, request)
-        writes = [one for one in parsed if isinstance(one, MemoryWrite)]
+        parsed = [
+            one if isinstance(one, PlaitError) else _Asked(*await self._app.masking.write(one))
+            for one in self._batch(tenant, request)
+        ]
+        writes = [one.write for one in parsed if isinstance(one, _Asked)]
         outcomes = iter(await self._app.commit(self._store(tenant, writes)))
         return pb.BatchStoreMemoriesResponse(
             results=[
-                _result(tenant, one, next(outcomes) if isinstance(one, MemoryWrite) else one)
+                _result(tenant, one, next(outcomes) if isinstance(one, _Asked) else one)
                 for one in parsed
             ]
         )
@@ -111,7 +121,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
     async def Learn(self, request: pb.LearnRequest, context: Any) -> pb.LearnResponse:
         tenant = self._tenant(context)
         repo = parse_memory.repository(tenant, request.repository, "repository")
-        turn = parse_memory.turn(request)
+        turn, masked = await self._app.masking.turn(parse_memory.turn(request))
         where = Scope(tenant, request.repository, request.agent_id, request.session_key)
 
         async def take_in() -> TurnReceipt:
@@ -125,6 +135,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
             skipped_cause=receipt.note,
             repeated=receipt.repeated,
             request_id=receipt.request_id,
+            masked=masked,
         )
 
     # -- reads --------------------------------------------------------------------------------------
@@ -181,14 +192,15 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         vector = parse_memory.vector(request.embedding, "embedding")
         if not request.query.strip() and vector is None:
             raise parse.bad("query", "is empty; say what to look for, or send an embedding")
+        text, _ = await self._app.masking.text(request.query)
         response = pb.QueryMemoriesResponse(as_of=memory_wire.resolved(options.as_of))
         # Asked before the query, so that what gets its vector between the two is named, not missed.
         unembedded = await self._app.truth.unembedded(options)
         if vector is None:
-            vector = await self._vector(request.query, response)
+            vector = await self._vector(text, response)
         if vector is not None and unembedded:
             response.degraded.append(types_pb2.Degradation(part="semantic", cause="coverage"))
-        for match in await self._app.truth.query(request.query, vector, options):
+        for match in await self._app.truth.query(text, vector, options):
             response.matches.append(
                 pb.MemoryMatch(
                     memory=convert.memory(tenant, match.entry), score=match.score, arms=match.arms
@@ -227,18 +239,19 @@ def _scope(tenant: str, write: MemoryWrite) -> Scope:
     return Scope(tenant, unqualify(tenant, write.entry.repo), write.entry.agent_id)
 
 
-def _stored(tenant: str, write: MemoryWrite, receipt: MemoryReceipt) -> pb.StoreMemoryResponse:
+def _stored(tenant: str, asked: _Asked, receipt: MemoryReceipt) -> pb.StoreMemoryResponse:
     return pb.StoreMemoryResponse(
         memory=convert.memory(tenant, receipt.entry),
         repeated=receipt.repeated,
         duplicate=receipt.duplicate,
         similar_ids=[str(id_) for id_ in receipt.similar],
-        request_id=write.request_id,
+        request_id=asked.write.request_id,
+        masked=asked.masked,
     )
 
 
 def _result(
-    tenant: str, asked: MemoryWrite | PlaitError, outcome: Outcome
+    tenant: str, asked: _Asked | PlaitError, outcome: Outcome
 ) -> pb.BatchStoreMemoriesResult:
     if isinstance(asked, PlaitError) or isinstance(outcome, PlaitError):
         error = outcome if isinstance(outcome, PlaitError) else asked

@@ -29,7 +29,7 @@ class Recalls:
         query, options = parse_recall.recall(request, deadline)
         where = replace(scope.filter_in(tenant, query.where), as_of=times.as_of(request.as_of))
         where = await visible.narrowed(self._app.truth, where)
-        query = replace(query, where=where)
+        query = await self._app.masking.query(replace(query, where=where))
         answer = await self._app.recall.recall(query, options)
         shape = Shape(request.explain, request.include_content)
         response = convert_recall.response(tenant, answer, shape, where.as_of)
@@ -53,7 +53,7 @@ class Recalls:
     async def report(
         self, tenant: str, request: pb.ReportFeedbackRequest
     ) -> pb.ReportFeedbackResponse:
-        feedback = parse_recall.feedback(request, tenant)
+        feedback, _ = self._app.masking.feedback(parse_recall.feedback(request, tenant))
         await self._check_seen(tenant, feedback.recall_id)
         taken = await self._app.commit(self._report(feedback))
         return pb.ReportFeedbackResponse(

@@ -23,8 +23,10 @@ from etl.segment import SegmentBuilder
 from plait.domain.errors import ParseWorkerFailed
 from plait.ports import Segment
 from plait.retrieval.text import tokens
+from plait.secrets.rules import BUILT_IN
 from tests.processes import LIMIT_S, cpu_s, wait_until
 
+RULES = BUILT_IN.digest()
 # Takes an extractor seconds: 950 kB of callbacks on one line.
 ENDLESS = b"x=>{y(z)};" * 95_000
 # Takes it several hundred megabytes.
@@ -76,7 +78,7 @@ def test_files_become_rows_chunks_facts_and_words(tmp_path: Path) -> None:
         "python",
         False,
     )
-    assert row.content_hash == content_hash(source).digest()
+    assert row.content_hash == content_hash(source, RULES).digest()
     facts = facts_codec.decode(row.facts)
     assert [d.qualname for d in facts.definitions] == ["", "getName"]
     assert rows["README.md"].facts == b""
@@ -319,8 +321,9 @@ def test_batches_keep_the_order_and_are_bounded() -> None:
 def test_hashes_tell_what_changed(tmp_path: Path) -> None:
     write(tmp_path, {"a.py": b"one", "b.py": b"", "c.py": b"x" * 3_000_000})
     os.mkfifo(tmp_path / "pipe")
-    hashes = hash_files(tmp_path, ["a.py", "b.py", "c.py", "pipe", "gone"])
+    hashes = hash_files(tmp_path, ["a.py", "b.py", "c.py", "pipe", "gone"], RULES)
     digest = {
-        p: content_hash((tmp_path / p).read_bytes()).digest() for p in ("a.py", "b.py", "c.py")
+        p: content_hash((tmp_path / p).read_bytes(), RULES).digest()
+        for p in ("a.py", "b.py", "c.py")
     }
     assert hashes == digest

@@ -187,14 +187,16 @@ def test_a_file_that_is_not_there_has_no_line(
     assert f"error: {tmp_path / 'empty.json'}: the input is empty" in told
 
 
-def test_the_same_bytes_by_other_options_are_stored_before(
+def test_the_same_bytes_by_other_rules_are_stored_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "c.diff"
+    file, config, rules = tmp_path / "c.diff", tmp_path / "plait.yaml", tmp_path / "rules.yaml"
     file.write_text(DIFF + "+password='a1b2c3d4e5'\n")
+    rules.write_text("allow: ['a1b2c3d4e5']\n")
+    config.write_text(f"secrets: {{rules: {rules}}}\n")
     sink = Memory()
     assert run(sink, file, "--repo", "x", "--json") == 0
-    assert run(sink, file, "--repo", "x", "--json", "--keep-secrets") == 0
+    assert run(sink, file, "--repo", "x", "--json", "--config", config) == 0
     first, second = lines(capsys)
     assert (first["repeated"], second["repeated"], second["differs"]) == (False, True, True)
 

@@ -14,10 +14,12 @@ from plait.domain.errors import PlaitError, TranscriptInvalid
 from plait.domain.values import Artifact, ArtifactKind, Episode, Evidence, Outcome
 from plait.memory import episode as rules
 from plait.memory.episode_json import Read
-from plait.memory.importers.redact import redact_episode
 from plait.memory.importers.trim import cut_bytes, plain
+from plait.secrets.episodes import masked_episode
+from plait.secrets.mask import masker
+from plait.secrets.rules import BUILT_IN, Rules
 
-# Below the contract's limits, so that markers of what was cut or redacted still fit.
+# Below the contract's limits, so that markers of what was cut still fit.
 MAX_ARTIFACTS = 400
 MAX_TEXT_BYTES = 8 * 2**20  # of one episode's artifacts
 MAX_RAW_BYTES = 8 * 2**20  # of one episode's evidence
@@ -34,7 +36,7 @@ class Options:
     agent_id: str = ""
     session_key: str = ""
     root: str = ""  # the repository's folder, to make paths relative
-    keep_secrets: bool = False
+    rules: Rules = BUILT_IN  # of secrets
     now: datetime | None = None  # None: the clock
 
 
@@ -135,7 +137,7 @@ class Draft:
             started_at=possible(self.started_at, told),
             evidence=evidence,
         )
-        return rules.check(episode if told.keep_secrets else redact_episode(episode), told.now)
+        return rules.check(masked_episode(masker(told.rules), episode), told.now)
 
 
 def request_id(format_: str, repo: str, body: bytes, part: int = 0) -> str:

@@ -15,7 +15,8 @@ from plait.memory import episode_json
 from plait.memory.episode_json import Read
 from plait.memory.importers import claude_code, junit_xml, mbox, swe_agent, unified
 from plait.memory.importers.draft import Importer, Options
-from plait.memory.importers.redact import redact_episode
+from plait.secrets.episodes import masked_episode
+from plait.secrets.mask import masker
 
 HEAD_BYTES = 65_536  # what `detect` is given of a file, or less
 
@@ -44,8 +45,7 @@ def _own(episode: Episode, options: Options) -> Episode:
         agent_id=episode.agent_id or options.agent_id,
         session_key=episode.session_key or options.session_key,
     )
-    if not options.keep_secrets:
-        changed = redact_episode(changed)
+    changed = masked_episode(masker(options.rules), changed)
     if changed == episode:
         return episode
     return rules.check(replace(changed, request_id="" if made else episode.request_id))
