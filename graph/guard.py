@@ -8,33 +8,36 @@ docs/cypher-guard.md). An allow-list throughout: clauses, operators and function
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from graph import guard_bounds, guard_clauses, projection
+from graph import guard_clauses, guard_patterns, projection
+from graph.cypher import allowed, bounds, rewrite
+from graph.cypher.parser import parse
 from graph.cypher_tokens import Token, refuse, tokenize
 from graph.statement import Limits, Statement
 from plait.domain.errors import CypherRefused
 
-__all__ = ["Limits", "guard"]
+__all__ = ["Guarded", "Limits", "guard"]
 
 _RULES: tuple[Callable[[Statement], None], ...] = (
     guard_clauses.only_known_words,
-    guard_clauses.clauses_in_place,
-    guard_clauses.calls,
-    guard_bounds.paths,
-    guard_bounds.ranges,
-    guard_bounds.loops,
-    guard_bounds.growth,
-    guard_bounds.regular_expressions,
+    guard_patterns.regular_expressions,
     projection.aggregate_predicates,
 )
 
 
-def guard(cypher: str, parameters: Mapping[str, Any], limits: Limits | None = None) -> str:
-    """The statement to send (comments blanked out, no trailing semicolon).
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """`text`: the statement to send, comments blanked out, without a trailing semicolon. `notes`: what
+    was changed in it, for whoever reads the answer."""
 
-    Raises: CypherRefused, naming the token, where it stands, and what to write instead.
-    """
+    text: str
+    notes: tuple[str, ...]
+
+
+def guard(cypher: str, parameters: Mapping[str, Any], limits: Limits | None = None) -> Guarded:
+    """Raises: CypherRefused, naming the token, where it stands, and what to write instead."""
     limits = limits or Limits()
     if len(cypher) > limits.text:
         raise CypherRefused(
@@ -57,7 +60,21 @@ def guard(cypher: str, parameters: Mapping[str, Any], limits: Limits | None = No
     statement = Statement.of(text, tokens, parameters, limits)
     for rule in _RULES:
         rule(statement)
-    return text
+    try:
+        return _measured(statement)
+    except RecursionError:
+        raise CypherRefused(
+            "the statement is nested too deep; flatten it", field="cypher"
+        ) from None
+
+
+def _measured(statement: Statement) -> Guarded:
+    query = parse(statement)
+    allowed.only_known_functions(statement, query)
+    hops, notes = rewrite.bounded_hops(statement, query)
+    bounds.measure(statement, query)
+    edits = [*hops, *rewrite.introspection(statement, query)]
+    return Guarded(rewrite.edited(statement.text, edits), notes)
 
 
 def _one_statement(tokens: list[Token], text: str) -> tuple[list[Token], str]:
