@@ -7,12 +7,12 @@ docs/cypher-guard.md). An allow-list throughout: clauses, operators and function
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graph import guard_clauses, guard_patterns, projection
-from graph.cypher import allowed, bounds, rewrite
+from graph.cypher import allowed, bounds, rewrite, scoping
 from graph.cypher.parser import parse
 from graph.cypher_tokens import Token, refuse, tokenize
 from graph.statement import Limits, Statement
@@ -29,15 +29,26 @@ _RULES: tuple[Callable[[Statement], None], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """`text`: the statement to send, comments blanked out, without a trailing semicolon. `notes`: what
-    was changed in it, for whoever reads the answer."""
+    """`text`: the statement to send, comments blanked out, without a trailing semicolon. `parameters`:
+    with those that Plait adds. `capped_hops`: where paths without an end were given one; 0: there were
+    none."""
 
     text: str
-    notes: tuple[str, ...]
+    parameters: Mapping[str, Any]
+    capped_hops: int = 0
 
 
-def guard(cypher: str, parameters: Mapping[str, Any], limits: Limits | None = None) -> Guarded:
-    """Raises: CypherRefused, naming the token, where it stands, and what to write instead."""
+def guard(
+    cypher: str,
+    parameters: Mapping[str, Any],
+    limits: Limits | None = None,
+    *,
+    repos: Sequence[str] = (),
+) -> Guarded:
+    """`repos`: the repositories that the statement may read; empty: all.
+
+    Raises: CypherRefused, naming the token, where it stands, and what to write instead.
+    """
     limits = limits or Limits()
     if len(cypher) > limits.text:
         raise CypherRefused(
@@ -61,20 +72,25 @@ def guard(cypher: str, parameters: Mapping[str, Any], limits: Limits | None = No
     for rule in _RULES:
         rule(statement)
     try:
-        return _measured(statement)
+        return _measured(statement, repos)
     except RecursionError:
         raise CypherRefused(
             "the statement is nested too deep; flatten it", field="cypher"
         ) from None
 
 
-def _measured(statement: Statement) -> Guarded:
+def _measured(statement: Statement, repos: Sequence[str]) -> Guarded:
     query = parse(statement)
     allowed.only_known_functions(statement, query)
-    hops, notes = rewrite.bounded_hops(statement, query)
+    hops, capped = rewrite.bounded_hops(statement, query)
     bounds.measure(statement, query)
     edits = [*hops, *rewrite.introspection(statement, query)]
-    return Guarded(rewrite.edited(statement.text, edits), notes)
+    given = dict(statement.parameters)
+    if repos:
+        edits += scoping.limited(statement, query)
+        given[scoping.PARAMETER] = list(repos)
+    text = rewrite.edited(statement.text, edits)
+    return Guarded(text, given, capped)
 
 
 def _one_statement(tokens: list[Token], text: str) -> tuple[list[Token], str]:

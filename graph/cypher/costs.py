@@ -7,6 +7,7 @@ operator, one item of a loop, or 64 bytes copied. See docs/cypher-guard.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -225,8 +226,9 @@ class Costs:
             pattern = self._s.parameters.get(e.right.name)
         if not isinstance(pattern, str):
             return self._s.limits.steps  # another rule refuses it by name
-        repeated = sum(pattern.count(sign) for sign in "*+{")
-        return max(1, of.items) ** max(1, repeated) // max(1, repeated) // functions.BYTES_A_STEP
+        repeated = max(1, sum(pattern.count(sign) for sign in "*+{"))
+        # Measured on Neo4j: 500 characters against three repetitions took 2.8 s, 250 against four 20 s.
+        return 1 + functions.characters(of) ** repeated // (8 * math.factorial(repeated))
 
     def _call(self, e: tree.Call, names: Names) -> Size:
         arguments = [self.size(argument, names) for argument in e.arguments]
@@ -362,7 +364,7 @@ class Costs:
 
     def _pattern_comprehension(self, e: tree.PatternComprehension, names: Names) -> Size:
         inner = self._pattern(e.path, names)
-        found = Size(Kind.LIST, sizes.UNKNOWN_ROWS, each=sizes.ENTITY)
+        found = Size(Kind.LIST, _PATTERN_STEPS, each=sizes.ENTITY)
         bodies = [body for body in (e.where, e.result) if body is not None]
         values = self._loop(e.at, found, bodies, inner)
         return sizes.listed(found.items, values[-1])

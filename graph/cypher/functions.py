@@ -45,10 +45,10 @@ def _first(arguments: Sizes) -> Size:
 
 
 def _count(arguments: Sizes) -> Size:
-    return number(0, _characters(arguments[0]))
+    return number(0, characters(arguments[0]))
 
 
-def _characters(of: Size) -> int:
+def characters(of: Size) -> int:
     """Of a text; of what may be one, a character a byte."""
     return of.bytes if of.kind is Kind.ANY else of.items
 
@@ -59,7 +59,7 @@ def _part(arguments: Sizes) -> Size:
 
 def _text(arguments: Sizes) -> Size:
     first = arguments[0]
-    return Size(Kind.TEXT, _characters(first), first.bytes, first.mean)
+    return Size(Kind.TEXT, characters(first), first.bytes, first.mean)
 
 
 def _spelled(arguments: Sizes) -> Size:
@@ -91,7 +91,7 @@ def _cut(of: Size, most: int | None) -> Size:
 
 def _split(arguments: Sizes) -> Size:
     first = arguments[0]
-    items = _characters(first) + 1
+    items = characters(first) + 1
     piece = Size(Kind.TEXT, items, first.bytes, min(first.mean, 2 * SCALAR))
     own = SCALAR + items * (REFERENCE + SCALAR)
     return Size(Kind.LIST, items, first.bytes + own, first.mean + own, each=piece)
@@ -102,10 +102,10 @@ def _replace(arguments: Sizes) -> Size:
     if len(arguments) < 3:
         return NUMBER
     first, _, put = arguments
-    places = _characters(first) + 1
+    places = characters(first) + 1
     return Size(
         Kind.TEXT,
-        places + places * _characters(put),
+        places + places * characters(put),
         first.bytes + places * put.bytes,
         first.mean + min(places, first.mean) * put.mean,
     )

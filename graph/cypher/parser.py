@@ -198,8 +198,9 @@ class Parser:
             c.need("(")
             elements = self._elements()
             c.need(")")
-            return tree.Path(at, name, token.text.lower(), elements)
-        return tree.Path(at, name, "", self._elements())
+            return tree.Path(at, c.at, name, token.text.lower(), elements)
+        elements = self._elements()
+        return tree.Path(at, c.at, name, "", elements)
 
     def _elements(self) -> tuple[tree.Element, ...]:
         c = self._c

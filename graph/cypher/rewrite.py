@@ -22,18 +22,21 @@ class Edit:
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
-    """`text` with all `edits`, which do not overlap; of two at one place the earlier one comes first."""
-    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
-        text = text[: edit.start] + edit.text + text[edit.end :]
-    return text
+    """`text` with all `edits`, which do not overlap; of those at one place the first comes first."""
+    out, at = [], 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        out += [text[at : edit.start], edit.text]
+        at = edit.end
+    return "".join([*out, text[at:]])
 
 
-def bounded_hops(s: Statement, query: tree.Query) -> tuple[list[Edit], tuple[str, ...]]:
-    """The edits that end `*`, `*2..`, `+` and `{2,}` at `Limits.hops`, and what to tell the caller.
+def bounded_hops(s: Statement, query: tree.Query) -> tuple[list[Edit], int]:
+    """The edits that end `*`, `*2..`, `+` and `{2,}`, and at how many hops at the least; 0: none does.
 
-    Raises: CypherRefused, for a path that says more.
+    Raises: CypherRefused, for a path that says more than `Limits.hops`.
     """
     edits: list[Edit] = []
+    ends: list[int] = []
     for path in paths(query):
         for hops in _quantifiers(path):
             most = hops.least if hops.most is None else hops.most
@@ -44,12 +47,14 @@ def bounded_hops(s: Statement, query: tree.Query) -> tuple[list[Edit], tuple[str
                     f"{s.limits.hops} are allowed; shortestPath() finds what is far",
                 )
             if hops.most is None:
-                start, end = _span(s, hops.first, hops.last)
-                least = f"{hops.least}.." if hops.star else f"{hops.least},"
-                closed = f"{least}{s.limits.hops}"
-                edits.append(Edit(start, end, f"*{closed}" if hops.star else f"{{{closed}}}"))
-    note = f"paths without an upper bound were followed for up to {s.limits.hops} hops"
-    return edits, (note,) if edits else ()
+                ends.append(s.limits.hops if path.selector else max(most, s.limits.open_hops))
+                edits.append(_ended(s, hops, ends[-1]))
+    return edits, min(ends, default=0)
+
+
+def _ended(s: Statement, hops: tree.Hops, most: int) -> Edit:
+    text = f"*{hops.least}..{most}" if hops.star else f"{{{hops.least},{most}}}"
+    return Edit(*span(s, hops.first, hops.last), text)
 
 
 def _quantifiers(path: tree.Path) -> Iterator[tree.Hops]:
@@ -76,20 +81,20 @@ def introspection(s: Statement, query: tree.Query) -> list[Edit]:
                     "CALL without YIELD beside other clauses",
                     f"write YIELD {PROCEDURES[clause.procedure]}",
                 )
-            name = _quoted(clause.name or PROCEDURES[clause.procedure])
+            name = quoted(clause.name or PROCEDURES[clause.procedure])
             values = ", ".join(f"'{value}'" for value in sizes.INTROSPECTED[clause.procedure])
             text = f"UNWIND [{values}] AS {name}" + (f" RETURN {name}" if last else "")
-            edits.append(Edit(*_span(s, clause.at, clause.last), text))
+            edits.append(Edit(*span(s, clause.at, clause.last), text))
     for inner in clauses(query):
         if isinstance(inner, tree.CallProcedure) and not any(inner in b for b in query.branches):
             raise s.refuse(inner.at, "CALL of a procedure in a subquery", "write it outside")
     return edits
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _span(s: Statement, first: int, last: int) -> tuple[int, int]:
+def span(s: Statement, first: int, last: int) -> tuple[int, int]:
     end = s.tokens[last]
     return s.tokens[first].at, end.at + len(end.text)

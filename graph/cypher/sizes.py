@@ -14,9 +14,9 @@ from typing import Any
 
 from plait.domain.graph import Label, Relation
 
-UNKNOWN_ROWS = 20_000  # of a MATCH: a stand-in; its rows can be stopped, so that more harm nobody
+UNKNOWN_ROWS = 10_000  # of a MATCH: a stand-in; its rows can be stopped, so that more harm nobody
 STORED_BYTES = 16_384
-STORED_ITEMS = 1_000  # a stored list: the call sites of one edge
+STORED_ITEMS = 500  # a stored list: the call sites of one edge
 REFERENCE = 16  # bytes of a list's or map's entry besides the value
 SCALAR = 16
 

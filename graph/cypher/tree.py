@@ -206,9 +206,10 @@ Element = NodePattern | RelationshipPattern | Group
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """`selector`: "shortestpath", "allshortestpaths" or ""."""
+    """`selector`: "shortestpath", "allshortestpaths" or "". `end`: the token behind it."""
 
     at: int
+    end: int
     name: str
     selector: str
     elements: tuple[Element, ...]
