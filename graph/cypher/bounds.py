@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graph.cypher import sizes, tree
 from graph.cypher.costs import Costs, Names, declared, expressions_of
@@ -40,7 +40,8 @@ class _Bounds:
         ends = [self._branch(branch, _State(names, 1), nested=True) for branch in query.branches]
         self._costs.rows = outer
         rows = sum(end.rows for end in ends)
-        return sizes.listed(rows, sizes.joined(size for end in ends for size in end.names.values()))
+        each = sizes.joined(size for end in ends for size in end.names.values())
+        return replace(sizes.listed(rows, each), open=rows >= UNKNOWN_ROWS)
 
     def _branch(
         self, clauses: tuple[tree.Clause, ...], state: _State, *, nested: bool
@@ -158,7 +159,7 @@ def _unwound(rows: int, of: Size) -> int:
     went into it; others multiply."""
     if of.kind not in (Kind.LIST, Kind.ANY):
         return rows
-    if of.mean < of.bytes or of.items >= UNKNOWN_ROWS:
+    if of.open:
         return max(rows, UNKNOWN_ROWS)
     return rows * max(1, of.items)
 

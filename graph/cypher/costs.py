@@ -246,7 +246,9 @@ class Costs:
 
     def _collected(self, e: tree.Call, arguments: list[Size]) -> Size:
         each = arguments[0] if arguments else NUMBER
-        value = sizes.listed(self.rows, each)
+        value = replace(
+            sizes.listed(self.rows, each), open=each.open or self.rows >= sizes.UNKNOWN_ROWS
+        )
         if value.bytes > self._s.limits.value_bytes:
             raise self._s.refuse(
                 e.at,
@@ -311,7 +313,7 @@ class Costs:
         if e.result is None:
             filtered = replace(over, fields=None)
             return replace(filtered, kind=Kind.LIST, each=each)
-        return sizes.listed(over.items, values[-1])
+        return replace(sizes.listed(over.items, values[-1]), open=over.open)
 
     def _reduce(self, e: tree.Reduce, names: Names) -> Size:
         """Follows the first turns: a total that grows by the same amount each turn goes on so; one

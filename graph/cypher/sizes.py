@@ -36,7 +36,8 @@ class Size:
     """Upper bounds of a value. `items`: of a list, characters of a text, entries of a map, hops of a path.
     `bytes`: with all that is in it. `mean`: bytes on average where many such values come from the store;
     equal to `bytes` where a text or parameter decides it. `each`: an item of the list. `fields`: of a map
-    whose keys are known. `low`, `high`: of a whole number; None: not known."""
+    whose keys are known. `low`, `high`: of a whole number; None: not known. `open`: a list out of the store or of its
+    rows, whose length stands for one that nobody knows."""
 
     kind: Kind
     items: int = 1
@@ -46,6 +47,7 @@ class Size:
     fields: Mapping[str, Size] | None = None
     low: int | None = None
     high: int | None = None
+    open: bool = False
 
     def part(self) -> Size:
         """Any value that is in this one: no larger than the whole."""
@@ -73,7 +75,7 @@ class Size:
 NUMBER = Size(Kind.NUMBER)
 NULL = NUMBER
 TRUTH = NUMBER
-STORED = Size(Kind.ANY, STORED_ITEMS, STORED_BYTES, 100)
+STORED = Size(Kind.ANY, STORED_ITEMS, STORED_BYTES, 100, open=True)
 NAME = Size(Kind.TEXT, 256, 1_024, 64)
 NAMES = Size(Kind.LIST, 32, 32 * 64, 256, each=NAME)
 ENTITY = Size(Kind.ENTITY, 32, 2 * STORED_BYTES, 400)
@@ -90,8 +92,8 @@ _NAMES = frozenset(
     + ["source", "agent_id", "session_key", "commit", "branch"]
 )
 _LISTS = {
-    "lines": Size(Kind.LIST, STORED_ITEMS, STORED_ITEMS * 32, 100, each=NUMBER),
-    "tags": Size(Kind.LIST, STORED_ITEMS, STORED_ITEMS * 80, 100, each=NAME),
+    "lines": Size(Kind.LIST, STORED_ITEMS, STORED_ITEMS * 32, 100, each=NUMBER, open=True),
+    "tags": Size(Kind.LIST, STORED_ITEMS, STORED_ITEMS * 80, 100, each=NAME, open=True),
 }
 # What `CALL db.labels()` and its like answer with: of the schema, the same on every server.
 INTROSPECTED: Mapping[str, tuple[str, ...]] = {
@@ -174,6 +176,7 @@ def _join(a: Size, b: Size) -> Size:
         fields=fields,
         low=None if a.low is None or b.low is None else min(a.low, b.low),
         high=None if a.high is None or b.high is None else max(a.high, b.high),
+        open=a.open or b.open,
     )
 
 
@@ -202,11 +205,11 @@ def added(a: Size, b: Size) -> Size:
         each = joined(s.part() if s.kind is Kind.LIST else s for s in (a, b))
         if Kind.ANY in (a.kind, b.kind):
             each = joined([each, *(s.part() for s in (a, b))])
-        return Size(Kind.LIST, items, total, mean, each=each)
+        return Size(Kind.LIST, items, total, mean, each=each, open=a.open or b.open)
     kind = Kind.TEXT if Kind.TEXT in (a.kind, b.kind) else Kind.ANY
     each = joined([a.part(), b.part()]) if a.each or b.each else None
     texts = sum(s.items if s.kind is not Kind.NUMBER else 32 for s in (a, b))
-    return Size(kind, texts, total, mean, each=each)
+    return Size(kind, texts, total, mean, each=each, open=a.open or b.open)
 
 
 def _sum(a: int | None, b: int | None) -> int | None:
