@@ -63,7 +63,7 @@ async def _ask(endpoint: Endpoint) -> str:
 
 
 async def _running_on(bolt: Bolt) -> str:
-    """", 1 query runs on …" where a query of ours was told to end and did not; else ""."""
+    """ ", 1 query runs on …" where a query of ours was told to end and did not; else ""."""
     try:
         async with bolt.users.session(database=bolt.database) as session:
             rows = await (await session.run("SHOW TRANSACTIONS")).data()

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 # From the deadline until the server is killed. With a start of 2 to 3 s the machine is at rest 5 s later.
 END_S = 2.0
 _LOOK_S = 0.2  # between two looks whether the query has ended
-_TOKEN = "plait"  # in a transaction's metadata, where the server keeps it
+_KEY = "plait"  # in a transaction's metadata, where the server keeps it
 
 Replace = Callable[[], Awaitable[bool]]
 
@@ -30,7 +30,9 @@ class Endings:
     """The queries that are being ended at one server. `replace`: kills the server, False where it was
     another by then; None where it is not ours."""
 
-    def __init__(self, driver: Callable[[], AsyncDriver], database: str | None, replace: Replace | None):
+    def __init__(
+        self, driver: Callable[[], AsyncDriver], database: str | None, replace: Replace | None
+    ):
         self._driver = driver
         self._database = database
         self._replace = replace
@@ -79,7 +81,7 @@ class Endings:
 
 def metadata(token: str) -> dict[str, Any]:
     """What a transaction is begun with to be found again."""
-    return {_TOKEN: token}
+    return {_KEY: token}
 
 
 async def _running(session: AsyncSession, text: str, port: int, token: str) -> list[str]:
@@ -91,7 +93,7 @@ async def _running(session: AsyncSession, text: str, port: int, token: str) -> l
 def _is(row: dict[str, Any], text: str, port: int, token: str) -> bool:
     said = row.get("metaData")
     if isinstance(said, dict) and said:
-        return bool(said.get(_TOKEN) == token)
+        return bool(said.get(_KEY) == token)
     here = not port or str(row.get("clientAddress")).endswith(f":{port}")
     return here and row.get("currentQuery") == text
 
@@ -99,7 +101,7 @@ def _is(row: dict[str, Any], text: str, port: int, token: str) -> bool:
 def is_running_on(row: dict[str, Any]) -> bool:
     """Whether this row of SHOW TRANSACTIONS is a query of ours that was told to end."""
     said = row.get("metaData")
-    ours = isinstance(said, dict) and _TOKEN in said
+    ours = isinstance(said, dict) and _KEY in said
     return ours and str(row.get("status", "")).startswith(("Terminat", "Closing"))
 
 

@@ -11,7 +11,11 @@ from typing import Any
 
 Case = tuple[str, dict[str, Any]]
 
-BIG = {"l": list(range(3_000)), "s": "a" * 60_000, "m": {"x": "a" * 60_000, "l": list(range(3_000))}}
+BIG = {
+    "l": list(range(3_000)),
+    "s": "a" * 60_000,
+    "m": {"x": "a" * 60_000, "l": list(range(3_000))},
+}
 
 
 def _doubling() -> list[str]:

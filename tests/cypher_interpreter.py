@@ -87,9 +87,7 @@ class Interpreter:
     def _at(self, of: Any, index: Any) -> Any:
         if isinstance(of, dict):
             return of.get(index)
-        inside = (
-            isinstance(of, list) and isinstance(index, int) and -len(of) <= index < len(of)
-        )
+        inside = isinstance(of, list) and isinstance(index, int) and -len(of) <= index < len(of)
         return of[index] if inside else None
 
     def _binary(self, operator: str, a: Any, b: Any) -> Any:

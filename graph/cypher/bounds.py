@@ -43,9 +43,7 @@ class _Bounds:
         each = sizes.joined(size for end in ends for size in end.names.values())
         return replace(sizes.listed(rows, each), open=rows >= UNKNOWN_ROWS)
 
-    def _branch(
-        self, clauses: tuple[tree.Clause, ...], state: _State, *, nested: bool
-    ) -> _State:
+    def _branch(self, clauses: tuple[tree.Clause, ...], state: _State, *, nested: bool) -> _State:
         for clause in clauses:
             before = self._costs.steps
             self._costs.steps = 0
@@ -99,8 +97,7 @@ class _Bounds:
         if clause.imports is not None and "*" not in clause.imports:
             names = {name: state.names.get(name, sizes.UNKNOWN) for name in clause.imports}
         ends = [
-            self._branch(branch, _State(names, 1), nested=False)
-            for branch in clause.query.branches
+            self._branch(branch, _State(names, 1), nested=False) for branch in clause.query.branches
         ]
         rows = state.rows * max(1, sum(end.rows for end in ends))
         if state.rows == UNKNOWN_ROWS or any(end.rows == UNKNOWN_ROWS for end in ends):

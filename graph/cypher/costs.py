@@ -194,7 +194,9 @@ class Costs:
             value = self._operated(link, value, self.size(link.right, names))
             if value.bytes > self._s.limits.value_bytes:
                 raise self._s.refuse(
-                    link.at, f"a value of up to {value.bytes:,} bytes", f"{self._allowed()}; {_LARGE}"
+                    link.at,
+                    f"a value of up to {value.bytes:,} bytes",
+                    f"{self._allowed()}; {_LARGE}",
                 )
         return value
 

@@ -164,7 +164,26 @@ _RULES: dict[str, Rule] = {
 } | dict.fromkeys(["trim", "ltrim", "rtrim", "tolower", "toupper", "lower", "upper"], _text)
 
 _CONSTANT = TEMPORAL | frozenset(
-    ["size", "length", "char_length", "head", "last", "coalesce", "nullif", "type", "id", "elementid"]
-    + ["startnode", "endnode", "exists", "isempty", "labels", "count", "collect", "nodes"]
-    + ["relationships", "properties"]
+    [
+        "size",
+        "length",
+        "char_length",
+        "head",
+        "last",
+        "coalesce",
+        "nullif",
+        "type",
+        "id",
+        "elementid",
+        "startnode",
+        "endnode",
+        "exists",
+        "isempty",
+        "labels",
+        "count",
+        "collect",
+        "nodes",
+        "relationships",
+        "properties",
+    ]
 )

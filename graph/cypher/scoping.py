@@ -131,9 +131,13 @@ class _Scoping:
     def _test(self, path: tree.Path) -> Iterator[Edit]:
         """`WHERE (a)-->(:B)` as EXISTS { … }: a bare pattern may not name its nodes."""
         self._short(path)
-        if path.selector or self._s.symbol(path.at - 1, "(") and self._s.word(path.at - 2, "EXISTS"):
+        if path.selector or (
+            self._s.symbol(path.at - 1, "(") and self._s.word(path.at - 2, "EXISTS")
+        ):
             raise self._s.refuse(
-                path.at, "a function of a pattern where repositories are named", "write EXISTS { … }"
+                path.at,
+                "a function of a pattern where repositories are named",
+                "write EXISTS { … }",
             )
         start = self._s.tokens[path.at].at
         last = self._s.tokens[path.end - 1]

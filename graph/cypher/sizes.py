@@ -83,13 +83,44 @@ ENTITY = Size(Kind.ENTITY, 32, 2 * STORED_BYTES, 400)
 UNKNOWN = Size(Kind.ANY, UNKNOWN_ROWS, STORED_BYTES * 64, STORED_BYTES * 64)
 
 _NUMBERS = frozenset(
-    ["start_line", "end_line", "confidence", "importance", "pinned", "version", "link_id", "state"]
-    + ["started_at", "created_at", "recorded_at", "superseded_at", "size"]
-    + ["valid_from", "valid_to", "recorded_from", "recorded_to"]
+    [
+        "start_line",
+        "end_line",
+        "confidence",
+        "importance",
+        "pinned",
+        "version",
+        "link_id",
+        "state",
+        "started_at",
+        "created_at",
+        "recorded_at",
+        "superseded_at",
+        "size",
+        "valid_from",
+        "valid_to",
+        "recorded_from",
+        "recorded_to",
+    ]
 )
 _NAMES = frozenset(
-    ["id", "name", "qualified_name", "path", "language", "kind", "repo", "resolver", "status", "type"]
-    + ["source", "agent_id", "session_key", "commit", "branch"]
+    [
+        "id",
+        "name",
+        "qualified_name",
+        "path",
+        "language",
+        "kind",
+        "repo",
+        "resolver",
+        "status",
+        "type",
+        "source",
+        "agent_id",
+        "session_key",
+        "commit",
+        "branch",
+    ]
 )
 _LISTS = {
     "lines": Size(Kind.LIST, STORED_ITEMS, STORED_ITEMS * 32, 100, each=NUMBER, open=True),

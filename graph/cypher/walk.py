@@ -43,7 +43,5 @@ def paths(query: tree.Query) -> list[tree.Path]:
     """All paths, those inside expressions and subqueries too; a group's own path is inside its path."""
     inner = {id(part.path) for part in everything(query) if isinstance(part, tree.Group)}
     return [
-        part
-        for part in everything(query)
-        if isinstance(part, tree.Path) and id(part) not in inner
+        part for part in everything(query) if isinstance(part, tree.Path) and id(part) not in inner
     ]

@@ -154,7 +154,9 @@ def _show(answer: GraphAnswer, times: Sequence[str]) -> None:
     for part in answer.degraded:
         if part.part == "hops":
             hops = part.cause.rpartition("_")[2]
-            print(f"note: paths without an upper bound were followed for {hops} hops", file=sys.stderr)
+            print(
+                f"note: paths without an upper bound were followed for {hops} hops", file=sys.stderr
+            )
     for note in show.as_of_notes(answer.as_of):
         print(f"note: {note}", file=sys.stderr)
     for r in answer.revisions:

@@ -13,7 +13,7 @@ import pytest
 
 import graph
 from graph.check import check
-from graph.guard import Limits, guard
+from graph.guard import Guarded, Limits, guard
 from graph.store import CypherStore
 from plait.domain.deadline import Deadline
 from plait.domain.errors import (
@@ -39,10 +39,9 @@ def test_what_grows_or_loops_without_end_is_refused() -> None:
     for text, given in [*ATTACKS, *RUNS_ON, FILLS_MEMORY]:
         try:
             guard(text, given)
-        except CypherRefused as exc:
-            assert exc.field == "cypher"
-        else:
-            passed.append(text[:200])
+        except CypherRefused:
+            continue
+        passed.append(text[:200])
     assert not passed
     assert len(ATTACKS) > 700
 
@@ -85,14 +84,14 @@ async def store(server: GraphServer) -> AsyncIterator[CypherStore]:
     await opened.close()
 
 
-async def ask(store: CypherStore, text: str, given: dict[str, Any], within_s: float = LIMIT_S) -> Any:
+async def ask(
+    store: CypherStore, text: str, given: dict[str, Any], within_s: float = LIMIT_S
+) -> Any:
     return await store.query(text, given, max_rows=1000, deadline=Deadline.after(within_s))
 
 
 async def unguarded(store: CypherStore, text: str, given: dict[str, Any], within_s: float) -> Any:
     """Past the guard, as if it had let the statement through."""
-    from graph.guard import Guarded
-
     return await store._run(Guarded(text, given), max_rows=10, deadline=Deadline.after(within_s))
 
 
@@ -166,7 +165,7 @@ async def test_a_query_that_fills_the_memory_ends_the_server_twice_at_most(
     if server.name != "arcadedb":
         pytest.skip("Neo4j limits what a transaction may take")
     with pytest.raises(ResultTooLarge, match="ended twice"):
-        await unguarded(store, *FILLS_MEMORY, LIMIT_S)
+        await unguarded(store, *FILLS_MEMORY, 120.0)
     assert (await ask(store, "MATCH (n:Function {repo: 'q'}) RETURN count(n)", {})).rows == [[40]]
     await comes_to_rest(store, server)
 
@@ -181,7 +180,10 @@ def _plain(cell: Any) -> Any:
         case GraphEdge():
             return {"edge": cell.relation, "from": cell.source, "to": cell.target}
         case GraphPath():
-            return {"nodes": [_plain(n) for n in cell.nodes], "edges": [_plain(e) for e in cell.edges]}
+            return {
+                "nodes": [_plain(n) for n in cell.nodes],
+                "edges": [_plain(e) for e in cell.edges],
+            }
         case dict():
             return {key: _plain(value) for key, value in cell.items()}
         case list():
