@@ -230,7 +230,7 @@ class Costs:
             return self._s.limits.steps  # another rule refuses it by name
         repeated = max(1, sum(pattern.count(sign) for sign in "*+{"))
         # Measured on Neo4j: 500 characters against three repetitions took 2.8 s, 250 against four 20 s.
-        return 1 + functions.characters(of) ** repeated // (8 * math.factorial(repeated))
+        return 1 + int(functions.characters(of) ** repeated) // (8 * math.factorial(repeated))
 
     def _call(self, e: tree.Call, names: Names) -> Size:
         arguments = [self.size(argument, names) for argument in e.arguments]

@@ -238,9 +238,9 @@ def added(a: Size, b: Size) -> Size:
             each = joined([each, *(s.part() for s in (a, b))])
         return Size(Kind.LIST, items, total, mean, each=each, open=a.open or b.open)
     kind = Kind.TEXT if Kind.TEXT in (a.kind, b.kind) else Kind.ANY
-    each = joined([a.part(), b.part()]) if a.each or b.each else None
+    inside = joined([a.part(), b.part()]) if a.each or b.each else None
     texts = sum(s.items if s.kind is not Kind.NUMBER else 32 for s in (a, b))
-    return Size(kind, texts, total, mean, each=each, open=a.open or b.open)
+    return Size(kind, texts, total, mean, each=inside, open=a.open or b.open)
 
 
 def _sum(a: int | None, b: int | None) -> int | None:
@@ -258,5 +258,21 @@ def of_value(value: Any) -> Size:
     if isinstance(value, Mapping):
         return mapped({str(key): of_value(item) for key, item in value.items()})
     if isinstance(value, (list, tuple)):
-        return literal_list([of_value(item) for item in value])
+        return _of_list(value)
     return NUMBER
+
+
+def _of_list(values: Sequence[Any]) -> Size:
+    """The short cut is for what most lists hold: thousands of whole numbers, or of texts."""
+    kinds = {type(value) for value in values}
+    if kinds == {int}:
+        each = number(min(values), max(values))
+    elif kinds == {str}:
+        each = text(max(map(len, values)))
+    else:
+        return literal_list([of_value(item) for item in values])
+    total = SCALAR + REFERENCE * len(values)
+    total += (
+        sum(map(len, values)) + SCALAR * len(values) if kinds == {str} else SCALAR * len(values)
+    )
+    return Size(Kind.LIST, len(values), total, total, each=each)
