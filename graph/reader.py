@@ -83,10 +83,10 @@ class Reader:
         self, text: str, given: Mapping[str, Any], max_rows: int, deadline: Deadline
     ) -> tuple[tuple[str, ...], list[list[Any]], Converter, bool]:
         token = secrets.token_hex(8)
-        session = self._driver().session(
-            database=self._database, default_access_mode=READ_ACCESS, fetch_size=_FETCH
-        )
         with translated("graph"), _user_errors(deadline):
+            session = self._driver().session(
+                database=self._database, default_access_mode=READ_ACCESS, fetch_size=_FETCH
+            )
             async with session:
                 tx = await session.begin_transaction(
                     timeout=deadline.left_s, metadata=metadata(token)

@@ -76,14 +76,15 @@ class CypherStore:
 
     async def open(self) -> None:
         """Greet the server, the next one if the leased one is dying."""
-        await self._following(self._start)
+        await self._following(lambda: self._start(self._bolt))
 
-    async def _start(self) -> None:
-        """Greet the server and bring its schema up to date."""
-        self.dialect = await self._bolt.greet()
-        await schema.migrate(self._bolt)
+    async def _start(self, bolt: Bolt) -> None:
+        """Greet the server at `bolt`, bring its schema up to date, and use it from then on: all at once, so
+        that nobody meets the drivers of one server beside those of another."""
+        self.dialect = await bolt.greet()
+        await schema.migrate(bolt)
+        self._bolt = bolt
         graph = self._settings.graph
-        bolt = self._bolt
         self._endings = Endings(lambda: bolt.users, bolt.database, self._replace())
         self._reader = Reader(
             lambda: bolt.reader,
@@ -227,8 +228,10 @@ class CypherStore:
             if self._bolt is not old or self._lease is None:
                 return
             await asyncio.to_thread(self._lease.refresh)
-            self._bolt = Bolt(self._endpoint())
+            new = Bolt(self._endpoint())
             try:
-                await self._start()
-            finally:
-                await old.close()
+                await self._start(new)
+            except BaseException:
+                await new.close()
+                raise
+            await old.close()
