@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from neo4j import (
@@ -80,6 +80,8 @@ class Endpoint:
     database: str
     connect_timeout_s: float
     stays: bool = True
+    # Where users' Cypher runs, where that is another server with the same graph; "": at `uri`.
+    reader_uri: str = ""
 
     @classmethod
     def external(cls, settings: Settings) -> Endpoint:
@@ -99,6 +101,7 @@ class Endpoint:
             reader=reader if graph.reader_user else writer,
             database=graph.database,
             connect_timeout_s=graph.connect_timeout_s,
+            reader_uri=graph.reader_uri,
         )
 
 
@@ -110,13 +113,24 @@ class Bolt:
         self.database = endpoint.database or None
         self._writer = _driver(endpoint, endpoint.writer)
         self._reader: AsyncDriver | None = None
+        self._users: AsyncDriver | None = None
 
     @property
     def reader(self) -> AsyncDriver:
-        """Opened on first use: an index run never reads users' Cypher."""
+        """For templates. Opened on first use: an index run reads none."""
         if self._reader is None:
             self._reader = _driver(self.endpoint, self.endpoint.reader)
         return self._reader
+
+    @property
+    def users(self) -> AsyncDriver:
+        """For users' Cypher: `reader`, or the server that is there for it."""
+        uri = self.endpoint.reader_uri
+        if not uri:
+            return self.reader
+        if self._users is None:
+            self._users = _driver(replace(self.endpoint, uri=uri), self.endpoint.reader)
+        return self._users
 
     async def greet(self) -> dialect.Dialect:
         """Connect, run one real query, and say what answered. Raises: StoreUnavailable, BadSettings."""
@@ -176,6 +190,8 @@ class Bolt:
         await self._writer.close()
         if self._reader is not None:
             await self._reader.close()
+        if self._users is not None:
+            await self._users.close()
 
 
 def _driver(endpoint: Endpoint, login: tuple[str, str]) -> AsyncDriver:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from neo4j.exceptions import ClientError
 
-from graph import embedded
+from graph import embedded, endings
 from graph.bolt import Bolt, Endpoint, translated
 from plait.domain.errors import BadSettings, StoreUnavailable
 
@@ -51,7 +51,7 @@ async def _ask(endpoint: Endpoint) -> str:
         with translated("graph"):
             async with bolt.reader.session(database=bolt.database) as session:
                 await (await session.run(ASK)).consume()
-        return str(info.agent)
+        return f"{info.agent}{await _running_on(bolt)}"
     except ClientError as exc:
         raise _refused(exc, endpoint.database) from exc
     except StoreUnavailable as exc:
@@ -60,6 +60,22 @@ async def _ask(endpoint: Endpoint) -> str:
         ) from exc
     finally:
         await bolt.close()
+
+
+async def _running_on(bolt: Bolt) -> str:
+    """ ", 1 query runs on …" where a query of ours was told to end and did not; else ""."""
+    try:
+        async with bolt.users.session(database=bolt.database) as session:
+            rows = await (await session.run("SHOW TRANSACTIONS")).data()
+    except ClientError:
+        return ""  # a login that may not look
+    stuck = [row for row in rows if endings.is_running_on(row)]
+    if not stuck:
+        return ""
+    return (
+        f", where {len(stuck)} of our queries run on after they were terminated: restart it, and give "
+        "users' Cypher a server of its own by `graph.reader_uri`"
+    )
 
 
 def _refused(exc: ClientError, database: str) -> BadSettings:

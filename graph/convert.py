@@ -10,7 +10,7 @@ from neo4j.graph import Node, Path, Relationship
 from neo4j.spatial import Point
 from neo4j.time import Date, DateTime, Duration, Time
 
-from plait.ports import GraphEdge, GraphNode
+from plait.ports import GraphEdge, GraphNode, GraphPath
 
 _CELL = 16  # bytes counted for a scalar; an estimate that need not be better
 
@@ -59,9 +59,9 @@ class Converter:
             self.unnamed.add(node.element_id)
 
     def cell(self, value: Any) -> Any:
-        """None, bool, int, float, str, bytes, list, dict, GraphNode or GraphEdge.
+        """None, bool, int, float, str, bytes, list, dict, GraphNode, GraphEdge or GraphPath.
 
-        A path is a dict of its nodes and edges; a time is ISO 8601 text; a point a dict.
+        A time is ISO 8601 text; a point a dict.
         """
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
@@ -72,10 +72,10 @@ class Converter:
         if isinstance(value, Relationship):
             return self._edge(value)
         if isinstance(value, Path):
-            return {
-                "nodes": [self._node(node) for node in value.nodes],
-                "edges": [self._edge(edge) for edge in value.relationships],
-            }
+            return GraphPath(
+                tuple(self._node(node) for node in value.nodes),
+                tuple(self._edge(edge) for edge in value.relationships),
+            )
         if isinstance(value, Mapping):
             return {str(k): self.cell(v) for k, v in value.items()}
         if isinstance(value, (list, tuple)) and not isinstance(value, (Duration, Point)):

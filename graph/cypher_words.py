@@ -62,7 +62,6 @@ ADMIN = frozenset(
         "PERIODIC",
         "COMMIT",
         "TRANSACTIONS",
-        "YIELD",
         "EXPLAIN",
         "PROFILE",
         "CYPHER",
@@ -173,17 +172,18 @@ FUNCTIONS = (
             "endnode",
             "timestamp",
             "isnan",
+            "id",
+            "elementid",
+            "reduce",
+            "replace",
         ]
     )
 )
-# Refused functions that people reach for, with what to write instead.
+# Words of ADMIN with more to say than that the graph is read-only.
 INSTEAD = {
-    "ID": "use the property `n.id`: a server's own ids change",
-    "ELEMENTID": "use the property `n.id`: a server's own ids change",
-    "REDUCE": "UNWIND the list and aggregate with sum() or collect(): rows can be stopped, "
-    "a loop inside one expression cannot",
-    "REPLACE": "replace in your own program: it can multiply a text without end",
+    "SHORTEST": "not every server has it: write shortestPath((a)-[:CALLS*..15]->(b)), or "
+    "allShortestPaths(…) for every path of that length",
+    "EXPLAIN": "a plan is each server's own and no part of an answer: ask the server itself",
+    "PROFILE": "a plan is each server's own and no part of an answer: ask the server itself",
 }
-# `word (` that is not a call.
-BEFORE_PARENTHESIS = CLAUSES | OPERATORS
 SUBQUERIES = frozenset({"EXISTS", "COUNT", "COLLECT"})

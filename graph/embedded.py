@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
+import signal
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from plait.domain.errors import EmbeddedServerFailed
+from plait.supervisor import process
 from plait.supervisor.account import unprivileged
 from plait.supervisor.files import secret
 from plait.supervisor.home import let_pass, make_home
 from plait.supervisor.lease import Kept, Lease
+from plait.supervisor.process import Identity
 
 if TYPE_CHECKING:
     from graph.arcadechild import ArcadeChild
@@ -71,6 +75,18 @@ class GraphLease:
     def check_space(self) -> None:
         """Raises: StoreFull, when nothing is left of the server's disk."""
         self._lease.check_space()
+
+    @property
+    def server(self) -> Identity | None:
+        """The server's process, as it was last seen."""
+        return self._lease.state.child
+
+    def kill(self, server: Identity) -> bool:
+        """Kill the server, which its keeper starts anew; False where it is another one by now."""
+        if not process.alive(server):
+            return False
+        os.kill(server.pid, signal.SIGKILL)
+        return True
 
     def close(self) -> None:
         """Leave; the last user's leaving stops the server. Doing it twice is fine."""

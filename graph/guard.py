@@ -7,31 +7,45 @@ docs/cypher-guard.md). An allow-list throughout: clauses, operators and function
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from graph import guard_bounds, guard_clauses, projection
+from graph import guard_clauses, guard_patterns, projection
+from graph.cypher import allowed, bounds, rewrite, scoping
+from graph.cypher.parser import parse
 from graph.cypher_tokens import Token, refuse, tokenize
 from graph.statement import Limits, Statement
 from plait.domain.errors import CypherRefused
 
-__all__ = ["Limits", "guard"]
+__all__ = ["Guarded", "Limits", "guard"]
 
 _RULES: tuple[Callable[[Statement], None], ...] = (
     guard_clauses.only_known_words,
-    guard_clauses.clauses_in_place,
-    guard_clauses.calls,
-    guard_bounds.paths,
-    guard_bounds.ranges,
-    guard_bounds.loops,
-    guard_bounds.growth,
-    guard_bounds.regular_expressions,
+    guard_patterns.regular_expressions,
     projection.aggregate_predicates,
 )
 
 
-def guard(cypher: str, parameters: Mapping[str, Any], limits: Limits | None = None) -> str:
-    """The statement to send (comments blanked out, no trailing semicolon).
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """`text`: the statement to send, comments blanked out, without a trailing semicolon. `parameters`:
+    with those that Plait adds. `capped_hops`: where paths without an end were given one; 0: there were
+    none."""
+
+    text: str
+    parameters: Mapping[str, Any]
+    capped_hops: int = 0
+
+
+def guard(
+    cypher: str,
+    parameters: Mapping[str, Any],
+    limits: Limits | None = None,
+    *,
+    repos: Sequence[str] = (),
+) -> Guarded:
+    """`repos`: the repositories that the statement may read; empty: all.
 
     Raises: CypherRefused, naming the token, where it stands, and what to write instead.
     """
@@ -57,7 +71,26 @@ def guard(cypher: str, parameters: Mapping[str, Any], limits: Limits | None = No
     statement = Statement.of(text, tokens, parameters, limits)
     for rule in _RULES:
         rule(statement)
-    return text
+    try:
+        return _measured(statement, repos)
+    except RecursionError:
+        raise CypherRefused(
+            "the statement is nested too deep; flatten it", field="cypher"
+        ) from None
+
+
+def _measured(statement: Statement, repos: Sequence[str]) -> Guarded:
+    query = parse(statement)
+    allowed.only_known_functions(statement, query)
+    hops, capped = rewrite.bounded_hops(statement, query)
+    bounds.measure(statement, query)
+    edits = [*hops, *rewrite.introspection(statement, query)]
+    given = dict(statement.parameters)
+    if repos:
+        edits += scoping.limited(statement, query)
+        given[scoping.PARAMETER] = list(repos)
+    text = rewrite.edited(statement.text, edits)
+    return Guarded(text, given, capped)
 
 
 def _one_statement(tokens: list[Token], text: str) -> tuple[list[Token], str]:

@@ -70,7 +70,7 @@ class Safety:
 
     async def _succeeds(self, probe: Probe) -> bool:
         with translated("graph"):
-            async with self._bolt.reader.session(
+            async with self._bolt.users.session(
                 database=self._bolt.database, default_access_mode=READ_ACCESS
             ) as session:
                 tx = await session.begin_transaction(timeout=_TIMEOUT_S)

@@ -4,44 +4,56 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
+import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from neo4j import READ_ACCESS, AsyncSession, AsyncTransaction
-from neo4j.exceptions import ClientError, DatabaseError, Neo4jError, TransientError
+from neo4j import READ_ACCESS, AsyncDriver, AsyncSession, AsyncTransaction
+from neo4j.exceptions import ClientError, DatabaseError, TransientError
 
 from graph import projection
-from graph.bolt import Bolt, deleted_meanwhile, rereading, translated
+from graph.bolt import LOST, deleted_meanwhile, rereading, translated
 from graph.convert import Converter
 from graph.dialect import Dialect
+from graph.endings import Endings, metadata
 from plait.domain.deadline import Deadline
-from plait.domain.errors import CypherInvalid, DeadlineExceeded, ResultTooLarge
+from plait.domain.errors import CypherInvalid, DeadlineExceeded, ResultTooLarge, StoreUnavailable
 from plait.ports import GraphResult
-
-logger = logging.getLogger(__name__)
 
 _NAMES = "UNWIND $ids AS i MATCH (n) WHERE elementId(n) = i RETURN i, n.id"
 _FETCH = 200  # rows a round trip
-_TERMINATE_S = 2.0  # what ending a query may take before its connection is dropped anyway
+
+
+class LostMidway(StoreUnavailable):
+    """The server went away while it ran the query, perhaps because of it."""
 
 
 class Reader:
     """Queries of one server by the reader's login. Text that comes here has passed the guard."""
 
-    def __init__(self, bolt: Bolt, dialect: Dialect, *, max_bytes: int) -> None:
-        self._bolt = bolt
+    def __init__(
+        self,
+        driver: Callable[[], AsyncDriver],
+        database: str | None,
+        dialect: Dialect,
+        endings: Endings,
+        *,
+        max_bytes: int,
+    ) -> None:
+        self._driver = driver
+        self._database = database
         self._dialect = dialect
+        self._endings = endings
         self._max_bytes = max_bytes
-        self._endings: set[asyncio.Task[None]] = set()
 
     async def run(
         self, text: str, given: Mapping[str, Any], *, max_rows: int, deadline: Deadline
     ) -> GraphResult:
         """Asked again while what it reads is being deleted.
 
-        Raises: CypherInvalid, DeadlineExceeded, ResultTooLarge, GraphUpdating, StoreUnavailable.
+        Raises: CypherInvalid, DeadlineExceeded, ResultTooLarge, GraphUpdating, StoreUnavailable;
+        LostMidway, when the server had begun.
         """
         deadline.check("the graph query")
         started = time.perf_counter()
@@ -70,20 +82,29 @@ class Reader:
     async def _stream(
         self, text: str, given: Mapping[str, Any], max_rows: int, deadline: Deadline
     ) -> tuple[tuple[str, ...], list[list[Any]], Converter, bool]:
-        driver = self._bolt.reader
-        session = driver.session(
-            database=self._bolt.database, default_access_mode=READ_ACCESS, fetch_size=_FETCH
-        )
+        token = secrets.token_hex(8)
         with translated("graph"), _user_errors(deadline):
+            session = self._driver().session(
+                database=self._database, default_access_mode=READ_ACCESS, fetch_size=_FETCH
+            )
             async with session:
-                tx = await session.begin_transaction(timeout=deadline.left_s)
+                tx = await session.begin_transaction(
+                    timeout=deadline.left_s, metadata=metadata(token)
+                )
                 finished = False
                 try:
                     out = await self._read(tx, text, given, max_rows)
                     finished = True
+                except LOST as exc:
+                    raise LostMidway(
+                        f"the graph server went away while it ran the query: {exc}"
+                    ) from exc
                 finally:
                     if not finished:
-                        self._end(session, tx, text)
+                        # Failed, out of time or cancelled: drop the connection, see the query end.
+                        port = _local_port(tx)
+                        session.cancel()
+                        self._endings.end(text, port, token)
                 await self._leave(session, tx, truncated=out[3])
                 return out
 
@@ -117,8 +138,8 @@ class Reader:
 
     async def _names(self, server_ids: list[str]) -> dict[str, str]:
         """Our ids, over another connection: this one is still in the middle of its rows."""
-        async with self._bolt.reader.session(
-            database=self._bolt.database, default_access_mode=READ_ACCESS
+        async with self._driver().session(
+            database=self._database, default_access_mode=READ_ACCESS
         ) as session:
             rows = await session.run(_NAMES, {"ids": server_ids})
             return {i: str(name or "") async for i, name in rows}
@@ -130,38 +151,6 @@ class Reader:
             session.cancel()
         else:
             await tx.close()
-
-    def _end(self, session: AsyncSession, tx: AsyncTransaction, text: str) -> None:
-        """The query failed, timed out or was cancelled: drop the connection, and where the server
-        would run on regardless, terminate the query by its name."""
-        port = _local_port(tx)
-        session.cancel()
-        if not self._dialect.stops_on_disconnect:
-            task = asyncio.get_running_loop().create_task(self._terminate(text, port))
-            self._endings.add(task)
-            task.add_done_callback(self._endings.discard)
-
-    async def _terminate(self, text: str, port: int) -> None:
-        """End our running query on ArcadeDB: the one with this text, from this local port."""
-        try:
-            async with asyncio.timeout(_TERMINATE_S):
-                async with self._bolt.reader.session(database=self._bolt.database) as session:
-                    shown = await (await session.run("SHOW TRANSACTIONS")).data()
-                    for row in shown:
-                        here = not port or str(row["clientAddress"]).endswith(f":{port}")
-                        if here and row["currentQuery"] == text:
-                            ended = await session.run(
-                                "TERMINATE TRANSACTIONS $id", {"id": row["transactionId"]}
-                            )
-                            await ended.consume()
-        except (Neo4jError, TimeoutError, OSError) as exc:
-            # The server's own command.timeout ends it later.
-            logger.warning("could not end a graph query", extra={"error": str(exc)})
-
-    async def close(self) -> None:
-        """Wait for queries that are being ended."""
-        if self._endings:
-            await asyncio.gather(*self._endings, return_exceptions=True)
 
 
 def _local_port(tx: AsyncTransaction) -> int:

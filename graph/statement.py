@@ -26,9 +26,15 @@ class Limits:
     parameter_depth: int = 8
     string: int = 1 << 16
     list_items: int = 5_000
-    hops: int = 8  # upper bound of one variable-length pattern
-    range_items: int = 10_000  # of one range(), and of all of them multiplied
-    growth: int = 16  # places where a list or text is made larger from variables
+    hops: int = 15  # of one variable-length pattern, and of a shortest path without an end
+    open_hops: int = 8  # what another pattern without an end is given
+    expression_hops: int = 3  # of a pattern that stands in an expression
+    range_items: int = 10_000  # of one range()
+    steps: int = (
+        1_000_000  # of one clause in one row: 1 to 2.5 s on ArcadeDB (docs/cypher-guard.md)
+    )
+    value_bytes: int = 1 << 25
+    gathered_bytes: int = 1 << 27  # what one ORDER BY, DISTINCT or grouping holds
     subqueries: int = 10
     # False on ArcadeDB, see `Dialect.broken_aggregate_predicates`.
     aggregate_predicates: bool = True

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graph import contents, counting, moments, schema, templates
 from graph.bolt import Bolt, Endpoint
 from graph.dialect import Dialect
-from graph.guard import Limits, guard
+from graph.endings import Endings, Replace
+from graph.guard import Guarded, Limits, guard
 from graph.probes import Safety
-from graph.reader import Reader
+from graph.reader import LostMidway, Reader
 from graph.symbols import resolved
 from graph.walk import walk
 from graph.writer import Writer
 from plait.domain.deadline import Deadline
-from plait.domain.errors import StoreUnavailable
+from plait.domain.errors import ResultTooLarge, StoreUnavailable
 from plait.domain.memory import NOW, AsOf
 from plait.ports import GraphContents, GraphDelta, GraphResult
 
@@ -57,6 +59,7 @@ class CypherStore:
         self._settings = settings
         self._lease = lease
         self._moving = asyncio.Lock()
+        self._suspects = asyncio.Lock()
         self._bolt = Bolt(self._endpoint())
 
     def _endpoint(self) -> Endpoint:
@@ -73,14 +76,30 @@ class CypherStore:
 
     async def open(self) -> None:
         """Greet the server, the next one if the leased one is dying."""
-        await self._following(self._start)
+        await self._following(lambda: self._start(self._bolt))
 
-    async def _start(self) -> None:
-        """Greet the server and bring its schema up to date."""
-        self.dialect = await self._bolt.greet()
-        await schema.migrate(self._bolt)
+    async def _start(self, bolt: Bolt) -> None:
+        """Greet the server at `bolt`, bring its schema up to date, and use it from then on: all at once, so
+        that nobody meets the drivers of one server beside those of another."""
+        self.dialect = await bolt.greet()
+        await schema.migrate(bolt)
+        self._bolt = bolt
         graph = self._settings.graph
-        self._reader = Reader(self._bolt, self.dialect, max_bytes=graph.max_result_bytes)
+        self._endings = Endings(lambda: bolt.users, bolt.database, self._replace())
+        self._reader = Reader(
+            lambda: bolt.reader,
+            bolt.database,
+            self.dialect,
+            self._endings,
+            max_bytes=graph.max_result_bytes,
+        )
+        self._users = Reader(
+            lambda: bolt.users,
+            bolt.database,
+            self.dialect,
+            self._endings,
+            max_bytes=graph.max_result_bytes,
+        )
         self._safety = Safety(self._bolt, self.dialect)
         self._limits = Limits(aggregate_predicates=not self.dialect.broken_aggregate_predicates)
 
@@ -100,16 +119,54 @@ class CypherStore:
         max_rows: int,
         deadline: Deadline,
         as_of: AsOf = NOW,
+        repos: Sequence[str] = (),
     ) -> GraphResult:
         """See `GraphStore`. Raises, besides: UnsafeGraphStore, StoreUnavailable."""
         parameters = moments.bound(cypher, parameters, as_of)
-        text = guard(cypher, parameters, self._limits)
+        guarded = guard(cypher, parameters, self._limits, repos=repos)
+        return await self._run(guarded, max_rows=max_rows, deadline=deadline)
+
+    async def _run(self, guarded: Guarded, *, max_rows: int, deadline: Deadline) -> GraphResult:
+        """What ran while the embedded server died is asked again, one at a time: so the one that kills it
+        is told from those that were there by chance, and kills it twice and no more."""
+        suspected = False
+
+        async def once() -> GraphResult:
+            await self._safety.check()
+            return await self._users.run(
+                guarded.text, guarded.parameters, max_rows=max_rows, deadline=deadline
+            )
 
         async def work() -> GraphResult:
-            await self._safety.check()
-            return await self._reader.run(text, parameters, max_rows=max_rows, deadline=deadline)
+            nonlocal suspected
+            if not suspected:
+                try:
+                    return await once()
+                except LostMidway:
+                    suspected = self._lease is not None
+                    raise
+            async with self._suspects:
+                try:
+                    return await once()
+                except LostMidway as exc:
+                    raise ResultTooLarge(
+                        "the graph server ended twice while it ran this query, most likely for lack of "
+                        "memory; match less, or aggregate before ORDER BY and DISTINCT"
+                    ) from exc
 
-        return await self._following(work)
+        result = await self._following(work)
+        return replace(result, capped_hops=guarded.capped_hops)
+
+    def _replace(self) -> Replace | None:
+        """How the server that is there now is killed when a query will not end; None: it is not ours."""
+        lease = self._lease
+        if lease is None or (server := lease.server) is None:
+            return None
+
+        async def kill() -> bool:
+            return await asyncio.to_thread(lease.kill, server)
+
+        return kill
 
     async def template(
         self,
@@ -159,7 +216,7 @@ class CypherStore:
     async def close(self) -> None:
         """Leave the server; twice is fine."""
         if hasattr(self, "_reader"):
-            await self._reader.close()
+            await self._endings.close()
         await self._bolt.close()
         if self._lease is not None:
             await asyncio.to_thread(self._lease.close)
@@ -186,8 +243,10 @@ class CypherStore:
             if self._bolt is not old or self._lease is None:
                 return
             await asyncio.to_thread(self._lease.refresh)
-            self._bolt = Bolt(self._endpoint())
+            new = Bolt(self._endpoint())
             try:
-                await self._start()
-            finally:
-                await old.close()
+                await self._start(new)
+            except BaseException:
+                await new.close()
+                raise
+            await old.close()

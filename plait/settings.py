@@ -73,6 +73,8 @@ class GraphSettings(_Section, frozen=True):
     # A second, read-only login for users' Cypher; empty: the first one (Neo4j Community has no roles).
     reader_user: str = ""
     reader_password: Secret = Secret("")
+    # Another server with the same graph, for users' Cypher alone: it may be restarted at any time.
+    reader_uri: str = ""
     connect_timeout_s: Annotated[float, Meta(gt=0)] = 10.0
     query_timeout_s: Annotated[float, Meta(gt=0, le=300)] = 10.0
     max_rows: Annotated[int, Meta(ge=1, le=100_000)] = 1000

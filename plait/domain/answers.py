@@ -41,3 +41,6 @@ class GraphResult:
     edges: Sequence[GraphEdge]
     truncated: bool
     took_ms: float
+    capped_hops: int = (
+        0  # paths that the query left open were followed this far; 0: there were none
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from plait.domain.answers import GraphResult
@@ -28,8 +28,11 @@ class GraphStore(Protocol):
         max_rows: int,
         deadline: Deadline,
         as_of: AsOf = NOW,
+        repos: Sequence[str] = (),
     ) -> GraphResult:
-        """Run one guarded, read-only statement. It may use `$valid_as_of` and `$recorded_as_of`:
+        """Run one guarded, read-only statement, over the nodes of `repos` alone where they are named.
+
+        It may use `$valid_as_of` and `$recorded_as_of`:
         `as_of` in ms since 1970, the time of the call where it says nothing.
 
         Raises: CypherRefused, CypherInvalid, DeadlineExceeded, ResultTooLarge.

@@ -716,8 +716,8 @@ class GraphQueryRequest(_message.Message):
     def repositories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Repositories that the query reads, at most 100: the answer shows one revision of each, and they
         must be indexed. Empty without `all_repositories`: `INVALID_ARGUMENT` (SCOPE_MISSING). Templates
-        answer from these only. Cypher reads the whole graph, so a server that holds more than one tenant
-        refuses it (CYPHER_REFUSED).
+        and Cypher answer from these only; Cypher that cannot be limited to them is refused (CYPHER_REFUSED),
+        and so is all Cypher on a server that holds more than one tenant.
         """
 
     @_builtins.property
@@ -788,7 +788,9 @@ class GraphQueryResponse(_message.Message):
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Degradation]:
-        """What could not be asked. Empty: the answer is whole."""
+        """What could not be asked. Empty: the answer is whole. `hops` with `capped_at_8`: paths that the query
+        leaves without an upper bound were followed so far.
+        """
 
     @_builtins.property
     def as_of(self) -> _types_pb2.ResolvedAsOf:

@@ -151,6 +151,12 @@ def _show(answer: GraphAnswer, times: Sequence[str]) -> None:
         print("nothing found", file=sys.stderr)
     if answer.truncated:
         print(f"note: more than {len(answer.rows):,} rows; --rows raises the cap", file=sys.stderr)
+    for part in answer.degraded:
+        if part.part == "hops":
+            hops = part.cause.rpartition("_")[2]
+            print(
+                f"note: paths without an upper bound were followed for {hops} hops", file=sys.stderr
+            )
     for note in show.as_of_notes(answer.as_of):
         print(f"note: {note}", file=sys.stderr)
     for r in answer.revisions:

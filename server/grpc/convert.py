@@ -147,9 +147,14 @@ def graph(
         edges=[wire.graph_edge(edge) for edge in result.edges],
         truncated=result.truncated,
         revisions=revisions(tenant, shown),
+        degraded=_capped(result.capped_hops),
         took_ms=took_ms,
         as_of=memory_wire.resolved(as_of),
     )
+
+
+def _capped(hops: int) -> list[types_pb2.Degradation]:
+    return [types_pb2.Degradation(part="hops", cause=f"capped_at_{hops}")] if hops else []
 
 
 def receipt(value: EpisodeReceipt, episode: Episode) -> knowledge_service_pb2.AppendEpisodeResponse:

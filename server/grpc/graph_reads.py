@@ -133,6 +133,7 @@ class GraphReader:
             max_rows=asked.max_rows,
             deadline=self._deadline,
             as_of=asked.as_of,
+            repos=asked.repos,
         )
 
     async def _template(

@@ -30,7 +30,7 @@ from plait.domain.errors import (
     UnsafeGraphStore,
 )
 from plait.domain.graph import Edge
-from plait.ports import GraphEdge, GraphNode, GraphResult
+from plait.ports import GraphEdge, GraphNode, GraphPath, GraphResult
 from plait.settings import load
 from tests.contract.graph_servers import (
     SERVERS,
@@ -140,6 +140,8 @@ def plain(cell: Any) -> Any:
         return {"node": cell.id, "labels": list(cell.labels)}
     if isinstance(cell, GraphEdge):
         return {"edge": cell.relation, "from": cell.source, "to": cell.target}
+    if isinstance(cell, GraphPath):
+        return {"nodes": plain(list(cell.nodes)), "edges": plain(list(cell.edges))}
     if isinstance(cell, dict):
         return {key: plain(value) for key, value in cell.items()}
     if isinstance(cell, list):
@@ -181,8 +183,9 @@ async def test_cells_are_typed_and_ids_are_ours(store: CypherStore) -> None:
     assert isinstance(r, GraphEdge)
     assert (r.relation, r.source, r.target) == ("CALLS", "q:m.f1", "q:m.f2")
     assert r.properties["lines"] == [2, 2]
-    assert [x.id for x in p["nodes"]] == ["q:m.f1", "q:m.f2"]
-    assert p["edges"] == [r]
+    assert isinstance(p, GraphPath)
+    assert [x.id for x in p.nodes] == ["q:m.f1", "q:m.f2"]
+    assert p.edges == (r,)
     assert listed == [await only(store, "q:m.f2"), 1.5]
     assert m == {"k": r}
     assert d == "2024-03-01"
@@ -383,8 +386,6 @@ async def test_arcadedb_with_one_login_for_all_is_refused(
 @pytest.mark.parametrize(
     "text",
     [
-        "MATCH (n:Function) RETURN n.id ORDER BY",
-        "MATCH (n:Function) WHERE RETURN n",
         "MATCH (n:Function) RETURN missing.id",
         "RETURN $missing AS x",
         "RETURN 1 / 0 AS x",
@@ -419,6 +420,36 @@ async def test_what_arcadedb_answers_wrongly_is_refused(
         assert len(raw) > 40
     else:
         assert len((await ask(store, bad)).rows) >= 40
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("MATCH (n:Function) RETURN n.id ORDER BY", "the end.*line 1, column 38"),
+        ("MATCH (n:Function) WHERE RETURN n", "`RETURN` is not understood here"),
+        ("MATCH (n:Function) RETURN n LIMIT", "expected an expression"),
+    ],
+)
+async def test_what_is_no_cypher_is_refused_with_its_place(
+    store: CypherStore, text: str, place: str
+) -> None:
+    with pytest.raises(CypherRefused, match=place):
+        await ask(store, text)
+
+
+async def test_a_path_without_an_end_is_cut_and_says_so(store: CypherStore) -> None:
+    open_ = await ask(
+        store,
+        "MATCH (a:Function {id: 'q:m.f1'})-[:CALLS*]->(b {id: 'q:m.f30'}) RETURN DISTINCT b.id",
+    )
+    assert (open_.rows, open_.capped_hops) == ([], 8)
+    short = await ask(
+        store,
+        "MATCH p = shortestPath((a:Function {id: 'q:m.f1'})-[:CALLS*]->(b:Function {id: 'q:m.f30'})) "
+        "RETURN length(p) AS n",
+    )
+    assert (short.rows, short.capped_hops) == ([[10]], 15)
+    assert (await ask(store, "RETURN 1 AS one")).capped_hops == 0
 
 
 async def test_shortest_selectors_are_refused_everywhere(store: CypherStore) -> None:
