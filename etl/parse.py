@@ -37,6 +37,7 @@ from plait.ports import FileRow
 # is soon parsed again and both workers end at about the same time.
 BATCH_BYTES = 400_000
 BATCH_FILES = 200
+START_TRIES = 3  # of a worker that a signal ends while it starts
 # An extractor needs about 100 bytes of memory a byte of source (473 MB for 4.8 MB).
 MEMORY_BYTES = 2 * 2**30
 
@@ -76,6 +77,10 @@ class WorkerDied(Exception):
         super().__init__(cause)
         self.at = at
         self.cause = cause
+
+
+class _KilledAtStart(ParseWorkerFailed):
+    """A signal ended a worker before it took any work."""
 
 
 class _Worker:
@@ -159,7 +164,8 @@ class _Worker:
 
     def _started_badly(self) -> ParseWorkerFailed:
         code = self._process.wait()
-        return ParseWorkerFailed(
+        failed = _KilledAtStart if code < 0 else ParseWorkerFailed
+        return failed(
             f"a parse worker did not start (exit code {code}): {self._last_words()}; "
             "reinstall plait into this Python environment, or run `plait doctor`",
             exit_code=code,
@@ -306,7 +312,14 @@ class ParsePool:
         return ParsedBatch([], [], None, [(job.path, cause)])
 
     def _start(self) -> _Worker:
-        worker = _Worker(self._setup)
+        """A new worker. One that a signal ended while it started (the kernel's, when memory is short)
+        says nothing of the next one."""
+        for _ in range(START_TRIES - 1):
+            with contextlib.suppress(_KilledAtStart):
+                return self._known(_Worker(self._setup))
+        return self._known(_Worker(self._setup))
+
+    def _known(self, worker: _Worker) -> _Worker:
         with self._lock:
             self._workers.add(worker)
             closed = self._closed
