@@ -146,7 +146,7 @@ def _memories(shot: Snapshot, requests: Sequence[Request]) -> Iterator[Violation
         yield Violation(Claim.EFFECT, f"a stored request {stray} that nobody sent")
     answered = {entry for ids, _ in shot.memory_requests.values() for entry in ids}
     answered |= {into for _, _, into in shot.steps if into is not None}  # summaries
-    answered |= {into for into in shot.undone.values() if into is not None}
+    answered |= {into for _, into in shot.undone if into is not None}
     for entry, versions in entries.items():
         if versions[0].episode_id is None and entry not in answered:
             yield Violation(Claim.EFFECT, f"memory {entry} belongs to no request")
@@ -256,7 +256,7 @@ def _upkeep(shot: Snapshot, requests: Sequence[Request]) -> Iterator[Violation]:
             yield Violation(Claim.LOST, f"compaction {request.payload}")
         if request.kind is Kind.UNDO and not shot.compactions.get(request.payload):
             yield Violation(Claim.LOST, f"the undoing of compaction {request.payload}")
-    for entry in shot.undone.keys() - again:
+    for entry in {entry for entry, _ in shot.undone} - again:
         versions = entries.get(entry)
         if versions and versions[-1].superseded_at is not None:
             yield Violation(Claim.PARTIAL, f"entry {entry} is closed, its compaction was undone")
@@ -315,13 +315,14 @@ def _code(shot: Snapshot, requests: Sequence[Request]) -> Iterator[Violation]:
 def _versions(shot: Snapshot) -> Iterator[Violation]:
     """Versions of an entry follow each other without overlap, and without a gap unless a compaction was
     undone; only the last can be open."""
+    undone = {entry for entry, _ in shot.undone}
     for entry, versions in _entries(shot.items).items():
         numbers = [item.version for item in versions]
         if numbers != list(range(1, len(numbers) + 1)):
             yield Violation(Claim.PARTIAL, f"entry {entry} has versions {numbers}")
         for before, after in pairwise(versions):
             ends, begins = before.superseded_at, after.recorded_at
-            reopened = entry in shot.undone and ends is not None and ends < begins
+            reopened = entry in undone and ends is not None and ends < begins
             if ends != begins and not reopened:
                 n = before.version
                 yield Violation(Claim.PARTIAL, f"entry {entry}: version {n} ends where none begins")

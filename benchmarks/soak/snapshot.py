@@ -108,7 +108,9 @@ class Snapshot:
     derived: Mapping[UUID, tuple[int, ...]]
     steps: tuple[tuple[str, UUID, UUID | None], ...]  # (action, entry, what stands for it)
     compactions: Mapping[UUID, bool]  # whether it was undone
-    undone: Mapping[UUID, UUID | None]  # what undone compactions had closed → what stood for it
+    undone: frozenset[
+        tuple[UUID, UUID | None]
+    ]  # what undone compactions had closed, what stood for it
     feedback: Mapping[str, tuple[UUID, int]]  # request id → (recall, items taken)
     verdicts: tuple[tuple[UUID, UUID, bool, bool], ...]  # (recall, item, helped, harmed)
     code: tuple[tuple[str, str], ...]  # (path, text) of the published revision
@@ -143,7 +145,7 @@ async def take(conn: Connection, repo: str) -> Snapshot | None:
             derived={row[0]: tuple(row[1:]) for row in await _rows(conn, DERIVED, given)},
             steps=tuple((a, e, i) for a, e, i in await _rows(conn, STEPS, given)),
             compactions={row[0]: row[1] for row in await _rows(conn, COMPACTIONS, given)},
-            undone={row[0]: row[1] for row in await _rows(conn, UNDONE_STEPS, given)},
+            undone=frozenset((e, i) for e, i in await _rows(conn, UNDONE_STEPS, given)),
             feedback={r: (c, n) for r, c, n in await _rows(conn, FEEDBACK, given)},
             verdicts=tuple((c, i, h, w) for c, i, h, w in await _rows(conn, VERDICTS, given)),
             code=tuple((path, text) for path, text in await _rows(conn, CODE, given)),
