@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from etl.ingest_sink import NotStored as NotStored
 from etl.ingest_sink import Sink as Sink
 from etl.ingest_sink import Stored as Stored
+from plait.domain.display import guarded
 from plait.domain.errors import PlaitError
 
 if TYPE_CHECKING:
@@ -234,4 +235,5 @@ class _Progress:
 
 
 if __name__ == "__main__":
+    guarded()
     sys.exit(main())

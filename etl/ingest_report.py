@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from etl.ingest_inputs import Told
+from plait.domain.display import to_json
 from plait.domain.errors import PlaitError
 from plait.domain.values import Episode
 
@@ -159,7 +159,7 @@ class Report:
 
     @staticmethod
     def _line(body: dict[str, Any]) -> None:
-        print(json.dumps(body, ensure_ascii=False), flush=True)
+        print(to_json(body), flush=True)
 
 
 def _what(episode: Episode) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from plait.domain.display import to_json
 from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
@@ -43,7 +43,7 @@ async def _status(args: argparse.Namespace) -> int:
     address = discovery.running(settings.home)
     found, silent = await _repositories(settings, address) if address else ((), "")
     if args.json:
-        print(json.dumps(_as_json(settings, address, members, found), ensure_ascii=False))
+        print(to_json(_as_json(settings, address, members, found)))
     else:
         _show(settings, address, members)
         _show_repositories(found)
