@@ -21,13 +21,14 @@ _HIDDEN = (
     "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_REMOVED = re.compile(f"[{_HIDDEN}]+|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]+")
+_SELECTORS = "(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]+"
+_REMOVED = re.compile(f"[{_HIDDEN}]+|{_SELECTORS}")
 # Other ends of lines than ours: a carriage return writes over what was said before it.
 _LINE_END = re.compile("\r\n?")
 _BLANK = re.compile("[\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# What JSON leaves as it is, and a terminal does not.
-_RAW = re.compile(f"[{_HIDDEN}\x7f\x85\u2028\u2029\ud800-\udfff]")
+# What JSON leaves as it is, and `visible` does not.
+_RAW = re.compile(f"[{_HIDDEN}\x85\u2028\u2029\ud800-\udfff]|{_SELECTORS}")
 
 
 def visible(text: str) -> str:

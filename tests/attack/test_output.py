@@ -82,7 +82,7 @@ def test_json_is_valid_whole_and_steers_nothing(text: str) -> None:
     body = {"text": text, text: [1, None, True]}
     written = to_json(body)
     assert json.loads(written) == body
-    assert steers(written) == []
+    assert visible(written) == written  # so that no guarded stream takes anything out of it
 
 
 def test_a_guarded_stream_lets_nothing_through() -> None:
@@ -268,6 +268,8 @@ def served(plait_home: Path, embedded_postgres_dsn: str) -> Iterator[dict[str, s
 
 COMMANDS = [
     ["search", "beacon interval"], ["search", "red_beacon", "--explain"], ["search", "beacon", "--in", "memories"],
+    ["memory", "store", NOTE, "--agent", "evil\x1b[31m", "--tag", "t\u202e"],
+    ["memory", "store", NOTE, "--path", "a\x9b.py", "--symbol", "s\u202e"],
     ["search", "beacon", "--json"], ["recall", "beacon interval"], ["recall", "beacon", "--explain"],
     ["recall", "beacon flashes", "--format", "structured"], ["recall", "beacon", "--format", "repo-map"],
     ["recall", "beacon flashes", "--json"], ["graph", "callers", "beacons.beacon_interval"],
@@ -280,27 +282,33 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-def test_no_command_prints_what_steers_a_terminal(served: dict[str, str], folder: Path) -> None:
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def run(served: dict[str, str], folder: Path) -> Any:
+    """Run one command inside the repository, which is indexed and has memories."""
+
+    def command(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-P", "-m", "server.cli", *patient(*words)],
             cwd=folder, env=served, capture_output=True, text=True, timeout=LIMIT_S,
         )  # fmt: skip
 
-    made = [
-        run("index", "."),
-        run("memory", "store", NOTE, "--agent", "evil\x1b[31m", "--tag", "t\u202e"),
-    ]
-    made.append(
-        run("memory", "store", NOTE, "--agent", "evil", "--path", "a\x9b.py", "--symbol", "s\u202e")
-    )
-    made += [run("memory", "store", NOTE, "--agent", "evil"), *(run(*words) for words in COMMANDS)]
-    for done in made:
-        assert steers(done.stdout) == [], (done.args, done.stdout)
-        assert steers(done.stderr) == [], (done.args, done.stderr)
-    for done in made:
-        if "--json" in done.args and done.stdout:
-            [json.loads(line) for line in done.stdout.splitlines()]
-    whole = json.loads(run("memory", "list", "--json").stdout)["memories"]
-    assert any(one["content"] == NOTE.strip() for one in whole)
-    assert "beacon" in run("recall", "beacon interval").stdout
+    for words in (["index", "."], ["memory", "store", NOTE, "--agent", "evil"]):
+        done = command(*words)
+        assert done.returncode == 0, done.stderr
+        assert steers(done.stdout + done.stderr) == []
+    return command
+
+
+def test_json_of_a_command_loses_nothing(run: Any) -> None:
+    done = run("memory", "list", "--json")
+    assert steers(done.stdout) == []
+    assert NOTE.strip() in [one["content"] for one in json.loads(done.stdout)["memories"]]
+
+
+def test_no_command_prints_what_steers_a_terminal(run: Any) -> None:
+    for words in COMMANDS:
+        done = run(*words)
+        assert steers(done.stdout) == [], (words, done.stdout)
+        assert steers(done.stderr) == [], (words, done.stderr)
+        if "--json" in words:
+            assert all(json.loads(line) for line in done.stdout.splitlines())
