@@ -212,7 +212,7 @@ class ParsePool:
         max_file_bytes: int = 1_000_000,
         memory_bytes: int = MEMORY_BYTES,
     ) -> None:
-        self._setup = Setup(os.path.abspath(root), max_file_bytes, timeout_s, memory_bytes)  # noqa: PTH100
+        self._setup = Setup(os.path.realpath(root), max_file_bytes, timeout_s, memory_bytes)
         self._size = workers or _cores()
         self._lock = threading.Lock()
         self._numbers: dict[str, int] = {}
@@ -407,10 +407,10 @@ def batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
 def hash_files(root: Path, paths: Sequence[str]) -> dict[str, bytes]:
     """Each file's content hash, to find what changed. Files that can't be read are left out."""
     out = {}
-    top = os.path.abspath(root) + "/"  # noqa: PTH100
+    top = os.path.realpath(root) + "/"
     for path in paths:
         try:
-            with opened(top + path) as (fd, size):
+            with opened(top + path, real=True) as (fd, size):
                 data = os.read(fd, size + 1)
                 digest = content_hash(data)
                 while len(data) > size and (data := os.read(fd, 2**20)):  # it grew meanwhile

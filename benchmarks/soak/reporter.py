@@ -22,15 +22,20 @@ class Reporter(Sender):
     """In each cycle it stores memories, recalls them, and says which helped and which harmed."""
 
     async def run(self) -> None:
-        repo = self.chance.choice(self.stage.repos)
-        words = bodies.a_word(self.chance)
-        if not await self._store(repo, [f"{words} {bodies.a_text(self.chance)}" for _ in range(2)]):
-            return
         while not self.stage.stop.is_set():
-            if (found := await self._recall(repo, words)) and await self._report(repo, found):
+            if await self._once():
                 break
             await asyncio.sleep(0.1)
         await self.stage.stop.wait()
+
+    async def _once(self) -> bool:
+        """Whether a report was taken in. A recall may find that nothing helps: then with other memories."""
+        repo = self.chance.choice(self.stage.repos)
+        words = bodies.a_word(self.chance)
+        if not await self._store(repo, [f"{words} {bodies.a_text(self.chance)}" for _ in range(2)]):
+            return False
+        found = await self._recall(repo, words)
+        return found is not None and await self._report(repo, found)
 
     async def _store(self, repo: str, texts: list[str]) -> bool:
         group = bodies.request_id(self.chance)
