@@ -70,6 +70,13 @@ class Service:
     def alive(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
+    @property
+    def pid(self) -> int:
+        """Of the server. Raises: SoakFailed, when none runs."""
+        if self._process is None:
+            raise SoakFailed("no server runs")
+        return self._process.pid
+
     # -- life --------------------------------------------------------------------------------------------
 
     async def open(self) -> None:

@@ -41,13 +41,17 @@ def visible(text: str) -> str:
 
 def to_json(value: Any, **options: Any) -> str:
     """`value` as JSON that loses nothing, and is no order to a terminal either."""
-    text = json.dumps(value, ensure_ascii=False, **options)
-    if text.isascii() and text.isprintable():
-        return text
-    return _RAW.sub(_escaped, text)
+    return escaped(json.dumps(value, ensure_ascii=False, **options))
 
 
-def _escaped(match: re.Match[str]) -> str:
+def escaped(written: str) -> str:
+    """JSON of the same value, whose strings hold what `visible` would take out as escapes."""
+    if written.isascii() and written.isprintable():
+        return written
+    return _RAW.sub(_escape, written)
+
+
+def _escape(match: re.Match[str]) -> str:
     return json.dumps(match[0])[1:-1]
 
 

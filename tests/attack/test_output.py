@@ -279,6 +279,7 @@ COMMANDS = [
     ["forget", "--agent", "evil", "--dry-run"], ["compact", "--agent", "evil", "--dry-run"],
     ["index", "no\x1b[31msuch\u202e"], ["ingest", "no\x1b[31msuch\u202e.json"], ["search", "x", "--since", "\x9b31m"],
     ["memory", "get", "\x1b[31m"], ["nope\x1b[31m"], ["index", ".", "--json"],
+    ["index", ".", "--export", "-"],
 ]  # fmt: skip
 
 
