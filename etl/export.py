@@ -13,6 +13,7 @@ from typing import IO
 
 import msgspec
 
+from plait.domain.display import escaped
 from plait.domain.errors import ExportFailed
 from plait.domain.graph import Edge, Node
 
@@ -33,14 +34,22 @@ def export_graph(
     name = str(target)
     with _output(name) as out:
         for nodes, edges in parts:
-            lines = [_json.encode(node_line(node)) for node in nodes]
+            lines = [_line(node_line(node)) for node in nodes]
             counts["nodes"] += len(lines)
-            edge_lines = [_json.encode(edge_line(edge)) for edge in edges]
+            edge_lines = [_line(edge_line(edge)) for edge in edges]
             counts["edges"] += len(edge_lines)
             lines += [*edge_lines, b""]
             with _told(name):
                 out.write(b"\n".join(lines))
     return counts
+
+
+def _line(row: dict[str, object]) -> bytes:
+    """One line of JSON. Names of files and symbols may hold anything: a terminal is not steered by them."""
+    data = _json.encode(row)
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return escaped(data.decode()).encode()
 
 
 def node_line(node: Node) -> dict[str, object]:

@@ -30,28 +30,43 @@ class NotAFile(OSError):
     """A folder, fifo, socket or device."""
 
 
-@contextmanager
-def opened(path: str) -> Iterator[tuple[int, int]]:
-    """`(file descriptor, size)` of a regular file.
+class Elsewhere(OSError):
+    """A file that is not where its path says: a folder on the way there is a link, or became one."""
 
-    Raises: NotAFile; OSError, as `os.open`.
+
+@contextmanager
+def opened(path: str, *, real: bool = False) -> Iterator[tuple[int, int]]:
+    """`(file descriptor, size)` of a regular file. `real`: no part of `path` is a link, or becomes one while
+    the tree is read; what such a link leads to is never read.
+
+    Raises: NotAFile; Elsewhere; OSError, as `os.open`.
     """
     fd = os.open(path, _FLAGS)
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise NotAFile(path)
+        if real and _place(fd, path) != path:
+            raise Elsewhere(path)
         yield fd, status.st_size
     finally:
         os.close(fd)
 
 
-def read_limited(path: str, limit: int) -> bytes | None:
-    """All bytes of a regular file; None when they are more than `limit`.
+def _place(fd: int, path: str) -> str:
+    """Where an open file is. Without `/proc` where its path leads now."""
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115  (a thousand files a second)
+    except FileNotFoundError:
+        return os.path.realpath(path)
 
-    Raises: NotAFile; OSError.
+
+def read_limited(path: str, limit: int, *, real: bool = False) -> bytes | None:
+    """All bytes of a regular file; None when they are more than `limit`. `real`: as `opened`.
+
+    Raises: NotAFile; Elsewhere; OSError.
     """
-    with opened(path) as (fd, size):
+    with opened(path, real=real) as (fd, size):
         if size > limit:
             return None
         data = read_all(fd, limit + 1, size)

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plait.domain.display import guarded, to_json
 from plait.domain.errors import BadSettings, PlaitError
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _run(args: argparse.Namespace) -> int:
     report = replace(report, repo=unqualify(tenant, report.repo))
     _start_service(settings)
     if args.json:
-        print(json.dumps(report.to_json(), ensure_ascii=False))
+        print(to_json(report.to_json()))
     elif not args.quiet:
         print(render(report))
     return 0
@@ -235,9 +236,10 @@ def _fault(exc: Exception) -> int:
 def _print_error(exc: PlaitError, *, as_json: bool) -> None:
     if as_json:
         body = {"error": {"reason": exc.reason, "message": exc.message, "metadata": exc.metadata}}
-        print(json.dumps(body, ensure_ascii=False))
+        print(to_json(body))
     print(f"error: {exc.message} [{exc.reason}]", file=sys.stderr)
 
 
 if __name__ == "__main__":
+    guarded()
     sys.exit(main(prog="python -m etl.index_repo"))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from etl.ingest_sink import NotStored as NotStored
 from etl.ingest_sink import Sink as Sink
 from etl.ingest_sink import Stored as Stored
+from plait.domain.display import guarded
 from plait.domain.errors import PlaitError
 from plait.domain.outage import Patience, ride_out
 
@@ -262,4 +263,5 @@ class _Progress:
 
 
 if __name__ == "__main__":
+    guarded()
     sys.exit(main())

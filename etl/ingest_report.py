@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from etl import kept
 from etl.ingest_inputs import Told
+from plait.domain.display import to_json
 from plait.domain.errors import PlaitError
 from plait.domain.values import Episode
 
@@ -172,7 +172,7 @@ class Report:
 
     @staticmethod
     def _line(body: dict[str, Any]) -> None:
-        print(json.dumps(body, ensure_ascii=False), flush=True)
+        print(to_json(body), flush=True)
 
 
 def _what(episode: Episode) -> str:

@@ -38,6 +38,7 @@ from plait.secrets.rules import BUILT_IN, Rules
 # is soon parsed again and both workers end at about the same time.
 BATCH_BYTES = 400_000
 BATCH_FILES = 200
+START_TRIES = 3  # of a worker that a signal ends while it starts
 # An extractor needs about 100 bytes of memory a byte of source (473 MB for 4.8 MB).
 MEMORY_BYTES = 2 * 2**30
 TIMED_OUT = "parse timeout"
@@ -90,6 +91,10 @@ class WorkerDied(Exception):
         super().__init__(cause)
         self.at = at
         self.cause = cause
+
+
+class _KilledAtStart(ParseWorkerFailed):
+    """A signal ended a worker before it took any work."""
 
 
 class _Worker:
@@ -173,7 +178,8 @@ class _Worker:
 
     def _started_badly(self) -> ParseWorkerFailed:
         code = self._process.wait()
-        return ParseWorkerFailed(
+        failed = _KilledAtStart if code < 0 else ParseWorkerFailed
+        return failed(
             f"a parse worker did not start (exit code {code}): {self._last_words()}; "
             "reinstall plait into this Python environment, or run `plait doctor`",
             exit_code=code,
@@ -221,7 +227,7 @@ class ParsePool:
         memory_bytes: int = MEMORY_BYTES,
         rules: Rules = BUILT_IN,
     ) -> None:
-        top = os.path.abspath(root)  # noqa: PTH100
+        top = os.path.realpath(root)
         self._setup = Setup(top, max_file_bytes, timeout_s, memory_bytes, rules)
         self._size = workers or _cores()
         self._lock = threading.Lock()
@@ -322,7 +328,14 @@ class ParsePool:
         return ParsedBatch([], [], None, [(job.path, cause)])
 
     def _start(self) -> _Worker:
-        worker = _Worker(self._setup)
+        """A new worker. One that a signal ended while it started (the kernel's, when memory is short)
+        says nothing of the next one."""
+        for _ in range(START_TRIES - 1):
+            with contextlib.suppress(_KilledAtStart):
+                return self._known(_Worker(self._setup))
+        return self._known(_Worker(self._setup))
+
+    def _known(self, worker: _Worker) -> _Worker:
         with self._lock:
             self._workers.add(worker)
             closed = self._closed
@@ -412,10 +425,10 @@ def hash_files(root: Path, paths: Sequence[str], rules: bytes) -> dict[str, byte
     """Each file's content hash under the rules of that digest, to find what changed. Files that can't be
     read are left out."""
     out = {}
-    top = os.path.abspath(root) + "/"  # noqa: PTH100
+    top = os.path.realpath(root) + "/"
     for path in paths:
         try:
-            with opened(top + path) as (fd, size):
+            with opened(top + path, real=True) as (fd, size):
                 data = os.read(fd, size + 1)
                 digest = content_hash(data, rules)
                 while len(data) > size and (data := os.read(fd, 2**20)):  # it grew meanwhile

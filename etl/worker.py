@@ -171,7 +171,7 @@ def read_source(path: str, max_file_bytes: int) -> bytes:
     Raises: Skip, with the same causes as `etl.walk` (the file may have changed since the walk).
     """
     try:
-        source = read_limited(path, max_file_bytes)
+        source = read_limited(path, max_file_bytes, real=True)
     except FileNotFoundError:
         raise Skip("removed while indexing") from None
     except NotAFile:

@@ -19,6 +19,22 @@ def _leave_working_folder() -> None:
     if here == os.path.dirname(os.path.dirname(os.path.realpath(__file__))):  # noqa: PTH120
         return
     sys.path[:] = [path for path in sys.path if os.path.realpath(path or ".") != here]
+    _refuse_after(here)
+
+
+def _refuse_after(here: str) -> None:
+    """End this process where Python itself, on its way to us, has run a module of the working folder: a
+    `types.py`, an `importlib.py`. Nothing of ours can come before that, but it needs to be known."""
+    for name, module in list(sys.modules.items()):
+        file = os.path.realpath(getattr(module, "__file__", None) or "/")
+        folder = os.path.dirname(file)  # noqa: PTH120
+        if os.path.basename(file).startswith("__init__."):  # noqa: PTH119
+            folder = os.path.dirname(folder)  # noqa: PTH120
+        if folder == here:
+            sys.exit(
+                f"error: Python ran {name!r} of this folder before Plait, as `python -m` looks there first;"
+                " use `plait serve` or `python -P -m` in folders that you don't trust [FOLDER_SHADOWS_PYTHON]"
+            )
 
 
 # "-m" while Python looks for the module to run (`runpy` puts the real name there later).

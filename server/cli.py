@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
+from plait.domain.display import guarded
+
 # name → (module with `main(argv, prog)`, what it does)
 COMMANDS: dict[str, tuple[str, str]] = {
     "index": ("etl.index_repo", "index a repository, or bring its index up to date"),
@@ -77,6 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def script() -> NoReturn:
     """The console script: `main` as a process, which ends where that returns. Taking the interpreter and
     gRPC apart would cost as much as a tenth of a second."""
+    guarded()
     gc.set_threshold(50_000, 20, 50)  # imports make thousands of objects and no garbage
     code = 1
     try:

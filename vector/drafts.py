@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 
 from psycopg import errors as pg
 
+from plait.domain import failpoint
 from plait.domain.errors import (
     DraftLost,
     PlaitError,
@@ -261,6 +262,7 @@ class Drafts:
             )
             row = await cursor.fetchone()
             assert row is not None
+            failpoint.hit("publish.before_commit")
             return to_revision(row)
 
     async def discard(self, draft: Draft) -> None:

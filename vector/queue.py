@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from psycopg.errors import DiskFull, OutOfMemory
 
+from plait.domain import failpoint
 from plait.domain.errors import EmbeddingModelMismatch, InvalidInput, RepositoryNotIndexed
 from plait.domain.values import Collection, embedded_text
 from plait.ports import PendingText, Vectors
@@ -116,6 +117,7 @@ class Queue:
                 await _copy_vectors(conn, hashes, vectors)
                 await conn.execute(STORE, {"model": model})
                 await conn.execute("UPDATE embedding_space SET filled = true WHERE NOT filled")
+                failpoint.hit("vectors.before_commit")
 
         await self._db.retry(write)
 

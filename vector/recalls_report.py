@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from plait.domain import failpoint
 from plait.domain.errors import RecallUnknown, RequestForgotten, RequestIdReused, StoreContended
 from plait.domain.recall import Feedback, FeedbackReceipt, Verdict
 from plait.domain.values import ItemId
@@ -67,6 +68,7 @@ async def report(app: Scoped, feedback: Feedback, id_: UUID, keep_s: float) -> F
         await _write(conn, feedback, told, owners, at, source)
         links = await _link(conn, feedback, owners, at)
         await _record(conn, feedback, id_, told, links, receipt.repo_ids[0])
+        failpoint.hit("feedback.before_commit")
     return FeedbackReceipt(told.accepted, told.unknown, told.attributed, links)
 
 

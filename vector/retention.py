@@ -135,7 +135,9 @@ class Retention(Episodes):
     async def undo(self, tenant: str, compaction_id: UUID) -> int:
         async def attempt(_number: int) -> tuple[int, int]:
             async with self._db.transaction() as conn:
-                return await _undo(conn, tenant, compaction_id)
+                undone = await _undo(conn, tenant, compaction_id)
+                failpoint.hit("undo.before_commit")
+                return undone
 
         repo_id, back = await self._db.retry(attempt)
         self._merge_grown([(repo_id, Collection.MEMORIES.value)])

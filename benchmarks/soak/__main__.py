@@ -18,6 +18,12 @@ from benchmarks.soak.service import SoakFailed
 def main() -> int:
     out = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     out.add_argument("--cycles", type=int, default=50)
+    out.add_argument(
+        "--minutes",
+        type=float,
+        default=0.0,
+        help="begin no cycle after so many (default: no limit)",
+    )
     out.add_argument("--seed", type=int, default=None, help="repeats a plan (default: a new one)")
     out.add_argument("--writers", type=int, default=4)
     out.add_argument("--json", action="store_true", help="the report as JSON on standard output")
@@ -40,7 +46,13 @@ def main() -> int:
         parts = [part for part in PARTS if part not in args.without]
         report = asyncio.run(
             soak(
-                args.cycles, seed=seed, writers=args.writers, parts=parts, only=args.only, say=_say
+                args.cycles,
+                seed=seed,
+                minutes=args.minutes,
+                writers=args.writers,
+                parts=parts,
+                only=args.only,
+                say=_say,
             )
         )
     except SoakFailed as exc:

@@ -10,6 +10,7 @@ from benchmarks.soak.vectors import vector
 from plait.client.memory_values import new_memory
 from plait.domain.memory import MemoryEntry, MemoryId
 from plait.domain.values import Artifact, ArtifactKind, Episode, Evidence, Outcome
+from plait.memory.turn import ToolOutcome, Turn
 
 # What the repositories of the soak hold, where they are indexed.
 SOURCES = {
@@ -18,6 +19,9 @@ SOURCES = {
     "pkg/more.py": "def third():\n    return 3\n",
     "tests/test_work.py": "from pkg.work import first\n\n\ndef test_first():\n    assert first()\n",
 }
+# What an index run adds at the end of these: the same word to both.
+MARKED_IN = ("pkg/more.py", "tests/test_work.py")
+MARKED = "\n\ndef marked_{word}():\n    return '{word}'\n"
 DIFF = """\
 --- a/pkg/work.py
 +++ b/pkg/work.py
@@ -45,6 +49,14 @@ def a_word(chance: random.Random) -> str:
 
 def a_text(chance: random.Random) -> str:
     return " ".join(a_word(chance) for _ in range(chance.randint(1, 12)))
+
+
+def a_turn(chance: random.Random) -> Turn:
+    """One that leads to three memories: what was said, laid down and done."""
+    return Turn(
+        user_message=f"Look at {a_word(chance)} first. Always run {a_word(chance)} before a commit.",
+        outcomes=(ToolOutcome("pytest", f"{a_word(chance)} passed", command="pytest -q"),),
+    )
 
 
 def memory_id(entry: str) -> MemoryId:

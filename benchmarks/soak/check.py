@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from uuid import UUID
 
 from benchmarks.soak.examine import Claim, Violation, examine
 from benchmarks.soak.ledger import Kind, Ledger
@@ -15,14 +16,35 @@ from benchmarks.soak.load import PASSING
 from benchmarks.soak.service import Service
 from benchmarks.soak.snapshot import Snapshot, take
 from benchmarks.soak.steward import FORGOTTEN
+from benchmarks.soak.vectors import vector
 from plait.client import AsyncPlaitClient, PlaitRpcError
 from plait.domain.memory import MemoryEntry, MemoryFilter
+from plait.domain.values import embedded_text
 
 CALL_S = 30.0
 PAGE = 1000
 ASKED_AGAIN = 3  # earlier answers that a check asks for once more, besides the last one
 COMPARE_S = 5.0  # within which the graph has to equal the truth, once nothing waits
 REST_S = 60.0  # within which nothing waits
+
+
+# Of what agents keep and of the code of every revision; and what a reader can see without one.
+VECTORS = """
+SELECT i.id, ARRAY[i.path, i.symbol, i.content, i.context], i.embedding::text
+  FROM item i JOIN repository r ON r.id = i.repo_id
+ WHERE r.name = %(repo)s AND i.embedding IS NOT NULL AND NOT i.id = ANY(%(known)s::uuid[])
+"""
+WITHOUT_VECTOR = """
+SELECT count(*) FROM item i JOIN repository r ON r.id = i.repo_id
+ WHERE i.embedding IS NULL AND i.superseded_at IS NULL
+   AND i.rev_from <= r.published AND (i.rev_to IS NULL OR i.rev_to > r.published)
+"""
+EMBEDDED_S = 120.0  # a failed round is tried again within a minute
+HALF = 2e-3  # a stored vector has half floats
+
+
+def _near(a: Sequence[float], b: Sequence[float]) -> bool:
+    return len(a) == len(b) and all(abs(x - y) < HALF for x, y in zip(a, b, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +81,7 @@ class Checker:
         self._seen: list[str] = []
         self._clock: dict[str, datetime] = {}
         self._pasts: dict[str, list[Past]] = {}
+        self._vectors_known: dict[str, set[UUID]] = {}
         self._chance = random.Random(0)
 
     async def check(self, repos: Sequence[str]) -> list[Violation]:
@@ -79,11 +102,39 @@ class Checker:
                     found += await self._past(client, shot)
                 if "verify" in self._parts:
                     found += await self._graph(client, repo)
+                found += await self._vectors(repo)
         return found
 
     async def everything(self) -> list[Violation]:
-        """Every repository that was ever written to."""
-        return await self.check(list(self._seen))
+        """Every repository that was ever written to; and that background work has come to its end."""
+        return [*await self.check(list(self._seen)), *await self._all_embedded()]
+
+    # -- vectors --------------------------------------------------------------------------------------------
+
+    async def _vectors(self, repo: str) -> list[Violation]:
+        """Each vector that came since the last check is that of its own text."""
+        known = self._vectors_known.setdefault(repo, set())
+        given = {"repo": repo, "known": list(known)}
+        found = []
+        for id_, texts, made in await self._service.rows(VECTORS, given):
+            known.add(id_)
+            have = [float(x) for x in made[1:-1].split(",")]
+            wanted = (embedded_text(*texts), texts[2])  # a sender may send the text's own along
+            if not any(_near(have, vector(text)) for text in wanted):
+                found.append(Violation(Claim.PARTIAL, f"item {id_} has the vector of another text"))
+        return found
+
+    async def _all_embedded(self) -> list[Violation]:
+        end = time.monotonic() + EMBEDDED_S
+        while True:
+            ((left,),) = await self._service.rows(WITHOUT_VECTOR)
+            if not left:
+                return []
+            if time.monotonic() > end:
+                return [
+                    Violation(Claim.LOST, f"{left} texts have no vector after {EMBEDDED_S:g} s")
+                ]
+            await asyncio.sleep(0.2)
 
     async def _snapshot(self, repo: str) -> Snapshot | None:
         async with await self._service.connect() as conn:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from itertools import pairwise
 from uuid import UUID
 
+from benchmarks.soak.bodies import MARKED_IN
 from benchmarks.soak.ledger import Kind, Request
 from benchmarks.soak.snapshot import Item, Snapshot
 
@@ -39,9 +40,13 @@ def examine(shot: Snapshot, requests: Sequence[Request]) -> list[Violation]:
     return [
         *_episodes(shot, [r for r in requests if r.kind is Kind.EPISODE]),
         *_shapes(shot, [r for r in requests if r.kind is Kind.EPISODE]),
-        *_memories(shot, [r for r in requests if r.kind is Kind.MEMORY]),
+        *_memories(shot, [r for r in requests if r.kind in (Kind.MEMORY, Kind.LEARN)]),
+        *_learned(shot, [r for r in requests if r.kind is Kind.LEARN]),
         *_closed(shot, requests),
         *_compacted(shot),
+        *_upkeep(shot, requests),
+        *_fed_back(shot, [r for r in requests if r.kind is Kind.FEEDBACK]),
+        *_code(shot, [r for r in requests if r.kind is Kind.INDEX]),
         *_versions(shot),
         *_text_index(shot),
         *_outbox(shot),
@@ -95,7 +100,7 @@ def _episode(
         claim = Claim.LOST if request.acked else Claim.PARTIAL
         have = f"{sum(found.values())} of {len(request.texts)} items"
         yield Violation(claim, f"episode {episode} of request {request.id} has {have}")
-    if request.answer is not None:
+    if request.answer:  # a command does not say which ids its episodes were given
         told = (request.answer["episode_id"], request.answer["item_ids"])
         if told != (str(episode), [str(id_) for id_ in item_ids]):
             yield Violation(Claim.EFFECT, f"request {request.id} was answered otherwise: {told}")
@@ -132,7 +137,8 @@ def _memories(shot: Snapshot, requests: Sequence[Request]) -> Iterator[Violation
         stored = request.id in shot.memory_requests
         if request.group:
             groups.setdefault(request.group, set()).add(stored)
-        yield from _memory(shot, request, entries, texts)
+        if request.kind is Kind.MEMORY:
+            yield from _memory(shot, request, entries, texts)
     for group, stored_all in groups.items():
         if len(stored_all) > 1:
             yield Violation(Claim.PARTIAL, f"batch {group} is stored in part")
@@ -140,6 +146,7 @@ def _memories(shot: Snapshot, requests: Sequence[Request]) -> Iterator[Violation
         yield Violation(Claim.EFFECT, f"a stored request {stray} that nobody sent")
     answered = {entry for ids, _ in shot.memory_requests.values() for entry in ids}
     answered |= {into for _, _, into in shot.steps if into is not None}  # summaries
+    answered |= {into for _, into in shot.undone if into is not None}
     for entry, versions in entries.items():
         if versions[0].episode_id is None and entry not in answered:
             yield Violation(Claim.EFFECT, f"memory {entry} belongs to no request")
@@ -171,6 +178,33 @@ def _memory(
         yield Violation(Claim.EFFECT, f"request {request.id} was answered with entry {told}")
     if len(texts.get(text, ())) > 1:
         yield Violation(Claim.EFFECT, f"request {request.id} made more than one entry")
+
+
+def _learned(shot: Snapshot, requests: Sequence[Request]) -> Iterator[Violation]:
+    """A turn leads to all of its memories, each once, or to none."""
+    entries = _entries(shot.items)
+    places = Counter(versions[0].content for versions in entries.values())
+    for request in requests:
+        row = shot.memory_requests.get(request.id)
+        have = Counter({text: places[text] for text in request.texts if places[text]})
+        if row is None:
+            if request.acked:
+                yield Violation(Claim.LOST, f"turn of request {request.id}")
+            if have:
+                yield Violation(
+                    Claim.PARTIAL, f"memories of turn {request.id}, which is not stored"
+                )
+            continue
+        stored = Counter(entries[id_][0].content for id_ in row[0] if id_ in entries)
+        if stored != Counter(request.texts):
+            claim = Claim.LOST if request.acked else Claim.PARTIAL
+            n = f"{sum(stored.values())} of {len(request.texts)} memories"
+            yield Violation(claim, f"turn {request.id} has {n}")
+        if any(times > 1 for times in have.values()):
+            yield Violation(Claim.EFFECT, f"turn {request.id} is stored more than once")
+        told = None if request.answer is None else request.answer["entry_ids"]
+        if told is not None and set(told) != {str(id_) for id_ in row[0]}:
+            yield Violation(Claim.EFFECT, f"turn {request.id} was answered otherwise: {told}")
 
 
 def _closed(shot: Snapshot, requests: Sequence[Request]) -> Iterator[Violation]:
@@ -213,14 +247,83 @@ def _compacted(shot: Snapshot) -> Iterator[Violation]:
             yield Violation(Claim.PARTIAL, f"what stands for entry {entry} is not there: {into}")
 
 
+def _upkeep(shot: Snapshot, requests: Sequence[Request]) -> Iterator[Violation]:
+    """Acknowledged compactions and undoings are there; an undone one leaves nothing closed."""
+    entries = _entries(shot.items)
+    again = {entry for _, entry, _ in shot.steps}
+    for request in requests:
+        if request.kind is Kind.COMPACT and request.payload not in shot.compactions:
+            yield Violation(Claim.LOST, f"compaction {request.payload}")
+        if request.kind is Kind.UNDO and not shot.compactions.get(request.payload):
+            yield Violation(Claim.LOST, f"the undoing of compaction {request.payload}")
+    for entry in {entry for entry, _ in shot.undone} - again:
+        versions = entries.get(entry)
+        if versions and versions[-1].superseded_at is not None:
+            yield Violation(Claim.PARTIAL, f"entry {entry} is closed, its compaction was undone")
+
+
+# -- feedback and code -----------------------------------------------------------------------------------------
+
+
+def _fed_back(shot: Snapshot, requests: Sequence[Request]) -> Iterator[Violation]:
+    """A report is there with both of its verdicts, each once, or has left nothing."""
+    said: dict[UUID, list[tuple[UUID, bool, bool]]] = {}
+    for recall, item, helped, harmed in shot.verdicts:
+        said.setdefault(recall, []).append((item, helped, harmed))
+    for request in requests:
+        recall, helped_id, harmed_id = request.payload
+        row = shot.feedback.get(request.id)
+        found = sorted(said.pop(recall, []))
+        if row is None:
+            if request.acked:
+                yield Violation(Claim.LOST, f"feedback {request.id}")
+            if found:
+                yield Violation(Claim.PARTIAL, f"verdicts of feedback {request.id}, not stored")
+            continue
+        if found != sorted([(helped_id, True, False), (harmed_id, False, True)]):
+            claim = Claim.LOST if request.acked else Claim.PARTIAL
+            yield Violation(claim, f"feedback {request.id} has the verdicts {found}")
+        if row[0] != recall or (request.answer and row[1] != request.answer["accepted"]):
+            yield Violation(Claim.EFFECT, f"feedback {request.id} was answered otherwise: {row}")
+    for stray in shot.feedback.keys() - {request.id for request in requests}:
+        yield Violation(Claim.EFFECT, f"a stored feedback {stray} that nobody sent")
+    for recall in said:
+        yield Violation(Claim.EFFECT, f"verdicts on recall {recall}, on which nobody reported")
+
+
+def _code(shot: Snapshot, requests: Sequence[Request]) -> Iterator[Violation]:
+    """The published files are those of one run: of the last that was acknowledged, or of one since."""
+    words = [request.texts[0] for request in requests]
+    acked = [n for n, request in enumerate(requests) if request.acked]
+    if not acked:
+        return
+    by_word: dict[str, Counter[str]] = {word: Counter() for word in words}
+    for path, text in shot.code:
+        for word in words:
+            # Each file says its word twice: in a name, and in what that returns.
+            if times := text.count(word):
+                by_word[word][path] += times
+    held = [word for word in words if by_word[word]]
+    if not held or words.index(held[-1]) < acked[-1]:
+        yield Violation(Claim.LOST, f"the index of run {requests[acked[-1]].id}")
+    whole = dict.fromkeys(MARKED_IN, 2)
+    if len(held) > 1 or (held and dict(by_word[held[0]]) != whole):
+        seen = {word: dict(by_word[word]) for word in held}
+        yield Violation(Claim.PARTIAL, f"the published files are of several runs: {seen}")
+
+
 def _versions(shot: Snapshot) -> Iterator[Violation]:
-    """Versions of an entry follow each other without gap or overlap; only the last can be open."""
+    """Versions of an entry follow each other without overlap, and without a gap unless a compaction was
+    undone; only the last can be open."""
+    undone = {entry for entry, _ in shot.undone}
     for entry, versions in _entries(shot.items).items():
         numbers = [item.version for item in versions]
         if numbers != list(range(1, len(numbers) + 1)):
             yield Violation(Claim.PARTIAL, f"entry {entry} has versions {numbers}")
         for before, after in pairwise(versions):
-            if before.superseded_at != after.recorded_at:
+            ends, begins = before.superseded_at, after.recorded_at
+            reopened = entry in undone and ends is not None and ends < begins
+            if ends != begins and not reopened:
                 n = before.version
                 yield Violation(Claim.PARTIAL, f"entry {entry}: version {n} ends where none begins")
     if shot.clock is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -14,6 +15,7 @@ from plait.domain import failpoint
 
 Fault = Callable[[Service, random.Random], Awaitable[str]]
 
+WORKER_S = 10.0  # within which an index run has workers
 OUTAGE_S = (0.3, 1.2)  # an outage of minutes, scaled: writers don't wait for the graph at all
 
 
@@ -40,6 +42,26 @@ async def kill_backend(service: Service, chance: random.Random) -> str:
     except ProcessLookupError:
         return "the backend was gone"
     return "backend killed"
+
+
+async def kill_keeper(service: Service, chance: random.Random) -> str:
+    """Who restarts a store when it dies is gone itself; the store may live on."""
+    store = chance.choice(("postgres", "graph"))
+    if not service.signal_store(store, "keeper", signal.SIGKILL):
+        return f"no keeper of {store} was there"
+    return f"keeper of {store} killed"
+
+
+async def kill_parse_worker(service: Service, chance: random.Random) -> str:
+    """As the kernel does when memory is short: the run goes on without the file."""
+    end = asyncio.get_running_loop().time() + WORKER_S
+    while asyncio.get_running_loop().time() < end:
+        if workers := service.children("etl.worker"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(chance.choice(workers), signal.SIGKILL)
+                return "parse worker killed"
+        await asyncio.sleep(0.01)
+    return "no parse worker was there"
 
 
 async def kill_graph(service: Service, chance: random.Random) -> str:
@@ -111,7 +133,7 @@ async def jump_clock(service: Service, chance: random.Random) -> str:
 
 
 async def nothing(service: Service, chance: random.Random) -> str:
-    """`duplicates` and `failpoint`: the writers, or the server itself, do it."""
+    """`duplicates`, `command` and `failpoint`: the senders, or the server itself, do it."""
     return ""
 
 
@@ -120,6 +142,9 @@ FAULTS: Mapping[str, Fault] = {
     "postgres": kill_postgres,
     "backend": kill_backend,
     "graph": kill_graph,
+    "keeper": kill_keeper,
+    "parse-worker": kill_parse_worker,
+    "command": nothing,
     "everything": kill_everything,
     "graph-stopped": stop_graph,
     "graph-down": graph_down,
@@ -130,7 +155,8 @@ FAULTS: Mapping[str, Fault] = {
 }
 # How often each comes up; failpoints are many, and cost no more than a killed server.
 WEIGHTS: Mapping[str, int] = {
-    "server": 5, "postgres": 4, "backend": 3, "graph": 3, "everything": 2, "graph-stopped": 2,
+    "server": 5, "postgres": 4, "backend": 3, "graph": 3, "keeper": 2, "parse-worker": 2, "command": 2,
+    "everything": 2, "graph-stopped": 2,
     "graph-down": 2, "disk-full": 1, "clock": 3, "duplicates": 3, "failpoint": 10,
 }  # fmt: skip
 

@@ -15,6 +15,11 @@ from typing import Any
 class Kind(StrEnum):
     EPISODE = "episode"
     MEMORY = "memory"
+    LEARN = "learn"  # a turn: several memories
+    FEEDBACK = "feedback"
+    INDEX = "index"  # its request id, too, is the harness's own, and so are those of
+    COMPACT = "compact"
+    UNDO = "undo"
     DELETE = "delete"  # its request id is the harness's own: closing has none
 
 

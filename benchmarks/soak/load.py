@@ -12,7 +12,8 @@ from benchmarks.soak import bodies
 from benchmarks.soak.examine import Claim, Violation
 from benchmarks.soak.ledger import Kind, Ledger, Request
 from plait.client import AsyncPlaitClient, PlaitRpcError
-from plait.client.memory_values import StoredMemory
+from plait.client.memory_values import StoredMemory, Tool
+from plait.memory.turn import Turn, memories
 
 T = TypeVar("T")
 Answer = dict[str, Any]
@@ -36,6 +37,7 @@ class Stage:
     ledger: Ledger
     repos: Sequence[str]
     eager: bool = False  # mostly repeats and reuses
+    undoing: bool = False  # compactions are undone; else few are
     findings: list[Violation] = field(default_factory=list)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     acks: dict[str, int] = field(default_factory=dict)  # by writer, since the driver cleared it
@@ -58,7 +60,7 @@ class Sender:
         )
         if done is not None:
             answer: Answer = {"episode_id": done.episode_id, "item_ids": list(done.item_ids)}
-            await self._acked((request, answer))
+            await self.acked((request, answer))
 
     async def send_memories(self, requests: Sequence[Request], patience: int = 1000) -> None:
         """One call: one of them alone when it takes another one's place, else a batch."""
@@ -93,7 +95,25 @@ class Sender:
                 self.failed(result)
             else:
                 answers.append((request, {"entry_id": str(result.entry.id)}))
-        await self._acked(*answers)
+        await self.acked(*answers)
+
+    async def send_turn(self, request: Request, patience: int = 1000) -> None:
+        turn: Turn = request.payload
+        tools = [Tool(o.tool, o.result, not o.succeeded, o.command) for o in turn.outcomes]
+        done = await self.insist(
+            lambda: self.client.learn(
+                repo=request.repo,
+                agent_id=request.agent,
+                session_key=f"{request.agent}-session",
+                user_message=turn.user_message,
+                tool_outcomes=tools,
+                request_id=request.id,
+                timeout_s=CALL_S,
+            ),
+            patience,
+        )
+        if done is not None:
+            await self.acked((request, {"entry_ids": [str(entry.id) for entry in done.entries]}))
 
     async def send_delete(self, request: Request, patience: int = 1000) -> None:
         async def delete() -> bool:
@@ -101,7 +121,7 @@ class Sender:
             return True
 
         if await self.insist(delete, patience):
-            await self._acked((request, {}))
+            await self.acked((request, {}))
 
     async def insist(
         self, call: Callable[[], Awaitable[T]], patience: int, *, to_the_end: bool = False
@@ -117,7 +137,7 @@ class Sender:
             await asyncio.sleep(min(0.3, 0.02 * 2 ** min(attempt, 8)) * self.chance.uniform(0.5, 1))
         return None
 
-    async def _acked(self, *answers: tuple[Request, Answer]) -> None:
+    async def acked(self, *answers: tuple[Request, Answer]) -> None:
         for request, answer in answers:
             if request.answer is not None and request.answer != answer:
                 what = f"request {request.id} was answered with {request.answer} and with {answer}"
@@ -128,8 +148,10 @@ class Sender:
     def failed(self, exc: PlaitRpcError) -> None:
         self.stage.ledger.failed(exc.reason)
         if exc.reason not in PASSING:
-            what = f"a call failed with {exc.reason}: {exc.message[:300]}"
-            self.stage.findings.append(Violation(Claim.SERVICE, what))
+            self.found(f"a call failed with {exc.reason}: {exc.message[:300]}")
+
+    def found(self, what: str) -> None:
+        self.stage.findings.append(Violation(Claim.SERVICE, what))
 
 
 class Writer(Sender):
@@ -152,8 +174,8 @@ class Writer(Sender):
         steps = [self._append, self._deliver_again, self._reuse]
         weights = [1, 5, 5] if self.stage.eager else [6, 1, 1]
         if self._memories:
-            steps += [self._store, self._supersede, self._delete, self._duplicate]
-            weights += [1, 1, 1, 3] if self.stage.eager else [4, 2, 1, 1]
+            steps += [self._store, self._supersede, self._delete, self._duplicate, self._learn]
+            weights += [1, 1, 1, 3, 1] if self.stage.eager else [4, 2, 1, 1, 1]
         while not self.stage.stop.is_set():
             (step,) = self.chance.choices(steps, weights)
             await step()
@@ -197,6 +219,17 @@ class Writer(Sender):
             *(self.send_memories(requests, patience) for _ in range(self._times()))
         )
 
+    async def _learn(self) -> None:
+        repo = self.chance.choice(self.stage.repos)
+        turn = bodies.a_turn(self.chance)
+        entries, _ = memories(repo, self.name, f"{self.name}-session", turn)
+        texts = tuple(entry.content for entry in entries)
+        id_ = bodies.request_id(self.chance)
+        request = Request(id_, Kind.LEARN, repo, texts, self.name, payload=turn)
+        self.stage.ledger.sent(request)
+        patience = self._patience()
+        await asyncio.gather(*(self.send_turn(request, patience) for _ in range(self._times())))
+
     async def _supersede(self) -> None:
         if (old := self._open()) is None or old.answer is None:
             return
@@ -237,7 +270,9 @@ class Writer(Sender):
         known = [r for r in self._known() if r.kind is not Kind.DELETE]
         for request in self.chance.sample(known, min(3, len(known))):
             self.stage.ledger.counts.repeats += 1
-            again = self.send_episode if request.kind is Kind.EPISODE else self._send_memory
+            again = {Kind.EPISODE: self.send_episode, Kind.LEARN: self.send_turn}.get(
+                request.kind, self._send_memory
+            )
             await asyncio.gather(*(again(request, 1) for _ in range(self.chance.randint(1, 2))))
 
     async def _send_memory(self, request: Request, patience: int) -> None:

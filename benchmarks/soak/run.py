@@ -10,26 +10,36 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks.soak import bodies, faults
 from benchmarks.soak.check import Checker
+from benchmarks.soak.coder import Coder
+from benchmarks.soak.commander import Commander
 from benchmarks.soak.examine import Claim, Violation
 from benchmarks.soak.ledger import Ledger
 from benchmarks.soak.load import Stage, Writer
+from benchmarks.soak.reporter import Reporter
 from benchmarks.soak.service import Service, SoakFailed, workplace
 from benchmarks.soak.steward import Steward
 from plait.client import AsyncPlaitClient
 
 # What of the service is put under load and compared.
-PARTS = ("memories", "retention", "verify")
+PARTS = ("memories", "retention", "feedback", "code", "verify")
 # A repository is written to for so many cycles, so that comparing all of it stays cheap.
 CYCLES_A_REPO = 20
 REPOS = 2
+CODE_CHANGES = 0.2  # of cycles, besides those whose fault needs an index run
 SETTLE_S = 90.0
 LETHAL_S = 3.0  # within which a failpoint that ends the server is come upon, if it is
 SURE_S = 90.0  # one that ends it at the first hit: every point is to have fired, however slow the machine
 BACK_S = 90.0  # within which every writer has to be answered again
+
+
+class Runs(Protocol):
+    """Who sends things until its stage is stopped."""
+
+    async def run(self) -> None: ...
 
 
 LOG_LINES = 60
@@ -96,13 +106,16 @@ class Soak:
         self._chance = random.Random(seed)
         self._clients: list[AsyncPlaitClient] = []
 
-    async def run(self, cycles: int) -> Report:
+    async def run(self, cycles: int, minutes: float = 0.0) -> Report:
         begun = time.monotonic()
         plan = faults.plan(cycles, self._chance, allowed=self._allowed)
         try:
             await self.service.open()
             self._clients = [AsyncPlaitClient(self.service.target) for _ in range(self._writers)]
             for number, (fault, armed) in enumerate(plan):
+                if minutes and time.monotonic() - begun > 60 * minutes:
+                    self._say(f"{minutes:g} minutes are over")
+                    break
                 await self._cycle(number, fault, armed)
             self._found(await self.checker.everything())
         finally:
@@ -121,14 +134,26 @@ class Soak:
                 )
         return self.report
 
-    def _senders(self, stage: Stage) -> list[Writer | Steward]:
-        sources = [random.Random(self._chance.getrandbits(64)) for _ in (*self._clients, None)]
-        writers: list[Writer | Steward] = [
+    def _senders(self, stage: Stage, fault: str, armed: str) -> list[Runs]:
+        sources = [random.Random(self._chance.getrandbits(64)) for _ in range(self._writers + 4)]
+        writers: list[Runs] = [
             Writer(f"agent-{n}", client, stage, chance, memories="memories" in self._parts)
             for n, (client, chance) in enumerate(zip(self._clients, sources, strict=False))
         ]
         if "retention" in self._parts:
+            stage.undoing = "undo" in armed
             writers.append(Steward("steward", self._clients[0], stage, sources[-1]))
+        if "feedback" in self._parts:
+            writers.append(Reporter("reporter", self._clients[-1], stage, sources[-2]))
+        needed = fault == "parse-worker" or "publish" in armed
+        if "code" in self._parts and (needed or sources[-3].random() < CODE_CHANGES):
+            coder = Coder("coder", self._clients[0], stage, sources[-3])
+            coder.root = self._base / "sources" / stage.repos[0]
+            writers.append(coder)
+        if fault == "command":
+            commander = Commander("commander", self._clients[0], stage, sources[-4])
+            commander.folder, commander.environ = self._base, self.service.environ
+            writers.append(commander)
         return writers
 
     async def _cycle(self, number: int, fault: str, armed: str) -> None:
@@ -141,7 +166,7 @@ class Soak:
         if armed:
             await self.service.kill()
             await self.service.start(armed)
-        tasks = [asyncio.create_task(sender.run()) for sender in self._senders(stage)]
+        tasks = [asyncio.create_task(sender.run()) for sender in self._senders(stage, fault, armed)]
         try:
             await asyncio.sleep(self._chance.uniform(0.05, 0.3))
             if armed:
@@ -196,7 +221,7 @@ class Soak:
         """Until every writer is answered again."""
         stage.acks.clear()
         end = time.monotonic() + BACK_S
-        while len(stage.acks) < self._writers:
+        while not stage.acks.keys() >= {f"agent-{n}" for n in range(self._writers)}:
             if not self.service.alive:
                 await self.service.start()
             if time.monotonic() > end:
@@ -237,12 +262,13 @@ async def soak(
     cycles: int,
     *,
     seed: int,
+    minutes: float = 0.0,
     writers: int = 4,
     parts: Collection[str] = PARTS,
     only: Collection[str] = (),
     say: Callable[[str], None] = print,
 ) -> Report:
-    """Run `cycles` cycles on a new home. `only`: these faults; none: all that this machine allows.
+    """Run `cycles` cycles on a new home, or as many as begin within `minutes` (0: all). `only`: these faults; none: all that this machine allows.
 
     Raises: SoakFailed, when the soak itself can't go on.
     """
@@ -253,4 +279,4 @@ async def soak(
             if fault != "disk-full" or small_disk  # needs root, and the right to mount
         ]
         one = Soak(base, seed=seed, allowed=allowed, writers=writers, parts=parts, say=say)
-        return await one.run(cycles)
+        return await one.run(cycles, minutes)

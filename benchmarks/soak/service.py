@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -68,6 +69,13 @@ class Service:
     @property
     def alive(self) -> bool:
         return self._process is not None and self._process.returncode is None
+
+    @property
+    def pid(self) -> int:
+        """Of the server. Raises: SoakFailed, when none runs."""
+        if self._process is None:
+            raise SoakFailed("no server runs")
+        return self._process.pid
 
     # -- life --------------------------------------------------------------------------------------------
 
@@ -154,6 +162,20 @@ class Service:
             return {}
         parts = {"keeper": current.keeper, "child": current.child}
         return {name: p.pid for name, p in parts.items() if p is not None and process.alive(p)}
+
+    def children(self, module: str) -> list[int]:
+        """Pids of the server's child processes that run `module`."""
+        if self._process is None:
+            return []
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            with contextlib.suppress(OSError, ValueError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == self._process.pid and module in (entry / "cmdline").read_text():
+                    found.append(int(entry.name))
+        return found
 
     def signal_store(self, store: str, part: str, number: signal.Signals) -> bool:
         pid = self.pids(store).get(part)

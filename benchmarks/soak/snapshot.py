@@ -46,6 +46,26 @@ STEPS = """
 SELECT s.action, s.entry_id, s.into_id FROM compaction_step s JOIN compaction c ON c.id = s.compaction_id
  WHERE c.repo_id = %(repo)s AND c.undone_at IS NULL
 """
+# Compactions, and whether each was undone; what those that were had closed.
+COMPACTIONS = "SELECT id, undone_at IS NOT NULL FROM compaction WHERE repo_id = %(repo)s"
+UNDONE_STEPS = """
+SELECT s.entry_id, s.into_id FROM compaction_step s JOIN compaction c ON c.id = s.compaction_id
+ WHERE c.repo_id = %(repo)s AND c.undone_at IS NOT NULL AND s.action <> 'pin'
+"""
+FEEDBACK = """
+SELECT request_id, recall_id, accepted FROM feedback
+ WHERE repo_id = %(repo)s AND body_hash <> ''
+"""
+VERDICTS = """
+SELECT recall_id, item_id, helped > 0, harmed > 0 FROM feedback_item
+ WHERE repo_id = %(repo)s AND superseded_at IS NULL
+"""
+# What a reader of the published revision is given of the files.
+CODE = """
+SELECT f.path, f.content FROM files f JOIN repository r ON r.id = f.repo_id
+ WHERE r.id = %(repo)s AND f.rev_from <= r.published
+   AND (f.rev_to IS NULL OR f.rev_to > r.published)
+"""
 FORGOTTEN = "SELECT entries, episodes FROM forgotten WHERE repo_id = %(repo)s"
 CLOCK = "SELECT at FROM repo_clock WHERE repo_id = %(repo)s"
 WAITING = "SELECT count(*) FROM outbox WHERE repo_id = %(repo)s"
@@ -87,6 +107,13 @@ class Snapshot:
     without_terms: tuple[int, ...]
     derived: Mapping[UUID, tuple[int, ...]]
     steps: tuple[tuple[str, UUID, UUID | None], ...]  # (action, entry, what stands for it)
+    compactions: Mapping[UUID, bool]  # whether it was undone
+    undone: frozenset[
+        tuple[UUID, UUID | None]
+    ]  # what undone compactions had closed, what stood for it
+    feedback: Mapping[str, tuple[UUID, int]]  # request id → (recall, items taken)
+    verdicts: tuple[tuple[UUID, UUID, bool, bool], ...]  # (recall, item, helped, harmed)
+    code: tuple[tuple[str, str], ...]  # (path, text) of the published revision
     forgotten: frozenset[UUID]
     clock: datetime | None
     waiting: int
@@ -117,6 +144,11 @@ async def take(conn: Connection, repo: str) -> Snapshot | None:
             without_terms=tuple(row[0] for row in await _rows(conn, WITHOUT_TERMS, given)),
             derived={row[0]: tuple(row[1:]) for row in await _rows(conn, DERIVED, given)},
             steps=tuple((a, e, i) for a, e, i in await _rows(conn, STEPS, given)),
+            compactions={row[0]: row[1] for row in await _rows(conn, COMPACTIONS, given)},
+            undone=frozenset((e, i) for e, i in await _rows(conn, UNDONE_STEPS, given)),
+            feedback={r: (c, n) for r, c, n in await _rows(conn, FEEDBACK, given)},
+            verdicts=tuple((c, i, h, w) for c, i, h, w in await _rows(conn, VERDICTS, given)),
+            code=tuple((path, text) for path, text in await _rows(conn, CODE, given)),
             forgotten=frozenset(
                 id_
                 for entries, episodes in await _rows(conn, FORGOTTEN, given)

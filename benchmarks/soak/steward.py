@@ -7,11 +7,13 @@ from uuid import UUID
 from benchmarks.soak import bodies
 from benchmarks.soak.ledger import Kind, Request
 from benchmarks.soak.load import CALL_S, Sender
+from plait.client import PlaitRpcError
 from plait.client.memory_values import Compacted, Forgotten
 from plait.domain.retention import Selector
 
 PACKED, FORGOTTEN = "packed-agent", "forgotten-agent"
 PATIENCE = 60
+UNDONE = 0.3  # of compactions
 
 
 class Steward(Sender):
@@ -29,7 +31,32 @@ class Steward(Sender):
         async def compact() -> Compacted:
             return await self.client.compact(repo, PACKED, timeout_s=CALL_S)
 
-        await self.insist(compact, PATIENCE)
+        done = await self.insist(compact, PATIENCE)
+        if done is None or not done.id:
+            return
+        await self._taken(Kind.COMPACT, repo, done.id)
+        if self.stage.undoing or self.chance.random() < UNDONE:
+            await self._undo(repo, done.id)
+
+    async def _undo(self, repo: str, id_: str) -> None:
+        """A repeat of what was done already is refused, as is one that a clock has made too late."""
+
+        async def undo() -> bool:
+            try:
+                await self.client.undo_compaction(id_, timeout_s=CALL_S)
+            except PlaitRpcError as exc:
+                if exc.reason == "UNDO_EXPIRED":
+                    return False
+                raise
+            return True
+
+        if await self.insist(undo, PATIENCE):
+            await self._taken(Kind.UNDO, repo, id_)
+
+    async def _taken(self, kind: Kind, repo: str, id_: str) -> None:
+        request = Request(f"{kind}-{id_}", kind, repo, (), PACKED, payload=UUID(id_))
+        self.stage.ledger.sent(request)
+        await self.stage.ledger.acked((request, {}))
 
     async def _forget(self, repo: str) -> None:
         """Whether a call that failed forgot anything is not known: so it is done to its end."""

@@ -33,6 +33,10 @@ POINTS: Mapping[str, str] = {
     "graph.in_batch": "a batch is written to the graph, its transaction not yet committed",
     "graph.after_batch": "a batch is committed in the graph",
     "project.before_done": "the graph holds the event whole, the outbox does not know",
+    "feedback.before_commit": "a report is written, its transaction not yet committed",
+    "vectors.before_commit": "vectors are written, their transaction not yet committed",
+    "publish.before_commit": "an index run is about to commit its revision",
+    "undo.before_commit": "a compaction is undone, its transaction not yet committed",
     "compact.before_commit": "a compaction is written, its transaction not yet committed",
     "forget.in_the_middle": "some of what is to be forgotten is removed, nothing committed",
 }

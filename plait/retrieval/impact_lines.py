@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from plait.domain.recall import Impact, ImpactNode, PastEvent
-from plait.retrieval.packing.wording import code, one_line
+from plait.retrieval.packing.wording import code, one_line, spot
 
 # How many of each kind come before the others get their turn.
 FIRST_TESTS, FIRST_EVENTS, FIRST_CALLERS = 5, 3, 4
@@ -84,5 +84,5 @@ def _event(event: PastEvent) -> str:
 
 
 def _place(node: ImpactNode) -> str:
-    path = one_line(node.path, MAX_PLACE)
+    path = spot(node.path, MAX_PLACE)
     return f"{path}:{node.line}" if node.line else path

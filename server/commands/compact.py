@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from plait.domain.display import to_json
 from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
 
@@ -64,7 +65,7 @@ async def _compact(args: argparse.Namespace) -> int:
             undo_s=None if args.undo_days is None else args.undo_days * DAY_S,
         )
     if args.json:
-        print(json.dumps(_as_json(done), ensure_ascii=False))
+        print(to_json(_as_json(done)))
     else:
         _show(done)
     return OK if done.closed else NOTHING_FOUND

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import sys
 import traceback
@@ -14,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plait.domain.display import to_json
 from plait.domain.errors import PlaitError, ScopeMissing
 from server.commands import wording
 
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, work: Callable[[], int]) -> int:
     except PlaitError as exc:
         _trace(args)
         if args.json:
-            print(json.dumps(_as_json(exc), ensure_ascii=False))
+            print(to_json(_as_json(exc)))
         print(f"error: {wording.said(exc)} [{exc.reason}]", file=sys.stderr)
         return FAILED
     except Usage as exc:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from graph.templates import Template, catalogue, find
 from plait.domain.answers import GraphEdge
+from plait.domain.display import to_json
 from plait.domain.errors import InvalidInput
 from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
@@ -82,7 +83,7 @@ async def _graph(args: argparse.Namespace) -> int:
     async with connected(frame.load(args)) as client:
         answer = await _ask(args, client, template, given)
     if args.json:
-        print(json.dumps(_as_json(answer), ensure_ascii=False))
+        print(to_json(_as_json(answer)))
     else:
         _show(answer, TIMES if template is not None else ())
     return OK if answer.rows else NOTHING_FOUND

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from plait.domain.display import to_json
 from plait.domain.errors import FileLeftAlone
 from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
@@ -97,7 +97,7 @@ def carry_out(
     if not args.dry_run:
         found = apply.apply(found, scope, frame.load(args).home)
     if args.json:
-        print(json.dumps(_as_json(found, scope, args.dry_run), ensure_ascii=False))
+        print(to_json(_as_json(found, scope, args.dry_run)))
     else:
         _show(found, dry_run=args.dry_run)
     for problem in found.problems:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from plait.domain.display import to_json
 from plait.domain.errors import InvalidInput
 from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
@@ -416,4 +417,4 @@ def _notes(notes: Sequence[str]) -> None:
 
 
 def _print(body: dict[str, Any]) -> None:
-    print(json.dumps(body, ensure_ascii=False))
+    print(to_json(body))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plait.domain.display import to_json, visible
 from server.commands import explained, frame
 from server.commands.frame import NOTHING_FOUND, OK
 from server.commands.search import COLLECTIONS, notes
@@ -122,7 +122,7 @@ async def _recall(args: argparse.Namespace) -> int:
         else:
             answer = await _asked(args, client, query, attached)
     if args.json:
-        print(json.dumps(_as_json(query, answer, same), ensure_ascii=False))
+        print(to_json(_as_json(query, answer, same)))
     else:
         _show(args, answer, same)
     return OK if answer else NOTHING_FOUND
@@ -199,9 +199,7 @@ def _show(args: argparse.Namespace, answer: RecallResult, same: bool | None) -> 
 
     out = show.console()
     if answer.context:
-        # Exactly what was counted goes into a pipe; a terminal is not steered by it.
-        lines = answer.context.rstrip("\n").split("\n")
-        print("\n".join(map(show.clean, lines)) if out.is_terminal else answer.context.rstrip("\n"))
+        print(visible(answer.context).rstrip("\n"))  # exactly what was counted, wherever it goes
     else:
         _show_impact(answer.impact)
         for number, item in enumerate(answer.items, 1):

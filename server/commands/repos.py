@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from plait.domain.display import to_json
 from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
@@ -48,7 +49,7 @@ async def _repos(args: argparse.Namespace) -> int:
             return await _delete(args, client)
         found = await client.list_repositories()
     if args.json:
-        print(json.dumps({"repositories": [as_json(r) for r in found]}, ensure_ascii=False))
+        print(to_json({"repositories": [as_json(r) for r in found]}))
     elif found:
         show(found)
     else:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from plait.domain.display import to_json
 from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
 
@@ -69,7 +69,7 @@ async def _savings(args: argparse.Namespace) -> int:
             limit=min(args.n, MOST),
         )
     if args.json:
-        print(json.dumps(as_json(told), ensure_ascii=False))
+        print(to_json(as_json(told)))
     if told.total.sessions == 0:
         print(INGEST, file=sys.stderr)
         return NOTHING_FOUND

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from plait.domain.display import to_json
 from server.commands import explained, frame
 from server.commands.frame import NOTHING_FOUND, OK
 
@@ -92,7 +92,7 @@ async def _search(args: argparse.Namespace) -> int:
             why_not=args.why_not,
         )
     if args.json:
-        print(json.dumps(_as_json(query, answer), ensure_ascii=False))
+        print(to_json(_as_json(query, answer)))
     else:
         _show(args, query, answer)
     return OK if answer.hits else NOTHING_FOUND

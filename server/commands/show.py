@@ -130,7 +130,7 @@ def rows(
     at = {i for i, name in enumerate(columns) if name in times}
     texts = [_row([_time(v) if i in at else v for i, v in enumerate(row)]) for row in cells]
     if not out.is_terminal:
-        for row in [list(columns), *texts]:
+        for row in [list(map(clean, columns)), *texts]:
             out.file.write("\t".join(row) + "\n")  # rich would turn the tabs into spaces
         return
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from plait.domain.display import to_json
 from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
@@ -76,8 +76,7 @@ async def _status(args: argparse.Namespace) -> int:
     address = discovery.running(settings.home)
     found, memory, silent = await _stored(settings, address) if address else ((), {}, "")
     if args.json:
-        told = _as_json(settings, address, members, found, memory)
-        print(json.dumps(told, ensure_ascii=False))
+        print(to_json(_as_json(settings, address, members, found, memory)))
     else:
         _show(settings, address, members)
         _show_repositories(found)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from plait.domain.display import to_json
 from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
@@ -65,7 +66,7 @@ async def _run(args: argparse.Namespace, *, rebuild: bool) -> int:
             _say(args, "projecting …")
         found = await _verify(args, client, repos)
     if args.json:
-        print(json.dumps({"repositories": [_as_json(one) for one in found]}, ensure_ascii=False))
+        print(to_json({"repositories": [_as_json(one) for one in found]}))
     if not found:
         _say(args, "nothing is stored yet")
         return NOTHING_FOUND

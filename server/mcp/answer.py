@@ -13,6 +13,7 @@ from typing import Any
 
 from mcp.types import CallToolResult, TextContent
 
+from plait.domain.display import visible
 from plait.domain.errors import PlaitError
 
 MAX_LINE = 160
@@ -51,14 +52,15 @@ class Answer:
         said = "; ".join(note for note in self.notes if note)
         text = "\n".join((*self.lines, f"({said})" if said else "")).strip("\n")
         return CallToolResult(
-            content=[TextContent(type="text", text=text)],
-            structured_content={**self.data, **({"note": said} if said else {})},
+            content=[TextContent(type="text", text=visible(text))],
+            structured_content=_seen({**self.data, **({"note": said} if said else {})}),
             _meta={META: dict(self.meta)} if self.meta else None,
         )
 
 
 def refused(exc: Refused) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=str(exc))], is_error=True)
+    text = visible(str(exc))
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
 
 def failed(exc: PlaitError) -> CallToolResult:
@@ -67,8 +69,20 @@ def failed(exc: PlaitError) -> CallToolResult:
     for name, instead in _COMMANDS.items():
         text = text.replace(name, instead)
     hint = _NEXT.get(exc.reason, "" if getattr(exc, "fields", None) else _GO_ON)
-    text = f"{text.rstrip('.')}.{hint} [{exc.reason}]"
+    text = visible(f"{text.rstrip('.')}.{hint} [{exc.reason}]")
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+
+
+def _seen(value: Any) -> Any:
+    """`value` with the texts in it as an agent may read them."""
+    match value:
+        case str():
+            return visible(value)
+        case Mapping():
+            return {visible(str(key)): _seen(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_seen(one) for one in value]
+    return value
 
 
 def one_line(text: str, most: int = MAX_LINE) -> str:

@@ -121,7 +121,7 @@ def test_no_text_closes_its_fence_or_begins_a_bullet(text: str, path: str) -> No
     for line in packed(*made).context.splitlines():
         if fence:
             fence = "" if line == fence else fence
-        elif opened := re.match(r"`{3,}(?=python$)", line):
+        elif opened := re.match(r"`{3,}(?=(?:python)?$)", line):
             fence = opened.group()
         else:
             outside.append(line)

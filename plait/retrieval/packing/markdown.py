@@ -41,6 +41,8 @@ def parts(piece: Piece, body: Body) -> tuple[str, str]:
     text = body.block or body.line
     if piece.trust is Trust.EXTERNAL:
         return f"{head} {about}: {DATA_NOTE}\n", wording.quoted(text)
+    if wording.imitates(text):
+        return f"{head} {about}: {DATA_NOTE}\n", wording.fenced(text)
     if body.block and "\n" in text:
         return f"{head} {about}:\n", wording.indented(text)
     # What an agent wrote may end as if it had been checked: what is known of it comes first.

@@ -74,7 +74,7 @@ def replies_to(text: str) -> str:
     asked = next((line for line in reversed(lines) if line.endswith("?")), "")
     # A dot inside of a name ends no sentence.
     said = _SENTENCE_END.split(asked)[-1] if asked else "".join(lines[:1])
-    quoted = wording.one_line(said, MAX_QUOTED)
+    quoted = wording.one_line(said, MAX_QUOTED).replace("”", "'")
     return f"after “{quoted}”" if any(map(str.isalnum, quoted)) else ""
 
 

@@ -21,7 +21,7 @@ class Line:
 
 
 def file_line(piece: Piece) -> str:
-    return f"{wording.one_line(place(piece, ()), 2 * wording.MAX_NAME)}:\n"
+    return f"{wording.spot(place(piece, ()), 2 * wording.MAX_NAME)}:\n"
 
 
 def lines(pieces: Sequence[Piece]) -> list[Line]:

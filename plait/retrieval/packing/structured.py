@@ -1,4 +1,4 @@
-"""An item by itself, for callers that dress it: its text as stored, quoted where it is from outside."""
+"""An item by itself, for callers that dress it: its text without what no reader sees, quoted where it is from outside."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ def text(piece: Piece, body: Body) -> str:
         said = f"{place(piece, body.joined.spans)} {wording.one_line(name(piece.item), 160)}"
     if piece.trust is Trust.EXTERNAL:
         return wording.quoted(said)
-    return f"{said.rstrip()}\n"
+    return f"{wording.visible(said).rstrip()}\n"

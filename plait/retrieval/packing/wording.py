@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from plait.domain.display import visible
+
 MAX_NAME = 160  # characters of a path or symbol
 MAX_REASON = 80
 MAX_SENTENCE = 200
@@ -16,15 +18,18 @@ _BLANKS = re.compile(r"\s+")
 _TICKS = re.compile(r"`+")
 _PLAIN = re.compile(r"[^\W\d][\w.:$]*")
 _BEGINS = re.compile(r"[-+*#>|=~<_]|\d+[.)]|`{3}")
+_PATH = re.compile(r"[\w./@+-]*")
 _END = re.compile(r"[.!?](?=\s|$)|[。！？]")
 # Bidirectional overrides and other marks that no reader sees, but for the joiners of emoji and scripts.
 _UNSEEN = frozenset(["Cc", "Cf", "Cs", "Co", "Cn"])
 _JOINERS = frozenset("\u200c\u200d")
-# The same in text of several lines: what a reader sees nothing of and a model reads all the same, such as
-# letters of the tag block, or sees in another order. Tabs and the ends of lines stay.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]+"
+# A line that could pass for one of the context's own: headings of both kinds, bullets with a score, marks of
+# fences and quotes, rules, tags, and what ends or begins a conversation's turn.
+_STRUCTURE = re.compile(
+    r"^[ \t>]*(?:#{1,6}(?:\s|$)|[-*+•][ \t]+\[\s*score|`{3}|~{3}|={3,}\s*$|-{3,}\s*$|\*{3,}\s*$|_{3,}\s*$"
+    r"|</?[a-z!?|\[]|\[/?[A-Z]{2,}\]|>|\W{0,3}end of (?:the )?(?:context|memor|quot|data))"
+    r"|relevant memories|repository map|\[score:|\([a-z]{4,14}, (?:repository|test-passed|agent-claimed|external)\)|<\|",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
@@ -65,14 +70,21 @@ def inside(line: str) -> str:
 
 def fenced(text: str, language: str = "") -> str:
     """`text` in a fence longer than any run of backticks in it; ends with a line end."""
+    text = visible(text)
     fence = "`" * max(3, _longest(text) + 1)
     label = "".join(c for c in language[:20] if c.isascii() and (c.isalnum() or c in "+-#"))
     return f"{fence}{label}\n{text.rstrip()}\n{fence}\n"
 
 
-def visible(text: str) -> str:
-    """`text` without what no reader sees."""
-    return _HIDDEN.sub("", text)
+def imitates(text: str) -> bool:
+    """Whether a line of `text`, indented under a bullet, could pass for one of the context's own."""
+    return _STRUCTURE.search(visible(text)) is not None
+
+
+def spot(path: str, limit: int) -> str:
+    """A path in running text: as it is where it reads as one, else as a code span."""
+    line = one_line(path, limit)
+    return line if _PATH.fullmatch(line) else code(line, limit)
 
 
 def quoted(text: str) -> str:
