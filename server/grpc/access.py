@@ -36,16 +36,17 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         self._store = app.truth
         self._commit = app.commit
         self._cache = cache
+        self._scopes = app.settings.scope
 
     async def CreateKey(self, request: pb.CreateKeyRequest, context: Any) -> pb.CreateKeyResponse:
-        giver = _giver()
+        giver = self._giver(context)
         key, secret = _new_key(request, giver), new_secret()
         grants.check_grant(giver, key, await self._end_of(giver))
         await self._commit(self._store.add_key(key, digest_of(secret)))
         return pb.CreateKeyResponse(key=key_wire.key(key), secret=secret)
 
     async def ListKeys(self, request: pb.ListKeysRequest, context: Any) -> pb.ListKeysResponse:
-        giver, now = _giver(), datetime.now(UTC)
+        giver, now = self._giver(context), datetime.now(UTC)
         found = [
             key_wire.key(key)
             for key in await self._store.keys()
@@ -54,7 +55,7 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         return pb.ListKeysResponse(keys=found)
 
     async def RotateKey(self, request: pb.RotateKeyRequest, context: Any) -> pb.RotateKeyResponse:
-        giver, secret = _giver(), new_secret()
+        giver, secret = self._giver(context), new_secret()
         grace = DEFAULT_GRACE
         if request.HasField("grace"):
             grace = _duration(request.grace, "grace", timedelta(0), LONGEST_GRACE)
@@ -68,11 +69,18 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         )
 
     async def RevokeKey(self, request: pb.RevokeKeyRequest, context: Any) -> pb.RevokeKeyResponse:
-        giver = _giver()
+        giver = self._giver(context)
         key = await self._managed(giver, request.key_id)
         revoked = await self._commit(self._store.revoke_key(key.id))
         self._cache.clear()
         return pb.RevokeKeyResponse(key=key_wire.key(revoked))
+
+    def _giver(self, context: Any) -> Caller:
+        """Raises: Forbidden, for a caller without the verb `admin`, and one that claims another tenant."""
+        caller = current.caller()
+        grants.check_may_manage(caller)
+        scope.tenant_of(context, self._scopes)
+        return caller
 
     async def _managed(self, giver: Caller, key_id: str) -> ApiKey:
         """Raises: InvalidInput, KeyUnknown."""
@@ -86,13 +94,6 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         """When `giver`'s own key ends; None: it is none, or never ends."""
         own = [key.expires_at for key in await self._store.keys() if key.id == giver.id]
         return own[0] if own else None
-
-
-def _giver() -> Caller:
-    """Raises: Forbidden."""
-    caller = current.caller()
-    grants.check_may_manage(caller)
-    return caller
 
 
 def _new_key(request: pb.CreateKeyRequest, giver: Caller) -> ApiKey:
