@@ -322,6 +322,37 @@ async def test_ids_of_others_are_unknown_ids(
             told.add((error.code, error.reason, error.message.replace(one, "")))
         ((code, _, _),) = told
         assert code is grpc.StatusCode.NOT_FOUND, name
+    undo = "/plait.v1.AdminService/UndoCompaction"
+    error = await refused(channel, undo, bearer("mine"), probing(undo, MINE))
+    assert error.reason == "COMPACTION_UNKNOWN"
+
+
+async def test_ids_of_others_inside_a_request_of_ones_own_do_nothing(
+    channel: grpc.aio.Channel, theirs: SimpleNamespace
+) -> None:
+    store = "/plait.v1.MemoryService/StoreMemory"
+    memory = {"repository": MINE, "agentId": "a", "content": "takes its place"}
+    told = set()
+    for one in (theirs.memory, str(uuid4())):
+        request = filled(store, requestId=f"r-{one}", memory=memory, supersedes=one)
+        error = await refused(channel, store, bearer("mine"), request)
+        told.add((error.code, error.reason, error.message.replace(one, "")))
+    ((_, reason, _),) = told
+    assert reason == "MEMORY_NOT_FOUND"
+    forget = "/plait.v1.AdminService/Forget"
+    selector = {"ids": [theirs.memory]}
+    for dry in (True, False):
+        request = filled(forget, repository=MINE, selector=selector, dryRun=dry)
+        found = await told_of(channel, forget, request)
+        assert "memories: " not in found, found
+    get = "/plait.v1.MemoryService/GetMemory"
+    request = filled(get, id=theirs.memory, repository=THEIRS)
+    (still,) = await call(channel, get, bearer("reader"), request)
+    assert SECRET in still.memory.content
+    search = "/plait.v1.KnowledgeService/Search"
+    asked = {"repositories": [MINE], "collections": ["COLLECTION_MEMORIES"]}
+    request = filled(search, query=SECRET, filter=asked, whyNot=[theirs.memory], explain=True)
+    assert "is the word" not in await told_of(channel, search, request)
 
 
 async def told_of(channel: grpc.aio.Channel, method: str, request: Message) -> str:
