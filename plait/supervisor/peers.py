@@ -7,7 +7,7 @@ import socket as sockets
 import struct
 
 _UCRED = struct.Struct("3i")  # Linux: pid, uid, gid
-_XUCRED = struct.Struct("IIh14xI")  # macOS: version, uid, number of groups, the first group
+_XUCRED = struct.Struct("II")  # macOS: version, uid, and groups, which nobody asks for
 _SOL_LOCAL, _LOCAL_PEERCRED = 0, 1
 
 
@@ -19,8 +19,8 @@ def uid_of(socket: sockets.socket) -> int:
     if hasattr(sockets, "SO_PEERCRED"):
         found = socket.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, _UCRED.size)
         return int(_UCRED.unpack(found)[1])
-    found = socket.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, 76)
-    return int(_XUCRED.unpack(found[: _XUCRED.size])[1])
+    found = socket.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED.size)
+    return int(_XUCRED.unpack(found)[1])
 
 
 def is_ours(socket: sockets.socket) -> bool:

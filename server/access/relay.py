@@ -139,10 +139,9 @@ class _Outer(_Side):
             self.transport.abort()
             return
         self._connection = connection
-        loop = asyncio.get_running_loop()
         if not self._local:
+            loop = asyncio.get_running_loop()
             self._deadline = loop.call_later(self._relay.settings.hello_s, self._unless_known)
-        self._connecting = loop.create_task(self._connect(name))
 
     async def _connect(self, name: Path) -> None:
         loop = asyncio.get_running_loop()
@@ -163,8 +162,9 @@ class _Outer(_Side):
             return
         if self.transport.is_closing():
             self.other.end()
-        elif self._early:
+        else:
             self.other.transport.write(self._early)
+            self._early = b""
             self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
@@ -174,6 +174,9 @@ class _Outer(_Side):
             # Not sooner: uvloop reads at first whatever `connection_made` says.
             self._early += data
             self.transport.pause_reading()
+            if self._connecting is None:  # who looks only whether we are here costs gRPC nothing
+                work = self._connect(Path(self._connection.name))
+                self._connecting = asyncio.get_running_loop().create_task(work)
         else:
             super().data_received(data)
 

@@ -19,19 +19,24 @@ def check(path: Path, caller: Caller, settings: ServerSettings) -> Path:
 
     Raises: PathNotAllowed, which says nothing of whether there is such a folder.
     """
-    real = Path(os.path.realpath(path))
-    roots = [Path(os.path.realpath(r)) for r in settings.index_roots.split(":") if r]
-    allowed = any(real.is_relative_to(root) for root in roots)
+    found = real(path)
+    roots = [real(Path(r)) for r in settings.index_roots.split(":") if r]
+    allowed = any(found.is_relative_to(root) for root in roots)
     if not roots and caller.local:
-        allowed = real.is_relative_to(_home_folder()) or _is_own(real)
+        allowed = found.is_relative_to(_home_folder()) or _is_own(found)
     if allowed:
-        return real
+        return found
     where = settings.index_roots or ("your home folder" if caller.local else "no folder")
     raise PathNotAllowed(
         f"{path} may not be indexed by this call, which may name folders under: {where}; add its folder to "
         "`server.index_roots` (PLAIT_SERVER__INDEX_ROOTS) of the server, or run `plait index` there",
         path=path,
     )
+
+
+def real(path: Path) -> Path:
+    """`path` with its links followed, whether it is there or not."""
+    return Path(os.path.realpath(path))
 
 
 def _home_folder() -> Path:

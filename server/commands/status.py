@@ -58,7 +58,7 @@ def _ready(args: argparse.Namespace) -> int:
         with PlaitClient(address.target) as client:
             ready = client.healthy(timeout_s=READY_S)
     if args.json:
-        print(json.dumps({"ready": ready}))
+        print(to_json({"ready": ready}))
     elif not ready:
         print(
             "no service runs" if address is None else "the service says that it can't serve",

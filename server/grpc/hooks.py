@@ -123,10 +123,11 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
         caller = current.caller()
         if not caller.may(Verb.ADMIN):
             return False
-        try:
-            root = roots.check(root, caller, self._app.settings.server)
-        except PathNotAllowed:
-            return False
+        if not caller.local:  # the owner's own were indexed by the owner
+            try:
+                root = roots.check(root, caller, self._app.settings.server)
+            except PathNotAllowed:
+                return False
         if not root.is_dir():  # it was indexed on another machine
             return False
         try:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from plait.domain.errors import IndexJobUnknown
+from etl.pipeline import IndexRequest
+from plait.domain.errors import IndexJobUnknown, PathNotAllowed
 from plait.v1 import index_service_pb2 as pb
 from plait.v1 import index_service_pb2_grpc
 from server.access import current, roots
@@ -26,12 +28,25 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
         self, request: pb.StartIndexRequest, context: Any
     ) -> pb.StartIndexResponse:
         asked = parse.index(request, self._tenant(context))
-        root = roots.check(asked.root, current.caller(), self._app.settings.server)
-        asked = replace(asked, root=root)
-        scope.name_in(asked.tenant, asked.repo or root.name)
-        # Request ids are a tenant's own.
-        named = f"{asked.tenant} {request.request_id}" if request.request_id else ""
+        asked = replace(asked, root=await self._root(asked))
+        scope.name_in(asked.tenant, asked.repo or asked.root.name)
+        # Request ids are a tenant's own, and a limited key's: what one repeats may be another's job.
+        whose = f"{asked.tenant} {current.caller().id if visible.is_limited() else ''}"
+        named = f"{whose} {request.request_id}" if request.request_id else ""
         return pb.StartIndexResponse(job=convert.job(self._app.jobs.start(asked, named)))
+
+    async def _root(self, asked: IndexRequest) -> Path:
+        """The folder with its links followed. The owner may have one brought up to date that was indexed
+        before, wherever it lies. Raises: PathNotAllowed."""
+        caller = current.caller()
+        try:
+            return roots.check(asked.root, caller, self._app.settings.server)
+        except PathNotAllowed:
+            real = roots.real(asked.root)
+            known = await self._app.truth.repositories(asked.tenant) if caller.local else ()
+            if not any(str(real) == one.root for one in known):
+                raise
+            return real
 
     async def GetIndexJob(
         self, request: pb.GetIndexJobRequest, context: Any

@@ -33,17 +33,19 @@ from plait.memory.episode import parse
 from plait.supervisor import peers, token_file
 from server.access.callers import unknown
 from server.app import App
-from server.grpc import server as served
-from server.grpc.server import Server, running
+from server.grpc.server import SERVICES, Server, running
 from server.grpc.verbs import VERBS
 from tests.e2e import conftest
 from tests.processes import LIMIT_S
 
 app, rest_between_files = conftest.app, conftest.rest_between_files
 
-# What a server serves, so that a service of tomorrow is attacked too.
-SERVICES = [descriptor_pool.Default().FindServiceByName(name) for name in served.SERVICES]
-METHODS = {f"/{s.full_name}/{m.name}": m for s in SERVICES for m in s.methods}
+POOL = descriptor_pool.Default()
+METHODS = {
+    f"/{name}/{method.name}": method
+    for name in SERVICES
+    for method in POOL.FindServiceByName(name).methods
+}
 MINE, THEIRS, SECRET = "attack-mine", "attack-theirs", "zanzibarine"
 
 KEYS = {
@@ -222,14 +224,16 @@ def probing(method: str, repo: str, path: str = "/") -> Message:
         "AdviseEdit": {"edits": [{"path": f"{path}/a.py", "hunks": "@@ -1 +1 @@\n-a\n+b\n"}]},
         "NameSymbols": {"folder": path, "names": ["zanzibarine"]},
     }
-    return filled(method, **fields[name])
+    return filled(method, **fields.get(name, {}))
 
 
 # What names no repository names an id or a folder, or asks for all: below. Keys: tests/e2e/test_keys.py.
 BY_NAME = sorted(
     method
     for method in METHODS
-    if method.rpartition("/")[2]
+    # Keys belong to a tenant, and have tests of their own.
+    if "/plait.v1.AccessService/" not in method
+    and method.rpartition("/")[2]
     not in {
         *("ReplayRecall", "ReportFeedback", "UndoCompaction", "GetIndexJob", "WatchIndexJob"),
         *("ListRepositories", "Stats", "DescribeFolder", "AdviseEdit", "NameSymbols"),
@@ -318,6 +322,37 @@ async def test_ids_of_others_are_unknown_ids(
             told.add((error.code, error.reason, error.message.replace(one, "")))
         ((code, _, _),) = told
         assert code is grpc.StatusCode.NOT_FOUND, name
+    undo = "/plait.v1.AdminService/UndoCompaction"
+    error = await refused(channel, undo, bearer("mine"), probing(undo, MINE))
+    assert error.reason == "COMPACTION_UNKNOWN"
+
+
+async def test_ids_of_others_inside_a_request_of_ones_own_do_nothing(
+    channel: grpc.aio.Channel, theirs: SimpleNamespace
+) -> None:
+    store = "/plait.v1.MemoryService/StoreMemory"
+    memory = {"repository": MINE, "agentId": "a", "content": "takes its place"}
+    told = set()
+    for one in (theirs.memory, str(uuid4())):
+        request = filled(store, requestId=f"r-{one}", memory=memory, supersedes=one)
+        error = await refused(channel, store, bearer("mine"), request)
+        told.add((error.code, error.reason, error.message.replace(one, "")))
+    ((_, reason, _),) = told
+    assert reason == "MEMORY_NOT_FOUND"
+    forget = "/plait.v1.AdminService/Forget"
+    selector = {"ids": [theirs.memory]}
+    for dry in (True, False):
+        request = filled(forget, repository=MINE, selector=selector, dryRun=dry)
+        found = await told_of(channel, forget, request)
+        assert "memories: " not in found, found
+    get = "/plait.v1.MemoryService/GetMemory"
+    request = filled(get, id=theirs.memory, repository=THEIRS)
+    (still,) = await call(channel, get, bearer("reader"), request)
+    assert SECRET in still.memory.content
+    search = "/plait.v1.KnowledgeService/Search"
+    asked = {"repositories": [MINE], "collections": ["COLLECTION_MEMORIES"]}
+    request = filled(search, query=SECRET, filter=asked, whyNot=[theirs.memory], explain=True)
+    assert "is the word" not in await told_of(channel, search, request)
 
 
 async def told_of(channel: grpc.aio.Channel, method: str, request: Message) -> str:
