@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from plait.domain.errors import EmbeddingModelMismatch, InvalidInput
 from plait.domain.memory import AsOf, MemoryMatch, MemoryQueryOptions
+from plait.domain.off_loop import off_loop
 from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.ports import Standing
-from plait.retrieval import compacted, threads, wanted
+from plait.retrieval import compacted, threads, verbatim, wanted
 from plait.retrieval.all_of import all_of
 from plait.retrieval.fusion import minmax, order
 from plait.retrieval.memory_score import SAID_SEMANTIC
@@ -146,7 +147,8 @@ class MemoryQuery(Lexical):
         seeds = threads.seeds(there, places, words)
         scores = {id_: fused[id_] for id_ in ranked}
         lower = compacted.factors(standing)
-        if not seeds and not lower:
+        held = await self._verbatim(text, there, tenant)
+        if not seeds and not lower and not held:
             return scores
         beside = await around(self._app, seeds, threads.REACH, cond.sql, cond.params, tenant)
         said = [id_ for id_ in there if threads.in_thread(places[id_])]
@@ -155,6 +157,7 @@ class MemoryQuery(Lexical):
         asked_for = wanted.factors(text, places, external, threads.openings(beside))
         for id_ in there:
             factor = factors.get(id_, 1.0) * asked_for.get(id_, 1.0) * lower.get(id_, 1.0)
+            factor *= held.get(id_, 1.0)
             scores[id_] = lifted.get(id_, fused[id_]) * factor
         # The rest was not looked at: it stays behind, whatever was held against the others.
         rest = [id_ for id_ in ranked if id_ not in places]
@@ -165,6 +168,22 @@ class MemoryQuery(Lexical):
         scale = max(fused.values()) / top if top > 0.0 else 1.0
         again = sorted(scores.items(), key=lambda entry: -entry[1])  # stable: ties as they were
         return compacted.behind({id_: min(1.0, s * scale) for id_, s in again}, standing)
+
+    async def _verbatim(
+        self, text: str, ids: Sequence[ItemId], tenant: str
+    ) -> Mapping[ItemId, float]:
+        """Of a pasted passage what multiplies the scores of texts that hold it; else nothing is read."""
+        wanted_text = verbatim.passage(text)
+        if not wanted_text:
+            return {}
+        rows = await self._app.rows(
+            "SELECT i.id, i.content FROM memories i WHERE i.id = ANY(%(ids)s)",
+            {"ids": list(ids)},
+            tenant=tenant,
+        )
+        texts = {ItemId(id_): content for id_, content in rows}
+        chars = sum(map(len, texts.values()))
+        return await off_loop(chars, verbatim.factors, wanted_text, texts)
 
     async def _by_words(
         self, terms: Sequence[str], cond: Where, tenant: str, repo_ids: Sequence[int], k: int

@@ -190,6 +190,17 @@ async def test_summaries_are_found_before_their_sources_and_those_word_for_word(
     assert {m.entry.kind for m in matches} >= {"summary"}
 
 
+async def test_a_pasted_passage_finds_the_turn_that_it_is_from(store: Store) -> None:
+    lines = [f"    value_{n} = read(source, {n})  # part {n} of the header" for n in range(40)]
+    texts = ["$ sed -n\n" + "\n".join(lines[at : at + 12]) for at in range(28)]
+    turns = [Artifact(ArtifactKind.TURN, text, meta={"role": "tool"}) for text in texts]
+    await store.append(Episode("e", "r", Outcome("unknown"), turns, "a", "s", body_hash=b"h"))
+    options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=10)
+    for at in (3, 14, 25):
+        (best, *_) = await store.query(texts[at][:400], None, options)
+        assert best.entry.content == texts[at]
+
+
 async def test_what_compaction_closed_is_seen_as_of_each_time_as_it_was_then(store: Store) -> None:
     sources = await fill(store)
     done = await compact(store)

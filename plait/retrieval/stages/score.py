@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from plait.domain.off_loop import off_loop
 from plait.domain.recall import Dropped
 from plait.domain.values import ItemId
 from plait.ports import Standing
@@ -19,6 +20,7 @@ from plait.retrieval import (
     silence,
     threads,
     trust,
+    verbatim,
     wanted,
 )
 from plait.retrieval.context import Deps, SearchContext
@@ -73,6 +75,7 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
         "freshness": freshness.factors(theirs, standing),
         "trust": trust.factors(theirs, standing),
         "compacted": compacted.factors(standing),
+        "verbatim": await _verbatim(ctx, deps, list(theirs)),
         "time": nearness.in_time(theirs, ctx.anchors.span),
         "scope": nearness.in_scope(theirs, _session(ctx), ctx.query.where.agent_id),
     }
@@ -82,6 +85,19 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
         factors={**ctx.factors, **{name: by_item for name, by_item in factors.items() if by_item}},
         reasons=_reasons(ctx, standing),
     )
+
+
+async def _verbatim(
+    ctx: SearchContext, deps: Deps, ids: Sequence[ItemId]
+) -> Mapping[ItemId, float]:
+    """Of a pasted passage the texts that hold it; else nothing is read."""
+    wanted_text = verbatim.passage(ctx.asked.text)
+    if not wanted_text:
+        return {}
+    items = await deps.store.fetch(ctx.at, ids)
+    texts = {id_: item.content for id_, item in items.items()}
+    chars = sum(map(len, texts.values()))
+    return await off_loop(chars, verbatim.factors, wanted_text, texts)
 
 
 def _external(standing: Mapping[ItemId, Standing]) -> frozenset[ItemId]:
