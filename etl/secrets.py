@@ -54,7 +54,7 @@ class Files:
             from plait.secrets.mask import masker
 
             self._masker = masker(self._rules)
-        return self._masker.bytes(source, code=code)
+        return self._masker.body(source, code=code)
 
     def is_left(self, path: str) -> bool:
         """Whether the rules say to leave the file's text as it is."""

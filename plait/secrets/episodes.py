@@ -49,7 +49,7 @@ class Counter:
         return replace(artifact, content=content, meta=meta)
 
     def evidence(self, evidence: Evidence) -> Evidence:
-        body, found = self._masker.bytes(evidence.body)
+        body, found = self._masker.body(evidence.body)
         self.found += found
         return replace(evidence, body=body)
 

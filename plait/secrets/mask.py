@@ -97,7 +97,7 @@ class Masker:
         spans = self.find(text, code=code)
         return Masked(_covered(text, spans), count(spans)) if spans else Masked(text, 0)
 
-    def bytes(self, body: bytes, *, code: bool = False) -> tuple[bytes, int]:
+    def body(self, body: bytes, *, code: bool = False) -> tuple[bytes, int]:
         """As `text`, for bytes of UTF-16 with its mark, or of any encoding that writes ASCII as ASCII."""
         encoding = _UTF16.get(body[:2], "")
         if encoding and len(body) % 2 == 0:

@@ -320,7 +320,7 @@ async def test_nothing_secret_is_kept_sent_logged_or_answered(
         answers.append(repr(await client.query(asked, MemoryFilter(repos=(REPO,)))))
         recalled = await client.recall(asked, where=where, attached=sample.text, explain=True)
         answers.append(repr(recalled))
-        if recalled.items:
+        if recalled.items and recalled.recall_id is not None:
             verdict = ItemVerdict(recalled.items[0].item.id, Verdict.HELPED, f"see {asked[-900:]}")
             await client.report_feedback(
                 recalled.recall_id, verdicts=[verdict], outcome=Outcome("success", asked[-900:])

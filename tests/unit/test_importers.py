@@ -158,7 +158,7 @@ def test_the_session_itself_is_kept_as_evidence() -> None:
     found = episodes(file("claude_code.jsonl"), "a/b/session.jsonl")
     kept = b"".join(e.evidence[0].body for e in found)
     assert {e.evidence[0].name for e in found} == {"session.jsonl"}
-    source, _ = masker().bytes(file("claude_code.jsonl"))
+    source, _ = masker().body(file("claude_code.jsonl"))
     assert all(line in source for line in kept.splitlines())
     assert kept.count(b'"tool_use_id"') == source.count(b'"tool_use_id"')
 

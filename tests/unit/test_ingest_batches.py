@@ -30,7 +30,7 @@ class Sender:
             yield request
 
 
-def read(request: pb.AppendEpisodeRequest) -> Episode:
+async def read(request: pb.AppendEpisodeRequest) -> Episode:
     return Episode(request.request_id, "app", Outcome("success"), ())
 
 

@@ -168,7 +168,7 @@ def test_json_stays_json() -> None:
         "cmd": 'curl -H "Authorization: Bearer abc123def456ghi789jkl0" https://u:p4ssw@h/',
         "nested": json.dumps({"password": "a1b2c3d4e5\\"}),
     }
-    body, found = MASKER.bytes(json.dumps(value).encode())
+    body, found = MASKER.body(json.dumps(value).encode())
     assert found == 4
     clean = json.loads(body)
     assert json.loads(clean["nested"])["password"].startswith("***")
@@ -176,7 +176,7 @@ def test_json_stays_json() -> None:
 
 def test_utf_16_is_masked_in_place() -> None:
     body = b"\xff\xfe" + f'<a key="{TOKENS[2]}"/>'.encode("utf-16-le")
-    clean, found = MASKER.bytes(body)
+    clean, found = MASKER.body(body)
     assert found == 1
     assert len(clean) == len(body)
     assert TOKENS[2].encode("utf-16-le") not in clean
@@ -237,7 +237,7 @@ def test_masking_twice_changes_nothing_more(text: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_bytes_without_credentials_are_untouched(body: bytes) -> None:
-    clean, found = MASKER.bytes(body)
+    clean, found = MASKER.body(body)
     assert len(clean) == len(body)
     assert (clean == body) == (found == 0)
 
