@@ -184,8 +184,8 @@ RUNS_ON: list[Case] = [
 ]  # fmt: skip
 # Ends the embedded server by lack of memory.
 FILLS_MEMORY: Case = (
-    "WITH {x: '0123456789'} AS m " + "WITH {x: m.x + m.x} AS m " * 36 + "RETURN size(m.x) AS n",
-    {},
+    "WITH left($s, 20000) AS s RETURN size(replace(s, 'a', s)) AS n",
+    {"s": BIG["s"]},
 )
 
 LEGITIMATE: list[Case] = [
