@@ -11,7 +11,7 @@ from neo4j.exceptions import ClientError
 
 from graph import embedded, endings
 from graph.bolt import Bolt, Endpoint, translated
-from plait.domain.errors import BadSettings, StoreUnavailable
+from plait.domain.errors import BadSettings, GraphUnavailable, StoreUnavailable
 
 if TYPE_CHECKING:
     from plait.settings import Settings
@@ -55,7 +55,7 @@ async def _ask(endpoint: Endpoint) -> str:
     except ClientError as exc:
         raise _refused(exc, endpoint.database) from exc
     except StoreUnavailable as exc:
-        raise StoreUnavailable(
+        raise GraphUnavailable(
             f"{exc.message.partition('; ')[0]}; start that server, or mend `graph.uri`"
         ) from exc
     finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from plait.domain.errors import StoreUnavailable
+from plait.domain.errors import BadSettings
 
 OLDEST_NEO4J = (5, 13)
 
@@ -37,18 +37,21 @@ class Dialect:
 def of_agent(agent: str) -> Dialect:
     """The dialect of a server that greeted with `agent`, as in "Neo4j/5.26.30".
 
-    Raises: StoreUnavailable, for a server that is neither, or too old.
+    Raises: BadSettings, for a server that is neither, or too old.
     """
     if arcade := re.search(r"ArcadeDB (\d[\w.]*)", agent):
         return Dialect("ArcadeDB", arcade[1], False, True)
     if neo := re.match(r"Neo4j/(\d[\w.]*)", agent):
         numbers = tuple(int(n) for n in re.findall(r"\d+", neo[1])[:2])
         if numbers < OLDEST_NEO4J:
-            raise StoreUnavailable(
-                f"the graph server is Neo4j {neo[1]}; Plait needs 5.13 or later", version=neo[1]
+            raise BadSettings(
+                f"the graph server is Neo4j {neo[1]}; Plait needs 5.13 or later",
+                key="graph.uri",
+                version=neo[1],
             )
         return Dialect("Neo4j", neo[1], True, False)
-    raise StoreUnavailable(
+    raise BadSettings(
         f"the graph server calls itself {agent!r}; set `graph.uri` to a Neo4j 5 or later",
+        key="graph.uri",
         agent=agent,
     )
