@@ -148,7 +148,7 @@ async def rpcs(client: AsyncPlaitClient, hooks: HookClient, base: Path) -> Mappi
         "WatchIndexJob": watch,
         "Stats": lambda: client.stats(),
         "GetSavings": lambda: client.savings([REPO]),
-        "ListDeadLetters": lambda: client.dead_letters(),
+        "ListDeadLetters": lambda: client.dead_letters([REPO]),
         "Verify": lambda: client.verify([REPO]),
         "DescribeFolder": lambda: asyncio.to_thread(hooks.describe_folder, str(root)),
         "NameSymbols": lambda: asyncio.to_thread(hooks.name_symbols, str(root), ["third"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import os
 import subprocess
 import sys
@@ -69,7 +70,7 @@ def while_it_changes(change: Callable[[int], None], read: Callable[[], None]) ->
     assert not failed
 
 
-def put(path: Path, make: Callable[[Path], None]) -> None:
+def put(path: Path, make: Callable[[Path], object]) -> None:
     """Replace `path` in one step."""
     other = path.with_name(f".{path.name}.new")
     make(other)
@@ -88,7 +89,7 @@ def test_a_file_that_becomes_a_link_a_fifo_or_longer_is_never_read_past_it(
     root: Path, secret: Path
 ) -> None:
     path = root / "pkg" / "a.py"
-    kinds: list[Callable[[Path], None]] = [
+    kinds: list[Callable[[Path], object]] = [
         lambda new: new.symlink_to(secret / "a.py"),
         lambda new: os.mkfifo(new),
         lambda new: os.link(root / "pkg" / "b.py", new),
@@ -235,7 +236,7 @@ def test_what_python_loads_before_us_ends_the_run_with_the_reason(tmp_path: Path
     root = tmp_path / "hostile"
     root.mkdir()
     # As the real one, so that Python goes on and reaches us.
-    source = Path(__import__("keyword").__file__).read_text()
+    source = Path(keyword.__file__).read_text()
     (root / "keyword.py").write_text(
         source + f"\nopen({str(root / 'MARKER')!r}, 'a').write('ran')\n"
     )

@@ -88,7 +88,7 @@ def test_json_is_valid_whole_and_steers_nothing(text: str) -> None:
 def test_a_guarded_stream_lets_nothing_through() -> None:
     inner = io.StringIO()
     stream = Guarded(inner)
-    print(ALL, "\ud800", file=stream)  # type: ignore[arg-type]
+    print(ALL, "\ud800", file=stream)
     stream.writelines([ALL, "end\n"])
     assert steers(inner.getvalue()) == []
     assert inner.getvalue().endswith("end\n")
@@ -99,8 +99,8 @@ def test_a_guarded_stream_lets_nothing_through() -> None:
 
 def test_texts_for_agents_steer_nothing() -> None:
     made = Answer([f"line {ALL}"], {"hits": [[ALL]], ALL: 1}, [f"note {ALL}"]).result()
-    said = [one.text for one in made.content if one.type == "text"]  # type: ignore[union-attr]
-    said += [one.text for one in refused(Refused(f"no {ALL}")).content if one.type == "text"]  # type: ignore[union-attr]
+    said = [one.text for one in made.content if one.type == "text"]
+    said += [one.text for one in refused(Refused(f"no {ALL}")).content if one.type == "text"]
     assert [steers(text) for text in said] == [[], []]
     assert steers(json.dumps(made.structured_content, ensure_ascii=False)) == []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from plait.domain.display import visible
+from plait.domain.display import visible as visible
 
 MAX_NAME = 160  # characters of a path or symbol
 MAX_REASON = 80
