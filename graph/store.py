@@ -207,11 +207,15 @@ class CypherStore:
     async def refreshed(self) -> None:
         """The server answers again after it did not: connections from before are closed, and what waits
         on them fails."""
-        old, self._bolt = self._bolt, Bolt(self._endpoint())
-        try:
-            await self._start()
-        finally:
-            await old.close()
+        async with self._moving:
+            old, new = self._bolt, Bolt(self._endpoint())
+            try:
+                await self._start(new)
+            except BaseException:
+                await new.close()
+                raise
+            finally:
+                await old.close()
 
     async def close(self) -> None:
         """Leave the server; twice is fine."""

@@ -15,11 +15,13 @@ import pytest
 
 from etl.files import Elsewhere, NotAFile, opened, read_limited
 from etl.parse import Job, ParsePool, hash_files
+from plait.secrets.rules import BUILT_IN
 from tests.processes import LIMIT_S
 
 ROUNDS = 300
 SECRET = "SECRET_OF_SOMEBODY_ELSE"
 LIMIT = 1_000_000
+RULES = BUILT_IN.digest()
 # What Python loads on its way to `python -m` from the working folder; whatever we do comes later.
 BEFORE_US = [
     "collections", "contextlib", "functools", "importlib", "keyword", "operator", "reprlib", "types", "warnings",
@@ -124,7 +126,7 @@ def test_behind_a_linked_folder_nothing_is_read(root: Path, secret: Path) -> Non
     (root / "linked").symlink_to(secret, target_is_directory=True)
     with pytest.raises(Elsewhere):
         read_limited(str(root / "linked" / "a.py"), LIMIT, real=True)
-    assert hash_files(root, ["linked/a.py", "pkg/a.py"]).keys() == {"pkg/a.py"}
+    assert hash_files(root, ["linked/a.py", "pkg/a.py"], RULES).keys() == {"pkg/a.py"}
     jobs = [Job(f"{name}/a.py", "python", name, False, 10) for name in ("linked", "pkg")]
     with ParsePool(root, workers=1) as pool:
         batches = list(pool.run(jobs))
@@ -136,7 +138,7 @@ def test_behind_a_linked_folder_nothing_is_read(root: Path, secret: Path) -> Non
 def test_a_repository_reached_by_a_link_is_read(root: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(root, target_is_directory=True)
-    assert hash_files(link, ["pkg/a.py"]).keys() == {"pkg/a.py"}
+    assert hash_files(link, ["pkg/a.py"], RULES).keys() == {"pkg/a.py"}
     with ParsePool(link, workers=1) as pool:
         batches = list(pool.run([Job("pkg/a.py", "python", "pkg.a", False, 10)]))
     assert [file.path for batch in batches for file in batch.files] == ["pkg/a.py"]
