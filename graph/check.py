@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from neo4j.exceptions import ClientError
+from neo4j.exceptions import ClientError, Neo4jError
 
 from graph import embedded, endings
 from graph.bolt import Bolt, Endpoint, translated
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from plait.settings import Settings
 
 ASK = "RETURN 1 AS one"
+# The columns that are not shown unasked.
+_SHOW = "SHOW TRANSACTIONS YIELD status, metaData"
 
 
 def check(settings: Settings) -> str:
@@ -66,9 +68,9 @@ async def _running_on(bolt: Bolt) -> str:
     """ ", 1 query runs on …" where a query of ours was told to end and did not; else ""."""
     try:
         async with bolt.users.session(database=bolt.database) as session:
-            rows = await (await session.run("SHOW TRANSACTIONS")).data()
-    except ClientError:
-        return ""  # a login that may not look
+            rows = await (await session.run(_SHOW)).data()
+    except Neo4jError:
+        return ""  # a login that may not look, or a server that cannot tell
     stuck = [row for row in rows if endings.is_running_on(row)]
     if not stuck:
         return ""
