@@ -7,6 +7,7 @@ import logging
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -155,27 +156,12 @@ async def running(
     async with AsyncExitStack() as stack:
         if audit is not None:
             stack.push_async_callback(asyncio.to_thread, audit.close)
-        folder = _private(socket, stack)
+        listening = _Listening(server, connections, settings, _private(socket, stack), stack)
         relays = []
         if socket is not None:
-            inner = folder / "grpc.sock"
-            inner.unlink(missing_ok=True)
-            server.add_insecure_port(f"unix:{inner}")
-            relays.append(relay := Relay(inner, connections, settings))
-            stack.callback(inner.unlink, missing_ok=True)
-            await relay.listen_unix(socket)
-            stack.callback(relay.stop_accepting)
+            relays.append(await listening.on_socket(socket))
         if port is not None:
-            inner = folder / "tcp.sock"
-            inner.unlink(missing_ok=True)
-            relays.append(relay := Relay(inner, connections, settings))
-            await relay.listen_tcp(host, port)
-            stack.callback(relay.stop_accepting)
-            if tls is None:
-                server.add_insecure_port(f"unix:{inner}")
-            else:
-                server.add_secure_port(f"unix:{inner}", tls)
-            stack.callback(inner.unlink, missing_ok=True)
+            relays.append(await listening.over_tcp(host, port, tls))
         await _tell(status, serving=True)
         await server.start()
         stop = asyncio.Event()
@@ -192,6 +178,46 @@ async def running(
             await out.drain(settings.drain_s)
             for connection in list(connections):
                 connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Listening:
+    """gRPC listens on sockets of its own in `folder`; a relay accepts before each, until `stack` ends."""
+
+    server: grpc.aio.Server
+    connections: Connections
+    settings: ServerSettings
+    folder: Path
+    stack: AsyncExitStack
+
+    async def on_socket(self, socket: Path) -> Relay:
+        inner = self._inner("grpc.sock")
+        self.server.add_insecure_port(f"unix:{inner}")
+        relay = self._relay(inner)
+        await relay.listen_unix(socket)
+        return relay
+
+    async def over_tcp(self, host: str, port: int, tls: grpc.ServerCredentials | None) -> Relay:
+        """Raises: PortTaken."""
+        inner = self._inner("tcp.sock")
+        relay = self._relay(inner)
+        await relay.listen_tcp(host, port)
+        if tls is None:
+            self.server.add_insecure_port(f"unix:{inner}")
+        else:
+            self.server.add_secure_port(f"unix:{inner}", tls)
+        return relay
+
+    def _inner(self, name: str) -> Path:
+        path = self.folder / name
+        path.unlink(missing_ok=True)
+        self.stack.callback(path.unlink, missing_ok=True)
+        return path
+
+    def _relay(self, inner: Path) -> Relay:
+        relay = Relay(inner, self.connections, self.settings)
+        self.stack.callback(relay.stop_accepting)
+        return relay
 
 
 def _callers(app: App, keys: KeyCallers) -> Callers:
