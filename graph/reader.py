@@ -164,6 +164,10 @@ def _local_port(tx: AsyncTransaction) -> int:
     return 0
 
 
+# What ArcadeDB says where a query holds more than it may; it has no code of its own for that.
+_HEAP = ("heap budget", "queryMaxHeapElementsAllowedPerOp")
+
+
 @contextlib.contextmanager
 def _user_errors(deadline: Deadline) -> Any:
     """What the server says of a user's statement."""
@@ -175,10 +179,10 @@ def _user_errors(deadline: Deadline) -> Any:
         code = exc.code or ""
         if "TransactionTimedOut" in code or "Terminated" in code or "timeout" in str(exc.message):
             raise DeadlineExceeded("the graph query", deadline.limit_s) from exc
-        if "Memory" in code or "heap budget" in str(exc.message):
+        if "Memory" in code or any(sign in str(exc.message) for sign in _HEAP):
             raise ResultTooLarge(
-                f"the graph server ran out of the memory a query may use: {exc.message}; "
-                "match less, or aggregate before ORDER BY and DISTINCT"
+                "the query needs more memory than the graph server gives to one; match less, put LIMIT "
+                "before collect(), or aggregate before ORDER BY and DISTINCT"
             ) from exc
         if "Security" in code and "Forbidden" not in code:
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import threading
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -341,6 +342,7 @@ def load(
 
 
 S = TypeVar("S", bound=_Section)
+_DESCRIBING = threading.Lock()
 
 
 def parse(kind: type[S], tree: Mapping[str, Any]) -> S:
@@ -349,7 +351,9 @@ def parse(kind: type[S], tree: Mapping[str, Any]) -> S:
     Raises: BadSettings, naming the key.
     """
     try:
-        return msgspec.convert(tree, kind, strict=False, dec_hook=_decode)
+        # msgspec describes a class to itself at the first use; two threads at once end the process.
+        with _DESCRIBING:
+            return msgspec.convert(tree, kind, strict=False, dec_hook=_decode)
     except msgspec.ValidationError as exc:
         what, _, where = str(exc).partition(" - at `$")
         path = where.strip(".`")

@@ -302,6 +302,8 @@ class Database:
         """One lost connection often means that all of them are: drop the dead ones now."""
         if self._revive is not None:
             self._dsn = await asyncio.to_thread(self._revive)
+        if self._pool.closed:  # not opened yet: nothing in it is lost
+            return
         try:
             async with asyncio.timeout(self.settings.postgres.connect_timeout_s):
                 await self._pool.check()

@@ -26,7 +26,7 @@ from plait.client.aio_recall import AsyncRecallMethods
 from plait.client.calls import Call, GraphScope
 from plait.client.errors import PlaitRpcError, from_rpc
 from plait.client.lazily import lazily
-from plait.client.transport import OPTIONS, Endpoint, endpoint, may_retry, waits
+from plait.client.transport import OPTIONS, Endpoint, endpoint, may_retry, told, waits
 
 if TYPE_CHECKING:
     from plait.client import decode
@@ -263,6 +263,7 @@ class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods, AsyncKeyMethods):
         )
         end = time.monotonic() + call.timeout_s
         pauses = waits(call, call.timeout_s)
+        before: PlaitRpcError | None = None
         while True:
             try:
                 left_s = max(0.001, end - time.monotonic())
@@ -270,9 +271,9 @@ class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods, AsyncKeyMethods):
                     await method(call.request, timeout=left_s, metadata=self._metadata)
                 )
             except grpc.aio.AioRpcError as exc:
-                error = from_rpc(exc)
+                before = error = told(before, from_rpc(exc))
             pause_s = next(pauses, None) if may_retry(error) else None
-            if pause_s is None:
+            if pause_s is None or time.monotonic() + pause_s >= end:
                 raise error
             await asyncio.sleep(pause_s)
 

@@ -16,7 +16,7 @@ from plait.client.lazily import lazily
 from plait.client.sync_keys import KeyMethods
 from plait.client.sync_memory import MemoryMethods
 from plait.client.sync_recall import RecallMethods
-from plait.client.transport import OPTIONS, Endpoint, endpoint, may_retry, waits
+from plait.client.transport import OPTIONS, Endpoint, endpoint, may_retry, told, waits
 
 if TYPE_CHECKING:
     from plait.client import decode
@@ -244,14 +244,15 @@ class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
         )
         end = time.monotonic() + call.timeout_s
         pauses = waits(call, call.timeout_s)
+        before: PlaitRpcError | None = None
         while True:
             try:
                 left_s = max(0.001, end - time.monotonic())
                 return call.decode(method(call.request, timeout=left_s, metadata=self._metadata))
             except grpc.RpcError as exc:
-                error = from_rpc(exc)
+                before = error = told(before, from_rpc(exc))
             pause_s = next(pauses, None) if may_retry(error) else None
-            if pause_s is None:
+            if pause_s is None or time.monotonic() + pause_s >= end:
                 raise error
             time.sleep(pause_s)
 

@@ -72,7 +72,10 @@ def endpoint(
     loaded = loaded or settings.load()
     secret = token or loaded.client.token.get_secret_value() or _own_token(loaded, found)
     if secret and not (secret.isascii() and secret.isprintable()):
-        raise BadSettings("`client.token` holds characters that no token has", key="client.token")
+        raise BadSettings(
+            "`client.token` holds characters that no token has; of a token file it is the first line",
+            key="client.token",
+        )
     if secret:
         metadata = (*metadata, ("authorization", f"Bearer {secret}"))
     local = _LOOPBACK.fullmatch(found["host"]) and not loaded.client.tls_ca
@@ -156,6 +159,13 @@ def waits(call: Call[Any], left_s: float) -> Iterator[float]:
             return
         yield wait_s
         longest = min(2 * longest, LONGEST_WAIT_S)
+
+
+def told(before: PlaitRpcError | None, now: PlaitRpcError) -> PlaitRpcError:
+    """The error to tell of a call that was tried again: a try that ran out of time says less than why it was
+    made."""
+    late = now.code is grpc.StatusCode.DEADLINE_EXCEEDED
+    return before if before is not None and late else now
 
 
 def may_retry(error: PlaitRpcError) -> bool:

@@ -348,7 +348,7 @@ class DeadlineExceeded(OutOfTime):
 
     def __init__(self, what: str, limit_s: float) -> None:
         super().__init__(
-            f"{what} did not end within {limit_s:g} s; ask for less or allow more time",
+            f"{what} did not end within {round(limit_s, 1):g} s; ask for less or allow more time",
             what=what,
             limit_s=limit_s,
         )

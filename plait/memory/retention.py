@@ -320,6 +320,7 @@ def _summarize(
     now: datetime,
     target: int,
 ) -> Generator[Group, Summary, None]:
+    there = {_identity(entry) for entry in rest}
     for group in groups(rest, settings, now, state.use):
         if state.tokens <= target:
             return
@@ -329,14 +330,36 @@ def _summarize(
         entry = _summary_entry(group, summary, state.budget)
         if not entry.content.strip() or entry.tokens > WORTH * group.tokens:
             continue
-        state.summaries.append(entry)
-        state.tokens += entry.tokens - group.tokens
-        reason = f"{group.about}; {len(group.entries)} memories of {group.tokens:,} tokens"
-        reason += f" become a summary of {entry.tokens:,}"
+        if _identity(entry) in there:  # a memory that stays says it already, and is stored once
+            continue
+        entry = _add_summary(state, entry)
+        state.tokens -= group.tokens
+        several = len(group.entries) > 1
+        reason = f"{group.about}; {len(group.entries)} {'memories' if several else 'memory'} of "
+        reason += f"{group.tokens:,} tokens {'become' if several else 'becomes'} a summary of "
+        reason += f"{entry.tokens:,}"
         state.steps += [
             Step(Action.SUMMARIZE, e.id, reason, entry.id, tokens_of(e), e.version)
             for e in group.entries
         ]
+
+
+def _identity(entry: MemoryEntry) -> tuple[str, str, str, str]:
+    """By which the store tells memories of one agent apart: it keeps equal ones once."""
+    return entry.metadata.session_key, entry.path, entry.symbol, entry.content
+
+
+def _add_summary(state: _Deciding, entry: MemoryEntry) -> MemoryEntry:
+    """The summary that stands for the group of `entry`: an equal one of another group, where there is one."""
+    for i, other in enumerate(state.summaries):
+        if _identity(other) == _identity(entry):
+            begins = [e.valid_from for e in (other, entry) if e.valid_from is not None]
+            same = replace(other, valid_from=max(begins) if begins else None)
+            state.summaries[i] = same
+            return same
+    state.summaries.append(entry)
+    state.tokens += entry.tokens
+    return entry
 
 
 def groups(

@@ -20,6 +20,7 @@ FORMS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("glpat-", "gldt-", "glrt-", "glptt-", "glft-", "glsoat-", "glcbt-", "glimt-", "gloas-", "glagent-"),
         r"[A-Za-z0-9_.-]{20,300}",
     ),
+    ("plait-key", ("plait_",), r"[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"),
     ("aws-key-id", ("AKIA", "ASIA", "ABIA", "ACCA"), r"[0-9A-Z]{16}(?![A-Za-z0-9])"),
     ("google-key", ("AIza",), r"[0-9A-Za-z_-]{35}"),
     ("google-secret", ("GOCSPX-",), r"[0-9A-Za-z_-]{20,60}"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import logging
 import os
 import secrets
 import time
@@ -16,6 +17,8 @@ from pathlib import Path
 
 from plait.domain.errors import TokenUnsafe
 from plait.supervisor.files import private_folder, write_private
+
+logger = logging.getLogger(__name__)
 
 TOKEN_BYTES = 32
 GRACE_S = 600.0
@@ -57,10 +60,14 @@ def read(path: Path) -> Tokens:
             about = os.fstat(file.fileno())
             text = file.read(4096)
     except (OSError, UnicodeDecodeError) as exc:
-        raise TokenUnsafe(f"the token {path} can't be read ({exc}); remove it", path=path) from exc
+        raise TokenUnsafe(
+            f"the token {path} can't be read ({exc.__class__.__name__}); `plait serve --rotate-token` makes "
+            "another",
+            path=path,
+        ) from exc
     if about.st_mode & 0o077 or about.st_uid not in (os.geteuid(), 0):
         raise TokenUnsafe(
-            f"other accounts can read or own the token {path}; remove it, and a new one is made",
+            f"other accounts can read or own the token {path}; remove it, and run `plait serve --rotate-token` for another",
             path=path,
         )
     return _parsed(path, text)
@@ -80,25 +87,30 @@ class TokenFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._tokens = make(path)
+        self._tokens: Tokens | None = make(path)
         self._state = _state(path)
 
     def accept(self, secret: str) -> bool:
-        """Whether `secret` is a valid token now. Raises: TokenUnsafe, when the file became unusable."""
+        """Whether `secret` is a valid token now. A file that became unusable opens nothing until it is
+        mended; that is logged, and nothing that a caller is told."""
         if (state := _state(self.path)) != self._state:
-            self._tokens, self._state = read(self.path), state
-        return self._tokens.accept(secret)
+            self._tokens, self._state = self._read(), state
+        return self._tokens is not None and self._tokens.accept(secret)
+
+    def _read(self) -> Tokens | None:
+        try:
+            return read(self.path)
+        except TokenUnsafe as exc:
+            logger.error("the token opens nothing", extra={"error": exc.message})
+            return None
 
 
-def _state(path: Path) -> tuple[int, int, int, int]:
-    """Differs after every change of the file. Raises: TokenUnsafe."""
+def _state(path: Path) -> tuple[int, int, int, int] | None:
+    """Differs after every change of the file; None: there is none."""
     try:
         about = path.lstat()
-    except OSError as exc:
-        raise TokenUnsafe(
-            f"the token {path} is gone ({exc.strerror}); start the server again, and a new one is made",
-            path=path,
-        ) from exc
+    except OSError:
+        return None
     return about.st_ino, about.st_mtime_ns, about.st_ctime_ns, about.st_size
 
 
@@ -106,14 +118,16 @@ def _parsed(path: Path, text: str) -> Tokens:
     first, _, rest = text.partition("\n")
     if len(first.strip()) < TOKEN_BYTES:
         raise TokenUnsafe(
-            f"the token {path} is too short; remove it, and a new one is made", path=path
+            f"the token {path} is too short; remove it, and run `plait serve --rotate-token` for another",
+            path=path,
         )
     previous, _, until = rest.strip().partition(" ")
     try:
         return Tokens(first.strip(), previous, float(until or 0))
     except ValueError as exc:
         raise TokenUnsafe(
-            f"the token {path} is damaged; remove it, and a new one is made", path=path
+            f"the token {path} is damaged; remove it, and run `plait serve --rotate-token` for another",
+            path=path,
         ) from exc
 
 

@@ -31,7 +31,7 @@ class Callers:
         self._keys = keys
 
     async def caller(self, secret: str) -> Caller:
-        """Raises: Unauthenticated; TokenUnsafe, when the token's file became unusable."""
+        """Raises: Unauthenticated."""
         if self._token.accept(secret):
             return TOKEN
         return await self._keys.caller(secret)
@@ -40,7 +40,7 @@ class Callers:
 def unknown() -> Unauthenticated:
     """What anyone is told whose secret opens nothing, whatever the reason."""
     return Unauthenticated(
-        "the token or API key of this call is not valid here; the token of this server is in "
-        "PLAIT_HOME/server/token, `plait keys add` makes a key, and `client.token` (PLAIT_CLIENT__TOKEN) "
+        "the token or API key of this call is not valid here; the token of this server is the "
+        "first line of PLAIT_HOME/server/token, `plait keys add` makes a key, and `client.token` (PLAIT_CLIENT__TOKEN) "
         "holds what a client sends"
     )

@@ -78,6 +78,14 @@ def run(args: argparse.Namespace, work: Callable[[], int]) -> int:
         # The reader (`| head`) has enough. Python would complain again when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except PermissionError as exc:
+        _trace(args)
+        print(
+            f"error: this account may not use {exc.filename}; run it as the account that it belongs to, or "
+            "set PLAIT_HOME to a folder of your own [HOME_UNUSABLE]",
+            file=sys.stderr,
+        )
+        return FAILED
     except Exception as exc:
         _trace(args)
         print(

@@ -184,9 +184,11 @@ async def _keys(args: argparse.Namespace) -> int:
 
 
 async def _add(args: argparse.Namespace, settings: Settings, client: AsyncPlaitClient) -> NewSecret:
+    # With a key of our own the new one is of its tenant, unless another is named.
+    own = "" if settings.client.token.get_secret_value() else settings.scope.tenant
     return await client.create_key(
         args.name,
-        tenant="" if args.all_tenants else args.key_tenant or settings.scope.tenant,
+        tenant="" if args.all_tenants else args.key_tenant or own,
         all_tenants=args.all_tenants,
         repositories=args.repo,
         all_repositories=args.all_repos,

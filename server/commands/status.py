@@ -99,12 +99,13 @@ async def _stored(
             async with asyncio.timeout(ANSWER_S):
                 memory = (await client.stats()).memory_usage
                 return await client.list_repositories(), memory, ""
-        except (PlaitError, TimeoutError):
-            return (
-                (),
-                {},
-                f"the service, process {address.pid}, does not answer; `plait stop` ends it",
+        except TimeoutError:
+            said = (
+                f"does not answer within {ANSWER_S:g} s; `plait doctor` shows what it may wait for"
             )
+        except PlaitError as exc:
+            said = f"can't say what is indexed: {exc.message} [{exc.reason}]"
+    return (), {}, f"the service, process {address.pid}, {said}"
 
 
 def _show(settings: Settings, address: ServerAddress | None, members: Sequence[Member]) -> None:

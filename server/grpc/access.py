@@ -64,6 +64,8 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         until = datetime.now(UTC) + grace
         rotated = await self._commit(self._store.replace_secret(key.id, digest_of(secret), until))
         self._cache.clear()
+        if rotated.expires_at is not None:
+            until = min(until, rotated.expires_at)
         return pb.RotateKeyResponse(
             key=key_wire.key(rotated), secret=secret, old_secret_expire_time=wire.timestamp(until)
         )

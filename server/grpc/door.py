@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from plait.domain.access import OWNER, Caller
@@ -76,7 +76,7 @@ class Door:
         if verb is None or not caller.may(verb):
             raise VerbNotAllowed(
                 f"this key may not call {method.rpartition('/')[2]}: it needs the verb "
-                f"{verb or 'of a later version'}; `plait keys list` shows what a key may",
+                f"{verb or 'of a later version'}; who made the key can make one that has it",
                 verb=verb or "",
                 method=method.rpartition("/")[2],
             )
@@ -99,8 +99,10 @@ class Door:
             assert self._callers is not None
             looked_up = self._callers.caller(_bearer(context))
             caller = await self._patience.answer(method, deadline, looked_up)
-        except Unauthenticated:
+        except Unauthenticated as exc:
             connection.refused()
+            if key := exc.metadata.get("key"):  # one that has ended: for the logs
+                current.answer(replace(current.NOBODY, id=key))
             raise
         if not self._connections.recognise(connection, caller.id):
             raise TooManyConnections(

@@ -26,8 +26,8 @@ def credentials(settings: ServerSettings, host: str) -> grpc.ServerCredentials |
         if not is_loopback(host):
             raise TlsMissing(
                 f"{host or 'that address'} can be reached from other machines, and without TLS the token and "
-                "the code would cross the network in the clear; set `server.tls_certificate` and "
-                "`server.tls_key` (PEM files), or listen on 127.0.0.1 behind something that has TLS",
+                "the code would cross the network in the clear; add `--make-certificate`, set "
+                "`server.tls_certificate` and `server.tls_key` (PEM files), or listen on 127.0.0.1 behind something that has TLS",
                 host=host,
             )
         return None

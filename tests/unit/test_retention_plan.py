@@ -14,7 +14,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
-from plait.domain.retention import Action, CompactionPlan
+from plait.domain.retention import Action, CompactionPlan, Summary
 from plait.memory import retention
 from plait.settings import MemorySettings
 from plait.tokens import count
@@ -225,6 +225,22 @@ def test_the_old_and_unimportant_is_summarized_first() -> None:
     assert summary.metadata.session_key == "old"
     assert summary.kind == "summary"
     assert plan.tokens_after <= retention.target_tokens(SMALL)
+
+
+def test_groups_whose_summaries_say_the_same_share_one() -> None:
+    texts = [f"The parser keeps {n} caches and its queue is short. " * 700 for n in range(2)]
+    entries = [entry(n, text, days=90, path="a.py") for n, text in enumerate(texts)]
+    deciding, sent = retention.planning(entries, SMALL, NOW, forced=True), 0
+    try:
+        next(deciding)
+        while True:
+            sent += 1
+            deciding.send(Summary("The parser keeps caches."))
+    except StopIteration as exc:
+        plan = exc.value
+    assert sent == 2
+    (summary,) = plan.summaries
+    assert [step.into for step in plan.closed] == [summary.id, summary.id]
 
 
 def test_what_begins_later_or_ends_is_not_summarized() -> None:

@@ -37,16 +37,23 @@ def test_an_absent_previous_token_opens_nothing() -> None:
     assert not Tokens("t" * 43, "p" * 43, time.time() - 1).accept("p" * 43)
 
 
-def test_a_file_that_becomes_readable_for_others_shuts_the_door(tmp_path: Path) -> None:
+def test_a_file_that_becomes_readable_for_others_shuts_the_door(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     server = TokenFile(tmp_path / "token")
     secret = token_file.read(server.path).current
     server.path.chmod(0o640)
     for _ in range(2):
-        with pytest.raises(TokenUnsafe, match="remove it"):
-            server.accept(secret)
+        assert not server.accept(secret)
+    assert [vars(record)["error"] for record in caplog.records] == [
+        f"other accounts can read or own the token {server.path}; remove it, and run "
+        "`plait serve --rotate-token` for another"
+    ]
+    with pytest.raises(TokenUnsafe, match="remove it"):
+        TokenFile(server.path)
     server.path.unlink()
-    with pytest.raises(TokenUnsafe, match="gone"):
-        server.accept(secret)
+    assert not server.accept(secret)
+    assert server.accept(token_file.rotate(server.path).current)
 
 
 class NoKeys:
