@@ -125,7 +125,8 @@ def _show(done: Forgotten) -> None:
 def _remains(done: Forgotten) -> Iterator[str]:
     """What is left in answers, then what is left in files."""
     if left := sum(done.left.values()):
-        yield f"Left: {left:,}"
+        places = ", ".join(f"{place} {count:,}" for place, count in done.left.items() if count)
+        yield f"Left: {left:,} ({places})"
     elif done.graph_done:
         yield "Nothing of it is left in any answer"
     else:
@@ -141,7 +142,8 @@ def _remains(done: Forgotten) -> Iterator[str]:
     tables = show.counted(done.table_files, "file")
     if done.table_files:
         holds = "holds" if done.table_files == 1 else "hold"
-        yield f"{tables} of tables and indexes still {holds} its bytes, until `--reclaim`"
+        until = ", after they were rewritten" if done.reclaimed else ", until `--reclaim`"
+        yield f"{tables} of tables and indexes still {holds} its bytes{until}"
     else:
         yield "No file of a table or an index holds its bytes"
     if done.log_files:
