@@ -212,7 +212,10 @@ async def test_the_audit_log_tells_who_wrote_and_who_was_refused_and_no_words(
     owner: AsyncPlaitClient, opened: Open, name: Callable[[], str], app: App
 ) -> None:
     repo = name()
-    made = await owner.create_key(name(), tenant="acme", repositories=(repo,), verbs=(Verb.WRITE,))
+    # The store is shared: one that holds another tenant answers no Cypher.
+    made = await owner.create_key(
+        name(), tenant="default", repositories=(repo,), verbs=(Verb.WRITE,)
+    )
     client = opened(made)
     stored = await client.store(
         new_memory(f"{MARKER} one", repo=repo, agent_id=MARKER, tags=(MARKER,)), request_id="r-1"
@@ -234,7 +237,7 @@ async def test_the_audit_log_tells_who_wrote_and_who_was_refused_and_no_words(
     assert (wrote["method"], wrote["code"], wrote["tenant"]) == (
         "MemoryService/StoreMemory",
         "OK",
-        "acme",
+        "default",
     )
     assert (wrote["repositories"], wrote["request_id"]) == ([repo], "r-1")
     assert wrote["ids"] == [str(stored.entry.id)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from plait.domain.memory import MemoryEntry, MemoryMetadata, MemorySource
@@ -57,7 +58,7 @@ async def ran(
 async def standing(store: Store, *ids: ItemId) -> list[Standing]:
     view = await store.view(ALL)
     found = await store.standing(view, ids)
-    return [found[id_] for id_ in ids]
+    return [replace(found[id_], entry=None) for id_ in ids]
 
 
 async def test_anchors_hold_change_and_go(store: Store, index: IndexFiles) -> None:
