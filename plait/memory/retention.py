@@ -184,7 +184,7 @@ def _decide(
     target = target_tokens(settings, state.budget)
     if state.tokens > target:
         rest = [e for e in ordered if e.id not in pins and e.id not in closed]
-        yield from _summarize(state, rest, settings, now, target)
+        yield from _summarize(state, ordered, rest, settings, now, target)
     # Pins explain what stayed; where nothing was closed and nothing had to be, there is nothing to say.
     if any(step.into for step in state.steps) or state.tokens > target:
         kept = [
@@ -315,12 +315,13 @@ def _deduplicate(
 
 def _summarize(
     state: _Deciding,
+    ordered: Sequence[MemoryEntry],
     rest: Sequence[MemoryEntry],
     settings: MemorySettings,
     now: datetime,
     target: int,
 ) -> Generator[Group, Summary, None]:
-    there = {_identity(entry) for entry in rest}
+    there = {_identity(entry): entry.id for entry in ordered}
     for group in groups(rest, settings, now, state.use):
         if state.tokens <= target:
             return
@@ -330,8 +331,9 @@ def _summarize(
         entry = _summary_entry(group, summary, state.budget)
         if not entry.content.strip() or entry.tokens > WORTH * group.tokens:
             continue
-        if _identity(entry) in there:  # a memory that stays says it already, and is stored once
-            continue
+        same = there.get(_identity(entry))
+        if same is not None and same not in {e.id for e in group.entries}:
+            continue  # another memory says it already, and the store keeps equal ones once
         entry = _add_summary(state, entry)
         state.tokens -= group.tokens
         several = len(group.entries) > 1
