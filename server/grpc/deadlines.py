@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from plait.domain.deadline import Deadline
 from plait.domain.errors import DeadlineExceeded, OutOfTime, PlaitError
@@ -77,7 +77,7 @@ class Patience:
             response = task.result()
             if response is _END:
                 return
-            yield response  # type: ignore[misc]  # no T is `_END`
+            yield cast(T, response)
 
     def _away(self, method: str) -> PlaitError | None:
         return None if method in STORELESS else self._stores.truth.away

@@ -245,14 +245,14 @@ def _add_services(
     admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(app), server)
     hook_service_pb2_grpc.add_HookServiceServicer_to_server(HookService(app), server)
     access_service_pb2_grpc.add_AccessServiceServicer_to_server(AccessService(app, keys), server)
-    status = _health_servicer()
+    status: HealthStatus = _health_servicer()
     health_pb2_grpc.add_HealthServicer_to_server(status, server)
     if app.settings.server.reflection:
         from grpc_reflection.v1alpha import reflection
 
         names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
-    return status  # type: ignore[no-any-return]
+    return status
 
 
 def _options(settings: ServerSettings) -> Sequence[tuple[str, int]]:
