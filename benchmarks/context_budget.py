@@ -43,17 +43,18 @@ from benchmarks.localisation_corpus import (
     read_queries,
 )
 from benchmarks.memory_store import MemoryStore
-from plait import embedding, tokens
 from plait.domain.deadline import Deadline
 from plait.domain.recall import RecallOptions, Tier
 from plait.domain.values import ItemId
+from plait.models import embedding
 from plait.ports import EmbeddingProvider
-from plait.retrieval.context import Deps, SearchContext
 from plait.retrieval.packing import wording
-from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.query.analysis import SearchQuery, analyse
 from plait.retrieval.runner import run
+from plait.retrieval.search_context import Deps, SearchContext
 from plait.retrieval.stages.format import format
 from plait.settings import EmbeddingSettings, RecallSettings, SearchSettings
+from plait.text import token_count
 
 BASE_BUDGET = 4_000
 SOURCE = "Recall, source"
@@ -109,7 +110,7 @@ def grepped(query: Query, tree: Tree, budgets: Sequence[int]) -> list[tuple[floa
     for piece, id_ in sorted(tree.all(), key=lambda one: (one[0].path, one[0].start_line)):
         for n, line in enumerate(piece.content.splitlines(), piece.start_line):
             if match.search(line):
-                lines.append((tokens.count(f"{piece.path}:{n}:{line}\n"), id_))
+                lines.append((token_count.count(f"{piece.path}:{n}:{line}\n"), id_))
     found = []
     for budget in budgets:
         left, named = budget, set[ItemId]()
@@ -133,7 +134,7 @@ async def pasted(
         for id_, item in items.items():
             place = f"{item.path}:{item.start_line}-{item.end_line} {item.symbol}\n"
             source = "" if places else wording.fenced(item.content, item.language)
-            cost = tokens.count(place + source)
+            cost = token_count.count(place + source)
             if cost > left:
                 break
             left -= cost

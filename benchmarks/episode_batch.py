@@ -22,7 +22,7 @@ from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory.episode import check
 from plait.settings import load
 from plait.supervisor.lease import wait_stopped
-from server.serve import collect_seldom
+from server.process.serve import collect_seldom
 
 SHAPES = {"1 episode of 500": (1, 500), "50 of 10": (50, 10), "500 of 1": (500, 1)}
 

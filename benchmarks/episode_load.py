@@ -32,12 +32,12 @@ from plait.domain.deadline import Deadline
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory import episode as rules
 from plait.ports import GraphDelta, GraphStore
-from plait.retrieval.graph_query import read_steady
+from plait.retrieval.code_graph.graph_query import read_steady
 from plait.settings import Settings, load
 from plait.supervisor.lease import wait_stopped
 from tests.contract.conftest import index_files
 from tests.contract.graph_servers import running
-from vector import embedded
+from vector.server import embedded
 from vector.store import Store
 
 REPO = "load"

@@ -21,7 +21,7 @@ from benchmarks.localisation import LEXICAL, METRICS, TUNED, Variant, interval, 
 from benchmarks.localisation_corpus import Query, embed, fetch, pieces, read_queries
 from benchmarks.lookup import by_docstring
 from benchmarks.memory_store import MemoryStore
-from plait import embedding
+from plait.models import embedding
 from plait.ports import EmbeddingProvider
 from plait.settings import EmbeddingSettings, SearchSettings
 

@@ -7,7 +7,7 @@ alone knows a little (helpful items score 0.03 higher on average, noise 0.08, so
 is mixed). Each round every topic is asked by a session of its own, the best ten are shown, and a report
 comes back: verdicts on a few of them, wrong in `noise` of the cases, or the outcome of the run alone,
 which the items shown have little part in. Attribution, source cap, decay and factor are those of
-`plait.retrieval.feedback` and `vector/recalls_sql.py`; the world is numpy.
+`plait.retrieval.ranking.feedback` and `vector/recalls/sql.py`; the world is numpy.
 
 Figures, means over the seeds: nDCG@10 of helpful items (gain 1 helpful, 0 neutral, -1 misleading counts as
 0), the share of misleading ones among the ten, the largest distance of a factor from 1.
@@ -33,7 +33,7 @@ from plait.domain.recall import (
     Verdict,
 )
 from plait.domain.values import ItemId, Outcome
-from plait.retrieval import feedback as fb
+from plait.retrieval.ranking import feedback as fb
 from plait.settings import RecallSettings
 
 Floats = npt.NDArray[np.float64]
@@ -60,7 +60,7 @@ class Reporter:
 
 
 class Ledger:
-    """Evidence as `vector/recalls_sql.py` sums it, capped by source and decayed. Sums by source and item
+    """Evidence as `vector/recalls/sql.py` sums it, capped by source and decayed. Sums by source and item
     are kept decayed up to `day`: halving is the same for all of them."""
 
     def __init__(self, cap: float = fb.SOURCE_CAP) -> None:

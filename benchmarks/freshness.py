@@ -36,10 +36,10 @@ from plait.domain.recall import Freshness
 from plait.domain.values import Collection, Filter, ItemId
 from plait.memory.entry import NOBODY, check
 from plait.ports import Place
-from plait.retrieval.freshness import freshness
+from plait.retrieval.ranking.freshness import freshness
 from plait.settings import load
 from plait.supervisor.lease import wait_stopped
-from vector import standing_text
+from vector.anchors import freshness_text
 from vector.store import Store
 
 BATCH = 500
@@ -181,8 +181,8 @@ async def measure(
     at_once = await ask(truth, repo, [*ids, *idle])
     index(home, repo, new)
     shipped = await ask(truth, repo, ids)
-    truth._named_cache = standing_text.Cache()  # what is known of this revision already
-    with patch.object(standing_text, "gist", lambda code, language: b""):
+    truth._named_cache = freshness_text.Cache()  # what is known of this revision already
+    with patch.object(freshness_text, "gist", lambda code, language: b""):
         by_hash = await ask(truth, repo, ids)
     if show:
         for note, now, said in zip(made, at_once, shipped, strict=False):

@@ -12,8 +12,8 @@ from benchmarks.memory_histories import Entry, History
 from benchmarks.memory_store import MemoryStore
 from plait.domain.values import Collection, Filter, Item, ItemId, embedded_text
 from plait.ports import Around, Place, Standing, Vectors, View
-from plait.tokens import count
-from vector import threads
+from plait.text.token_count import count
+from vector.search import threads
 
 
 def pythonic(pattern: str) -> str:
@@ -23,7 +23,7 @@ def pythonic(pattern: str) -> str:
     return pattern.removesuffix("$") + ("\\Z" if pattern.endswith("$") else "")
 
 
-# As `vector/search.py` asks it of PostgreSQL.
+# As `vector/search/store.py` asks it of PostgreSQL.
 ASKS = re.compile(r"[^.!\n]*\?[\W_]*\Z")
 _GOING_TO = re.compile(pythonic(threads.GOING_TO), re.IGNORECASE)
 _REASON = re.compile(pythonic(threads.REASON), re.IGNORECASE)
@@ -93,7 +93,7 @@ class HistoryStore(MemoryStore):
 
 
 def _ahead(e: Entry) -> bool:
-    """As `vector/threads.py` asks it of PostgreSQL."""
+    """As `vector/search/threads.py` asks it of PostgreSQL."""
     if e.source != "agent" or e.collection is not Collection.MEMORIES or len(e.text.encode()) > 300:
         return False
     if re.search(r"\?[\W_]*\Z", e.text):

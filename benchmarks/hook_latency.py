@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plait import tokens
 from plait.client import PlaitClient, discovery
 from plait.domain.scope import DEFAULT_TENANT
+from plait.text import token_count as tokens
 from tests.processes import remove_home, wait_until
 
 DEFINED = re.compile(r"^[ ]*(?:async )?def ([a-z]\w{4,})\((.*)$", re.MULTILINE)

@@ -31,9 +31,9 @@ from benchmarks.localisation import (
 )
 from benchmarks.localisation_corpus import Piece, Query, embed, fetch, pieces
 from benchmarks.memory_store import MemoryStore
-from plait import embedding
+from plait.models import embedding
 from plait.ports import EmbeddingProvider
-from plait.retrieval import reported
+from plait.retrieval.query import bug_report
 from plait.retrieval.search import SearchQuery, SearchService
 from plait.settings import EmbeddingSettings, SearchSettings
 
@@ -117,10 +117,13 @@ async def run(args: argparse.Namespace) -> None:
     found = {}
     for variant in VARIANTS:
         # Nothing is as long: every text is taken as it stands.
-        reported.LEAST, least = 10**9 if variant.name == UNREAD else reported.LEAST, reported.LEAST
+        bug_report.LEAST, least = (
+            10**9 if variant.name == UNREAD else bug_report.LEAST,
+            bug_report.LEAST,
+        )
         show = args.show and variant.name == "shipped"
         found[variant.name] = await results(variant, queries, stores, provider, show=show)
-        reported.LEAST = least
+        bug_report.LEAST = least
     await provider.close()
     tuned = np.array([query.package in TUNED for query in queries])
     for group, mask in (("all", tuned | True), ("tuned", tuned), ("held out", ~tuned)):

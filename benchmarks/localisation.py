@@ -27,13 +27,13 @@ import platformdirs
 
 from benchmarks.localisation_corpus import Piece, Query, embed, fetch, pieces, read_queries
 from benchmarks.memory_store import MemoryStore
-from plait import embedding
+from plait.models import embedding
 from plait.ports import EmbeddingProvider
-from plait.retrieval.context import Deps, SearchContext, Stage
-from plait.retrieval.query import analyse
+from plait.retrieval.query.analysis import analyse
+from plait.retrieval.ranking.signals import path_kind
 from plait.retrieval.runner import plan
 from plait.retrieval.search import Mode, SearchQuery, SearchService
-from plait.retrieval.signals import path_kind
+from plait.retrieval.search_context import Deps, SearchContext, Stage
 from plait.retrieval.stages import STAGES
 from plait.settings import EmbeddingSettings, SearchSettings
 

@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from etl import chunk, languages
+from etl import languages
 from etl.languages.names import is_test_path, module_name
-from etl.walk import walk
+from etl.parsing import chunk
+from etl.source.walk import walk
 from plait.domain.values import embedded_text
 from plait.ports import EmbeddingProvider, Vectors
 

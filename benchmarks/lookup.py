@@ -27,7 +27,7 @@ import platformdirs
 from benchmarks.localisation import METRICS, TUNED, VARIANTS, mean, results
 from benchmarks.localisation_corpus import Piece, Query, embed, fetch, pieces, read_queries
 from benchmarks.memory_store import MemoryStore
-from plait import embedding
+from plait.models import embedding
 from plait.settings import EmbeddingSettings, SearchSettings
 
 SENTENCES = (

@@ -23,7 +23,7 @@ import psutil
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from plait import tokens
+from plait.text import token_count
 
 QUESTIONS = (
     "where are errors handled",
@@ -93,7 +93,7 @@ async def first_answer(path: Path, era: str) -> dict[str, Any]:
 
 
 async def listed(client: Client) -> dict[str, Any]:
-    count = tokens.counter().count
+    count = token_count.counter().count
     tools = [
         tool.model_dump(mode="json", by_alias=True, exclude_none=True)
         for tool in (await client.list_tools()).tools
@@ -108,7 +108,7 @@ async def listed(client: Client) -> dict[str, Any]:
 
 async def timed(client: Client, name: str, given: Any, calls: int) -> dict[str, Any]:
     """Latency as the client sees it, and what an answer takes in tokens, as text and as JSON."""
-    count = tokens.counter().count
+    count = token_count.counter().count
     took, text, data = [], [], []
     for number in range(calls):
         begun = time.perf_counter()

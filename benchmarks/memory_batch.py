@@ -22,7 +22,7 @@ from plait.domain.memory import MemoryEntry, MemoryMetadata, MemoryWrite
 from plait.memory.entry import NOBODY, check
 from plait.settings import load
 from plait.supervisor.lease import wait_stopped
-from server.serve import collect_seldom
+from server.process.serve import collect_seldom
 
 SIZE = 500
 

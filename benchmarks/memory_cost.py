@@ -19,7 +19,7 @@ from benchmarks.episode_load import Figures, load_run, opened, percentile, store
 from benchmarks.memory_batch import SIZE, batch
 from etl.project import Projector
 from plait.ports import GraphStore
-from server.serve import collect_seldom
+from server.process.serve import collect_seldom
 from vector.store import Store
 
 REPO = "batches"

@@ -33,14 +33,14 @@ from benchmarks.memory_chats import chats
 from benchmarks.memory_histories import KINDS, History, Question, histories
 from benchmarks.memory_runs import runs
 from benchmarks.memory_transcripts import alone, transcripts
-from plait import embedding
 from plait.domain.deadline import Deadline
 from plait.domain.recall import RecallOptions
+from plait.models import embedding
 from plait.ports import EmbeddingProvider, SearchStore
-from plait.retrieval import silence
-from plait.retrieval.context import Deps, SearchContext, Stage
-from plait.retrieval.query import Mode, SearchQuery, analyse
+from plait.retrieval.query.analysis import Mode, SearchQuery, analyse
+from plait.retrieval.ranking import silence
 from plait.retrieval.runner import plan, run
+from plait.retrieval.search_context import Deps, SearchContext, Stage
 from plait.retrieval.stages import STAGES
 from plait.settings import EmbeddingSettings, RecallSettings, SearchSettings, parse
 

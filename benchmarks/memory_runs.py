@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.memory_histories import Entry, History, Question
-from plait.memory.context import context
+from plait.memory.item_context import context
 
 RUNS = 40
 MODULES = (

@@ -33,10 +33,10 @@ from benchmarks.localisation_corpus import pieces as code_pieces
 from benchmarks.memory_histories import histories
 from benchmarks.memory_recall import Variant, asked, deps
 from benchmarks.memory_store import MemoryStore
-from plait import embedding
+from plait.models import embedding
 from plait.ports import EmbeddingProvider
-from plait.retrieval import silence
-from plait.retrieval.silence import Features, Weights
+from plait.retrieval.ranking import silence
+from plait.retrieval.ranking.silence import Features, Weights
 from plait.settings import EmbeddingSettings, RecallSettings
 
 Matrix = npt.NDArray[np.float64]

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from benchmarks.localisation_corpus import Piece
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Revision
 from plait.ports import Around, Place, Spot, Standing, Vectors, View
-from plait.retrieval.text import tokens
-from vector import bm25
-from vector import located as places
-from vector.vocabulary import Vocabulary, going_with, vocabulary_of
+from plait.text.tokenize import tokens
+from vector.index import bm25
+from vector.index.vocabulary import Vocabulary, going_with, vocabulary_of
+from vector.search import located as places
 
 
 class MemoryStore:
@@ -131,7 +131,7 @@ class MemoryStore:
     async def located(
         self, view: View, spots: Sequence[Spot], where: Filter, k: int
     ) -> list[list[ItemId]]:
-        """As `vector/located.py` finds them, by its own rules, without its bounds."""
+        """As `vector/search/located.py` finds them, by its own rules, without its bounds."""
         return [self._at(places._clean(spot))[:k] for spot in spots]
 
     def _at(self, spot: Spot) -> list[ItemId]:

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.memory_histories import Entry, History, Question
+from etl.ingest.importers import claude_code, edits, swe_agent
+from etl.ingest.importers.draft import Options
 from plait.domain.values import Artifact, Episode
-from plait.memory.context import context
-from plait.memory.importers import claude_code, edits, swe_agent
-from plait.memory.importers.draft import Options
-from plait.memory.said import symbols
-from vector.episode_rows import COLLECTION
+from plait.memory.episode_links import symbols
+from plait.memory.item_context import context
+from vector.episodes.rows import COLLECTION
 
 FILE = Path(__file__).with_suffix(".txt")
 MISSING = -1  # a step that the importer did not keep

@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 import uvloop
 
-import plait.embedding
+import plait.models.embedding
 import vector
 from benchmarks.search_latency import queries_of
 from plait import settings as plait_settings
 from plait.domain.recall import RecallOptions
 from plait.domain.values import Collection, Filter
-from plait.retrieval.context import Deps
 from plait.retrieval.recall import RecallService
 from plait.retrieval.search import SearchQuery, SearchService
+from plait.retrieval.search_context import Deps
 
 AGAIN = 5
 
@@ -68,7 +68,7 @@ class Recorded:
 async def measure(args: argparse.Namespace) -> None:
     settings = plait_settings.load()
     store = await vector.open(settings)
-    provider = await plait.embedding.open(settings.embedding)
+    provider = await plait.models.embedding.open(settings.embedding)
     truth, model = Recorded(store), Recorded(provider)
 
     async def opened() -> Any:

@@ -32,9 +32,9 @@ from benchmarks.localisation_corpus import Piece, embed, pieces
 from benchmarks.memory_store import MemoryStore
 from benchmarks.polyglot_corpus import PROJECTS, Project, fetch
 from benchmarks.polyglot_queries import Asked, made
-from etl.chunk import decode
-from etl.walk import walk
-from plait import embedding
+from etl.parsing.chunk import decode
+from etl.source.walk import walk
+from plait.models import embedding
 from plait.ports import EmbeddingProvider
 from plait.retrieval.search import SearchQuery, SearchService
 from plait.settings import EmbeddingSettings, SearchSettings

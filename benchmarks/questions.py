@@ -30,7 +30,7 @@ from benchmarks.localisation import VARIANTS, Variant
 from benchmarks.localisation_corpus import embed, pieces
 from benchmarks.memory_store import MemoryStore
 from benchmarks.polyglot_corpus import WHOLE, Project, fetch
-from plait import embedding
+from plait.models import embedding
 from plait.ports import EmbeddingProvider
 from plait.retrieval.search import SearchQuery, SearchService
 from plait.settings import EmbeddingSettings, SearchSettings

@@ -22,21 +22,21 @@ from benchmarks.localisation import TUNED, Results, interval, judge, mean
 from benchmarks.localisation_corpus import Query, embed, fetch, pieces, read_queries
 from benchmarks.memory_store import MemoryStore
 from etl.pipeline import graph_parts
-from plait import embedding
 from plait.domain.deadline import Deadline
 from plait.domain.graph import Label, encode_edges, encode_nodes
 from plait.domain.recall import RecallOptions
 from plait.domain.values import Filter, ItemId
+from plait.models import embedding
 from plait.ports import CodeGraph, EmbeddingProvider, MemoryLink, View
-from plait.retrieval import pagerank
-from plait.retrieval.context import Deps, SearchContext, Stage
-from plait.retrieval.pagerank import Walk
-from plait.retrieval.query import Mode, SearchQuery, analyse
+from plait.retrieval.code_graph import pagerank
+from plait.retrieval.code_graph.pagerank import Walk
+from plait.retrieval.query.analysis import Mode, SearchQuery, analyse
 from plait.retrieval.runner import plan, run
+from plait.retrieval.search_context import Deps, SearchContext, Stage
 from plait.retrieval.stages import STAGES
 from plait.retrieval.stages.relations import WALK, WEIGHT, follow
 from plait.settings import SearchSettings, load
-from vector import codegraph
+from vector.search import codegraph
 
 K = 60
 

@@ -31,18 +31,18 @@ from typing import Any
 import numpy as np
 
 from benchmarks.session_files import session_files
+from etl.ingest.importers import claude_code
+from etl.ingest.importers.draft import Options
 from plait.domain.memory import MemoryFilter, MemoryQueryOptions
 from plait.domain.recall import RecallOptions
 from plait.domain.scope import DEFAULT_TENANT, Scope
 from plait.domain.values import ArtifactKind, Collection, Episode, Filter
 from plait.memory.compact import Automatic
-from plait.memory.importers import claude_code
-from plait.memory.importers.draft import Options
 from plait.memory.summarize import Extractive
-from plait.retrieval.query import SearchQuery
-from plait.retrieval.text import tokens
+from plait.retrieval.query.analysis import SearchQuery
 from plait.settings import load
 from plait.supervisor.lease import wait_stopped
+from plait.text.tokenize import tokens
 from server.app import App, open_app
 
 REPO, AGENT = "year", "claude-code"

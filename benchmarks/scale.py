@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import plait.embedding
+import plait.models.embedding
 import vector
 from benchmarks.search_latency import WORD, queries_of, row, timed, wait_for
 from plait import settings as plait_settings
@@ -86,7 +86,7 @@ def renamed(text: str, copy: int, reserved: frozenset[str]) -> str:
 async def fill_vectors(settings: plait_settings.Settings, seed: int = 1) -> int:
     """A vector for every chunk; how many."""
     store = await vector.open(settings)
-    provider = await plait.embedding.open(settings.embedding)
+    provider = await plait.models.embedding.open(settings.embedding)
     await store.ensure_space(provider.model, provider.dim)
     rows = await store._db.rows(
         "SELECT i.content_hash, left(i.content, 400) FROM files i JOIN repository r ON r.id = i.repo_id"

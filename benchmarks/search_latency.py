@@ -82,9 +82,9 @@ async def record(
     store: Any, settings: plait_settings.Settings, repo: str, queries: Sequence[str]
 ) -> list[list[Statement]]:
     """The statements each query's search runs, by running it."""
-    import plait.embedding
+    import plait.models.embedding
 
-    provider = await plait.embedding.open(settings.embedding)
+    provider = await plait.models.embedding.open(settings.embedding)
     service = SearchService(store, provider, settings.search)
     log: list[Statement] = []
     rows = type(store._app).rows

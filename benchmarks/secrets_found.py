@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from etl.languages import is_code, language_of
-from etl.walk import Cause, walk
+from etl.source.walk import Cause, walk
 from plait.secrets.mask import Masker
 
 # Detectors of detect-secrets that Plait leaves off: module, class.

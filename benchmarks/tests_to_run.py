@@ -4,9 +4,9 @@
     python -m benchmarks.tests_to_run flask-3.1.0 /tmp/flask.json [more pairs] [--without CALLS …]
 
 One question a function outside tests that at least one test ran; the answer are the tests whose run executed
-it. Rows: `graph` is `plait.retrieval.blast` (VALIDATED_BY, and CALLS, INHERITS, OVERRIDES backwards), by hops;
+it. Rows: `graph` is `plait.retrieval.code_graph.blast` (VALIDATED_BY, and CALLS, INHERITS, OVERRIDES backwards), by hops;
 `names` ranks the tests' texts by the words of the function's qualified name; `shipped` is both, as
-`plait.retrieval.tests_to_run.together` joins them, then without each relation; `bm25` ranks by all words of
+`plait.retrieval.code_graph.tests_to_run.together` joins them, then without each relation; `bm25` ranks by all words of
 the function. Rankings are cut at `--most`, the graph alone is not. Precision and recall of all that is
 predicted; P@n: of the first n (fewer, if the truth has fewer), the share that ran it. "narrow": functions that
 at most a tenth of the tests run, where a choice saves something.
@@ -26,10 +26,10 @@ from benchmarks.call_graph import Source, read_graph
 from plait.domain.graph import Label, Node, encode_edges, encode_nodes
 from plait.domain.values import embedded_text
 from plait.ports import CodeGraph
-from plait.retrieval import blast, tests_to_run
-from plait.retrieval.testids import runnable
-from plait.retrieval.text import tokens
-from vector import codegraph
+from plait.retrieval.code_graph import blast, tests_to_run
+from plait.retrieval.code_graph.test_ids import runnable
+from plait.text.tokenize import tokens
+from vector.search import codegraph
 
 NARROW = 0.1
 REPO = "r"

@@ -147,9 +147,9 @@ async def _index(request: IndexRequest, settings: Settings, progress: Progress) 
         stack.push_async_callback(truth.close)
         provider = None
         if request.embed:
-            import plait.embedding
+            import plait.models.embedding
 
-            provider = await plait.embedding.open(settings.embedding)
+            provider = await plait.models.embedding.open(settings.embedding)
             stack.push_async_callback(provider.close)
         opened: list[GraphStore] = []
 

@@ -17,18 +17,18 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from etl.ingest_sink import NotStored as NotStored
-from etl.ingest_sink import Sink as Sink
-from etl.ingest_sink import Stored as Stored
+from etl.ingest.sink import NotStored as NotStored
+from etl.ingest.sink import Sink as Sink
+from etl.ingest.sink import Stored as Stored
 from plait.domain.display import guarded
 from plait.domain.errors import PlaitError
 from plait.domain.outage import Patience, ride_out
 
 if TYPE_CHECKING:
     from etl.bar import BarProgress
-    from etl.ingest_inputs import Input, Told
-    from etl.ingest_report import Report
-    from plait.memory.importers.draft import Options
+    from etl.ingest.importers.draft import Options
+    from etl.ingest.inputs import Input, Told
+    from etl.ingest.report import Report
 
 EXAMPLES = """\
 examples:
@@ -55,7 +55,7 @@ OpenSink = Callable[[argparse.Namespace], AbstractAsyncContextManager[Sink]]
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
-    from plait.memory.importers.registry import FORMATS
+    from etl.ingest.importers.registry import FORMATS
 
     out = argparse.ArgumentParser(
         prog=prog,
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "python -m etl.ingest_ep
         "--tenant", default="", metavar="NAME", help="whose data (default: scope.tenant)"
     )
     args = out.parse_args(argv)
-    from etl.ingest_direct import direct
+    from etl.ingest.direct import direct
 
     try:
         code = asyncio.run(ingest(args, direct))
@@ -115,8 +115,8 @@ async def ingest(args: argparse.Namespace, open_sink: OpenSink) -> int:
 
     Raises: what `open_sink` and the sink raise.
     """
-    from etl.ingest_feed import Feed
-    from etl.ingest_report import Report
+    from etl.ingest.feed import Feed
+    from etl.ingest.report import Report
 
     report = Report(as_json=args.json, quiet=args.quiet)
     progress = _Progress(args)
@@ -204,22 +204,22 @@ async def _store(sink: Sink, batch: Sequence[Told], report: Report, outage: Pati
 
 def _told(args: argparse.Namespace, progress: _Progress, skipped: Counter[str]) -> Iterator[Told]:
     """What the importers tell of all files, in order."""
-    from etl import ingest_inputs
-    from etl.ingest_inputs import Told
+    from etl.ingest import inputs
+    from etl.ingest.inputs import Told
 
     options = _options(args)
-    found: list[Input | Told] = list(ingest_inputs.inputs(args.files, skipped))
+    found: list[Input | Told] = list(inputs.inputs(args.files, skipped))
     progress.start(sum(one.size for one in found if not isinstance(one, Told)))
     for one in found:
         if isinstance(one, Told):
             yield one
         else:
-            yield from ingest_inputs.read(one, args.format, options, progress.advance, skipped)
+            yield from inputs.read(one, args.format, options, progress.advance, skipped)
 
 
 def _options(args: argparse.Namespace) -> Options:
+    from etl.ingest.importers.draft import Options
     from plait import settings
-    from plait.memory.importers.draft import Options
     from plait.secrets import rules
 
     known = rules.load(settings.load(args.config).secrets.rules)

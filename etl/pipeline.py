@@ -22,13 +22,13 @@ from etl import facts as facts_codec
 from etl.embed import fill_vectors
 from etl.facts import FACTS_VERSION, FileFacts
 from etl.languages import is_code
-from etl.parse import TIMED_OUT, Job, ParsedBatch, ParsePool, hash_files
+from etl.parsing.pool import TIMED_OUT, Job, ParsedBatch, ParsePool, hash_files
+from etl.parsing.segment import SegmentBuilder
 from etl.plan import IndexPlan, make_plan, repository_name
 from etl.project import Projector
 from etl.report import IndexReport, NoProgress, Progress
 from etl.resolve import OtherFile, repo_node, resolve
-from etl.segment import SegmentBuilder
-from etl.walk import Walk
+from etl.source.walk import Walk
 from plait.domain.errors import DraftLost, NoSymbols
 from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
 from plait.domain.outage import Patience as Outage

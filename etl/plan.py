@@ -9,8 +9,8 @@ from pathlib import Path
 
 from etl.languages import is_code, language_of
 from etl.languages.names import is_test_path, module_name
-from etl.parse import Job
-from etl.walk import Walk, walk
+from etl.parsing.pool import Job
+from etl.source.walk import Walk, walk
 from plait.domain.errors import InvalidInput
 from plait.secrets import rules as secret_rules
 from plait.secrets.rules import Rules

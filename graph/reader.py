@@ -12,11 +12,11 @@ from typing import Any
 from neo4j import READ_ACCESS, AsyncDriver, AsyncSession, AsyncTransaction
 from neo4j.exceptions import ClientError, DatabaseError, TransientError
 
-from graph import projection
 from graph.bolt import LOST, deleted_meanwhile, rereading, translated
 from graph.convert import Converter
 from graph.dialect import Dialect
-from graph.endings import Endings, metadata
+from graph.guard import projection
+from graph.server.endings import Endings, metadata
 from plait.domain.deadline import Deadline
 from plait.domain.errors import CypherInvalid, DeadlineExceeded, ResultTooLarge, StoreUnavailable
 from plait.ports import GraphResult

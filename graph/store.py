@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from graph import contents, counting, moments, schema, templates
 from graph.bolt import Bolt, Endpoint
 from graph.dialect import Dialect
-from graph.endings import Endings, Replace
-from graph.guard import Guarded, Limits, guard
-from graph.probes import Safety
+from graph.guard.rules import Guarded, Limits, guard
 from graph.reader import LostMidway, Reader
+from graph.server.endings import Endings, Replace
+from graph.server.probes import Safety
 from graph.symbols import resolved
 from graph.walk import walk
 from graph.writer import Writer
@@ -24,7 +24,7 @@ from plait.domain.memory import NOW, AsOf
 from plait.ports import GraphContents, GraphDelta, GraphResult
 
 if TYPE_CHECKING:
-    from graph.embedded import GraphLease
+    from graph.server.embedded import GraphLease
     from plait.settings import Settings
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ async def open_store(settings: Settings) -> CypherStore:
     """Raises: StoreUnavailable, EmbeddedServerFailed, BadSettings, SchemaMismatch."""
     lease: GraphLease | None = None
     if not settings.graph.uri:
-        from graph import embedded
+        from graph.server import embedded
 
         lease = await asyncio.to_thread(embedded.ensure, settings)
     store = CypherStore(settings, lease)

@@ -22,16 +22,16 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-import plait.embedding
+import plait.models.embedding
 import vector
 from etl.project import Projector
-from plait import language
 from plait import settings as plait_settings
 from plait.domain import failpoint
 from plait.domain.deadline import Deadline
 from plait.domain.errors import PlaitError
 from plait.domain.scope import Scope
-from plait.embedding.cache import CachedProvider
+from plait.models import language
+from plait.models.embedding.cache import CachedProvider
 from plait.ports import (
     EmbeddingProvider,
     EpisodeStore,
@@ -50,17 +50,17 @@ from plait.ports import (
     SearchStore,
     VectorQueue,
 )
-from plait.retrieval.context import Deps
 from plait.retrieval.recall import RecallService
 from plait.retrieval.search import SearchService
+from plait.retrieval.search_context import Deps
 from plait.settings import Settings
-from server.collect import Collector
-from server.embedder import Embedder
-from server.jobs import Jobs
+from server.background_jobs.collect import Collector
+from server.background_jobs.embedder import Embedder
+from server.background_jobs.index_jobs import Jobs
+from server.background_jobs.retention import Retention
+from server.background_jobs.warm import Warmer
 from server.masking import Masking
-from server.retention import Retention
 from server.stores import Stores
-from server.warm import Warmer
 
 logger = logging.getLogger(__name__)
 
@@ -352,7 +352,7 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
         return await graph.open(settings)
 
     async def open_provider() -> EmbeddingProvider:
-        return await plait.embedding.open(settings.embedding)
+        return await plait.models.embedding.open(settings.embedding)
 
     failpoint.arm(plait_settings.failpoints())
     async with AsyncExitStack() as stack:

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from graph import embedded as graph
+from graph.server import embedded as graph
 from plait.domain.errors import PlaitError, StoreUnavailable
 from plait.settings import Settings
 from plait.supervisor.account import unprivileged
@@ -28,8 +28,8 @@ from plait.supervisor.home import check_reach
 from plait.supervisor.state import Phase
 from plait.supervisor.status import FolderStatus, look
 from server import audit
-from vector import embedded as postgres
-from vector.pgversion import pgvector_version
+from vector.server import embedded as postgres
+from vector.server.pgversion import pgvector_version
 
 FULL_BYTES = 200 * 2**20  # a new store needs about this much
 LOW_BYTES = 2 * 2**30
@@ -163,7 +163,7 @@ def _check_audit(settings: Settings, findings: list[Finding]) -> None:
 
 def _check_keys(dsn: str, settings: Settings, findings: list[Finding]) -> None:
     """API keys whose holders will soon be refused."""
-    from vector.check import keys_ending
+    from vector.connection.check import keys_ending
 
     for name, id_, tenant, end in keys_ending(dsn, settings.postgres.connect_timeout_s, ENDS_SOON):
         findings.append(
@@ -180,7 +180,7 @@ def _postgres(settings: Settings, findings: list[Finding]) -> StoreReport:
     if dsn:
         store = _external("PostgreSQL", _shown(dsn), lambda: _ask_postgres(settings), findings)
         if store.status == "answers":
-            from vector.dsn import external
+            from vector.connection.dsn import external
 
             _check_keys(external(settings), settings, findings)
         return store
@@ -310,7 +310,7 @@ def _check_running(
 
 
 def _ask_own_postgres(status: FolderStatus, settings: Settings) -> str:
-    from vector.check import check
+    from vector.connection.check import check
 
     return check(_own_dsn(status), settings.postgres.connect_timeout_s)
 
@@ -321,7 +321,7 @@ def _own_dsn(status: FolderStatus) -> str:
 
 
 def _ask_own_graph(status: FolderStatus, settings: Settings) -> str:
-    from graph.check import check_embedded
+    from graph.server.check import check_embedded
 
     assert status.state is not None
     folder = status.folder
@@ -335,14 +335,16 @@ def _password(folder: Path, name: str) -> str:
 
 
 def _ask_postgres(settings: Settings) -> str:
-    from vector.check import check  # the driver costs 100 ms, which an embedded store need not pay
-    from vector.dsn import external
+    from vector.connection.check import (
+        check,  # the driver costs 100 ms, which an embedded store need not pay
+    )
+    from vector.connection.dsn import external
 
     return check(external(settings), settings.postgres.connect_timeout_s)
 
 
 def _ask_graph(settings: Settings) -> str:
-    from graph.check import check
+    from graph.server.check import check
 
     return check(settings)
 

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from etl.languages import is_code
-from etl.secrets import Files
+from etl.source.secrets import Files
 from plait.secrets.mask import masker
 from plait.secrets.rules import Rules
-from vector.exposed import StoredText
+from vector.forget.exposed import StoredText
 
 NAMED = "secret-file"  # the rule of files that are secrets by their names
 SHOWN_IDS = 50  # of one command line

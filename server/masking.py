@@ -14,11 +14,11 @@ from plait.domain.off_loop import off_loop
 from plait.domain.recall import Feedback
 from plait.domain.values import Episode
 from plait.memory.turn import Turn
-from plait.retrieval.query import SearchQuery
+from plait.retrieval.query.analysis import SearchQuery
 from plait.secrets import rules
 from plait.secrets.episodes import METRIC, Counter, masked_episode
 from plait.secrets.mask import Masker, masker
-from plait.tokens import count
+from plait.text.token_count import count
 
 
 class Masking:

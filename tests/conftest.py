@@ -19,10 +19,10 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from hypothesis.internal.conjecture import providers
 
-from graph import embedded as graph
+from graph.server import embedded as graph
 from plait.settings import Settings, load
 from tests.processes import LIMIT_S, PATIENT, remove_home
-from vector import embedded as postgres
+from vector.server import embedded as postgres
 
 # Time is no property of the code under test: a busy machine makes nothing fail. CI's own profile, which
 # draws the same examples each run, stays as it is; `--hypothesis-profile=search` looks for new ones.
@@ -54,9 +54,9 @@ for number in (signal.SIGINT, signal.SIGQUIT):
 # Seconds that a person's question waits for what is read in the background, and for a server.
 WAITS = (
     ("plait.retrieval.stages.relations", "WAIT_S"),
-    ("plait.retrieval.impact", "WAIT_S"),
-    ("vector.vocabulary", "WAIT_S"),
-    ("server.grpc.admin", "FOLLOW_S"),
+    ("plait.retrieval.code_graph.impact", "WAIT_S"),
+    ("vector.index.vocabulary", "WAIT_S"),
+    ("server.grpc.services.admin", "FOLLOW_S"),
     *(
         (f"plait.client.{module}", f"{kind}_TIMEOUT_S")
         for module, kinds in (
@@ -138,7 +138,7 @@ kind, home, linger = sys.argv[1:4]
 settings = load(
     environ={"PLAIT_HOME": home}, embedded={"linger_s": float(linger), "start_timeout_s": 300.0}
 )
-lease = importlib.import_module(kind + ".embedded").ensure(settings)
+lease = importlib.import_module(kind + ".server.embedded").ensure(settings)
 while True:
     where = lease.dsn if kind == "vector" else lease.uri
     print(json.dumps({"pid": lease.pid, "where": where}), flush=True)

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from graph import embedded as graph
+from graph.server import embedded as graph
 from plait.settings import load
 from tests.processes import PATIENT
-from vector import embedded as postgres
+from vector.server import embedded as postgres
 
 
 class Proxy:

@@ -9,7 +9,7 @@ from typing import Any
 from plait.domain.access import Caller, Quota, Verb
 from plait.domain.errors import KeyEnded, KeyNameTaken, KeyUnknown, TooManyKeys
 from plait.domain.keys import ApiKey, KeySecret
-from vector.pool import Connection, Database
+from vector.connection.pool import Connection, Database
 
 # Of one tenant, ended ones included: what a list answers, and what a caller that may make keys can fill.
 MAX_KEYS = 10_000

@@ -5,38 +5,38 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from vector import schema
-from vector.bm25 import SpaceCache
-from vector.drafts import Drafts
-from vector.dsn import external
-from vector.episodes import Episodes
-from vector.errors import translated
-from vector.exposed import Exposed
-from vector.forget import Forgetting
-from vector.impact import Impacts
+from vector.anchors.freshness import Standings
+from vector.anchors.freshness_text import Cache as NamedCache
+from vector.connection import schema
+from vector.connection.dsn import external
+from vector.connection.errors import translated
+from vector.connection.migrate import migrate
+from vector.connection.pool import Database, Scoped
+from vector.episodes.store import Episodes
+from vector.forget.exposed import Exposed
+from vector.forget.store import Forgetting
+from vector.impact.store import Impacts
+from vector.index.bm25 import SpaceCache
+from vector.index.queue import Queue
+from vector.index.repositories import Repositories
+from vector.index.store import Drafts
+from vector.index.vocabulary import VocabularyCache, Words
 from vector.keys import Keys
-from vector.located import Located, PathCache
-from vector.memories import Memories
-from vector.migrate import migrate
-from vector.nearest import Nearest
-from vector.outbox import Outbox
-from vector.pool import Database, Scoped
-from vector.queue import Queue
-from vector.recalls import Recalls
-from vector.relations import Relations
-from vector.relations_cache import GraphCache
-from vector.repositories import Repositories
-from vector.retention import Retention
-from vector.savings import SavingsReads
-from vector.search import Lexical
-from vector.standing import Standings
-from vector.standing_text import Cache as NamedCache
-from vector.threads import Threads
-from vector.vocabulary import VocabularyCache, Words
+from vector.memories.store import Memories
+from vector.projection.store import Outbox
+from vector.recalls.savings import SavingsReads
+from vector.recalls.store import Recalls
+from vector.retention.store import Retention
+from vector.search.located import Located, PathCache
+from vector.search.nearest import Nearest
+from vector.search.relations import Relations
+from vector.search.relations_cache import GraphCache
+from vector.search.store import Lexical
+from vector.search.threads import Threads
 
 if TYPE_CHECKING:
     from plait.settings import Settings
-    from vector.embedded import PostgresLease
+    from vector.server.embedded import PostgresLease
 
 
 class Store(
@@ -91,7 +91,7 @@ class Store(
         dsn = external(settings)
         lease: PostgresLease | None = None
         if not dsn:
-            from vector import embedded
+            from vector.server import embedded
 
             lease = await asyncio.to_thread(embedded.ensure, settings)
             dsn = lease.dsn

@@ -56,7 +56,7 @@ async def kill_parse_worker(service: Service, chance: random.Random) -> str:
     """As the kernel does when memory is short: the run goes on without the file."""
     end = asyncio.get_running_loop().time() + WORKER_S
     while asyncio.get_running_loop().time() < end:
-        if workers := service.children("etl.worker"):
+        if workers := service.children("etl.parsing.worker"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(chance.choice(workers), signal.SIGKILL)
                 return "parse worker killed"

@@ -19,14 +19,14 @@ from typing import Any
 import psycopg
 
 from benchmarks.soak.vectors import VectorService
-from graph import embedded as graph_embedded
 from graph.bolt import Endpoint
+from graph.server import embedded as graph_embedded
 from plait.client import discovery
 from plait.domain.errors import PlaitError
 from plait.settings import Settings, load
 from plait.supervisor import process, state
 from plait.supervisor.lease import wait_stopped
-from vector import embedded as postgres_embedded
+from vector.server import embedded as postgres_embedded
 
 START_LIMIT_S = 90.0
 STORES = ("postgres", "graph")

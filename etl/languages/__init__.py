@@ -15,13 +15,13 @@ TABLES = frozenset(MODULES)
 
 # language id → the module of this package that extracts it.
 _EXTRACTORS = {
-    "python": "python",
-    "javascript": "javascript",
-    "typescript": "typescript",
-    "tsx": "typescript",
-    "java": "java",
-    "go": "go",
-    **dict.fromkeys(TABLES, "definitions"),
+    "python": "python.extract",
+    "javascript": "javascript.extract",
+    "typescript": "javascript.typescript",
+    "tsx": "javascript.typescript",
+    "java": "java.extract",
+    "go": "go.extract",
+    **dict.fromkeys(TABLES, "tables.definitions"),
 }
 
 _SUFFIXES = {

@@ -24,11 +24,11 @@ from plait.domain.graph import Edge, Label, Node, Relation
 
 # family → the module of this package that binds it.
 _BINDERS = {
-    "python": "python",
-    "javascript": "javascript",
-    "java": "java",
-    "go": "go",
-    DECLARED: "declared",
+    "python": "etl.languages.python.resolve",
+    "javascript": "etl.languages.javascript.resolve",
+    "java": "etl.languages.java.resolve",
+    "go": "etl.languages.go.resolve",
+    DECLARED: "etl.resolve.declared",
 }
 
 _BY_ID = attrgetter("id")
@@ -106,7 +106,7 @@ def _open(family: str, table: Table) -> Binder:
 
 @cache
 def _module(family: str) -> ModuleType:
-    return import_module(f"{__name__}.{_BINDERS[family]}")
+    return import_module(_BINDERS[family])
 
 
 def _other_part(repo: str, other: OtherFile) -> FilePart:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from graph.cypher import tree
 from graph.cypher.walk import everything
-from graph.cypher_words import FUNCTIONS
-from graph.statement import Statement
+from graph.guard.statement import Statement
+from graph.guard.words import FUNCTIONS
 
 
 def only_known_functions(s: Statement, query: tree.Query) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from graph.cypher import sizes, tree
 from graph.cypher.costs import Costs, Names, declared, expressions_of
 from graph.cypher.sizes import UNKNOWN_ROWS, Kind, Size
-from graph.cypher_words import AGGREGATES
-from graph.statement import Statement
+from graph.guard.statement import Statement
+from graph.guard.words import AGGREGATES
 
 
 def measure(statement: Statement, query: tree.Query) -> None:

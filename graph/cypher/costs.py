@@ -14,8 +14,8 @@ from dataclasses import replace
 from graph.cypher import functions, sizes, tree
 from graph.cypher.sizes import NUMBER, TRUTH, UNKNOWN, Kind, Size
 from graph.cypher.tree import Expr
-from graph.cypher_words import AGGREGATES
-from graph.statement import Statement
+from graph.guard.statement import Statement
+from graph.guard.words import AGGREGATES
 from plait.domain.errors import CypherRefused
 
 Names = Mapping[str, Size]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from graph.cypher import tree
 from graph.cypher.tree import Expr
-from graph.cypher_tokens import Kind
-from graph.cypher_words import CLAUSES, OPERATORS, QUANTIFIERS, SUBQUERIES
-from graph.statement import Statement
+from graph.guard.statement import Statement
+from graph.guard.tokens import Kind
+from graph.guard.words import CLAUSES, OPERATORS, QUANTIFIERS, SUBQUERIES
 from plait.domain.errors import CypherRefused
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from graph.cypher.sizes import (
     number,
     text,
 )
-from graph.cypher_words import TEMPORAL
+from graph.guard.words import TEMPORAL
 
 Sizes = Sequence[Size]
 Rule = Callable[[Sizes], Size]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from graph.cypher import tree
 from graph.cypher.expressions import Cursor, Expressions
-from graph.cypher_tokens import Kind
-from graph.cypher_words import OPENING, PATTERN_FUNCTIONS
-from graph.statement import Statement
+from graph.guard.statement import Statement
+from graph.guard.tokens import Kind
+from graph.guard.words import OPENING, PATTERN_FUNCTIONS
 
 PROCEDURES = {
     "db.labels": "label",

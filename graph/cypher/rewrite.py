@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from graph.cypher import sizes, tree
 from graph.cypher.parser import PROCEDURES
 from graph.cypher.walk import clauses, paths
-from graph.statement import Statement
+from graph.guard.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)

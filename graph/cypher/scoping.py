@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from graph.cypher import tree
 from graph.cypher.rewrite import Edit, quoted
 from graph.cypher.walk import everything, paths
-from graph.statement import Statement
+from graph.guard.statement import Statement
 
 PARAMETER = "plait_repositories"
 _NAME = "plait_scope_"

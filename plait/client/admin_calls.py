@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from plait.client import decode, memory_wire, wire
+from plait.client import decode
 from plait.client.calls import READ_TIMEOUT_S, Call
 from plait.client.memory_values import (
     Compacted,
@@ -16,11 +16,12 @@ from plait.client.memory_values import (
     Forgotten,
     Letter,
 )
-from plait.client.sendable import sendable
 from plait.domain.memory import MemorySource
 from plait.domain.retention import Action, Budget, Selector, Step
 from plait.v1 import admin_service_pb2 as pb
 from plait.v1 import memory_service_pb2
+from plait.wire import memory_messages, messages
+from plait.wire.sendable import sendable
 
 _SERVICE = "AdminService"
 # Upkeep reads whole repositories.
@@ -112,22 +113,22 @@ def _compacted(message: pb.CompactResponse) -> Compacted:
         steps=tuple(
             Step(
                 action=ACTION_OF[step.action],
-                entry_id=memory_wire.id_of(step.memory_id),
+                entry_id=memory_messages.id_of(step.memory_id),
                 reason=step.reason,
-                into=memory_wire.id_of(step.into_id) if step.into_id else None,
+                into=memory_messages.id_of(step.into_id) if step.into_id else None,
                 tokens=step.tokens,
             )
             for step in message.steps
         ),
         steps_left_out=message.steps_left_out,
-        summaries=tuple(memory_wire.memory_of(m) for m in message.summaries),
+        summaries=tuple(memory_messages.memory_of(m) for m in message.summaries),
         examined=message.examined,
         closed=message.closed,
         tokens_before=message.tokens_before,
         tokens_after=message.tokens_after,
         budget_tokens=message.budget_tokens,
         notes=tuple(message.notes),
-        undo_until=wire.datetime_of(until) if message.HasField("undo_until") else None,
+        undo_until=messages.datetime_of(until) if message.HasField("undo_until") else None,
     )
 
 
@@ -163,13 +164,13 @@ def forget(
 def selector_of(selector: Selector) -> pb.ForgetSelector:
     source = memory_service_pb2.MEMORY_SOURCE_UNSPECIFIED
     if selector.source:
-        source = memory_wire.SOURCES[MemorySource(selector.source)]
+        source = memory_messages.SOURCES[MemorySource(selector.source)]
     return pb.ForgetSelector(
         ids=[str(id_) for id_ in selector.ids],
         source=source,
         agent_id=selector.agent_id,
-        recorded_from=wire.timestamp(selector.recorded_from),
-        recorded_to=wire.timestamp(selector.recorded_to),
+        recorded_from=messages.timestamp(selector.recorded_from),
+        recorded_to=messages.timestamp(selector.recorded_to),
     )
 
 
@@ -202,7 +203,12 @@ def dead_letters(
 def _letters(message: pb.ListDeadLettersResponse) -> DeadLetters:
     letters = tuple(
         Letter(
-            d.event_id, d.repository, d.kind, d.attempts, d.cause, wire.datetime_of(d.death_time)
+            d.event_id,
+            d.repository,
+            d.kind,
+            d.attempts,
+            d.cause,
+            messages.datetime_of(d.death_time),
         )
         for d in message.dead_letters
     )

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
         StoredMemory,
         Tool,
     )
-    from plait.client.memory_wire import When
     from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId
     from plait.domain.retention import Budget, Selector
     from plait.domain.savings import Savings
+    from plait.wire.memory_messages import When
 else:
     admin_calls = lazily("plait.client.admin_calls")
     memory_calls = lazily("plait.client.memory_calls")

@@ -12,11 +12,11 @@ from plait.client.lazily import lazily
 if TYPE_CHECKING:
     from plait.client import recall_calls
     from plait.client.calls import Call
-    from plait.client.memory_wire import When
     from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
     from plait.domain.memory import MemoryMatch
     from plait.domain.recall import ItemVerdict, RecallFormat
     from plait.domain.values import Collection, Filter, Hit, Outcome
+    from plait.wire.memory_messages import When
 else:
     recall_calls = lazily("plait.client.recall_calls")
 

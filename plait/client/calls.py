@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from uuid import UUID, uuid4
 
 from plait.client.lazily import lazily
-from plait.client.sendable import sendable
 from plait.domain.errors import InvalidInput
 from plait.domain.memory import NOW
+from plait.wire.sendable import sendable
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
     from grpc_health.v1 import health_pb2
 
-    from plait.client import decode, memory_wire, wire
-    from plait.client.memory_wire import When
+    from plait.client import decode
     from plait.client.values import (
         AppendedEpisode,
         GraphAnswer,
@@ -31,11 +30,14 @@ if TYPE_CHECKING:
     )
     from plait.domain.values import Episode, Filter
     from plait.v1 import admin_service_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
+    from plait.wire import memory_messages as memory_wire
+    from plait.wire import messages as wire
+    from plait.wire.memory_messages import When
 else:
     health_pb2 = lazily("grpc_health.v1.health_pb2")
     decode = lazily("plait.client.decode")
-    memory_wire = lazily("plait.client.memory_wire")
-    wire = lazily("plait.client.wire")
+    memory_wire = lazily("plait.wire.memory_messages")
+    wire = lazily("plait.wire.messages")
     admin_service_pb2 = lazily("plait.v1.admin_service_pb2")
     index_service_pb2 = lazily("plait.v1.index_service_pb2")
     knowledge_service_pb2 = lazily("plait.v1.knowledge_service_pb2")

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from plait.client import memory_wire, wire
 from plait.client.errors import PlaitRpcError, from_item
 from plait.client.lazily import lazily
 from plait.client.values import (
@@ -22,13 +21,15 @@ from plait.client.values import (
     Stats,
     Timing,
 )
+from plait.wire import memory_messages
+from plait.wire import messages as wire
 
 if TYPE_CHECKING:
-    from plait.client import recall_wire
     from plait.domain.retention import Budget
     from plait.v1 import admin_service_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
+    from plait.wire import recall_messages as recall_wire
 else:
-    recall_wire = lazily("plait.client.recall_wire")
+    recall_wire = lazily("plait.wire.recall_messages")
     index_service_pb2 = lazily("plait.v1.index_service_pb2")
 
 
@@ -49,7 +50,7 @@ def search(message: knowledge_service_pb2.SearchResponse) -> SearchResult:
         degraded=degraded(message.degraded),
         timings=tuple(Timing(t.stage, t.took_ms) for t in message.timings),
         took_ms=message.took_ms,
-        as_of=memory_wire.resolved_of(message.as_of),
+        as_of=memory_messages.resolved_of(message.as_of),
         why_not=recall_wire.fates_of(message.why_not) if message.why_not else {},
         ranks={
             hit.item.id: recall_wire.ranks_of(said.stages)
@@ -69,7 +70,7 @@ def graph(message: knowledge_service_pb2.GraphQueryResponse) -> GraphAnswer:
         revisions=revisions(message.revisions),
         degraded=degraded(message.degraded),
         took_ms=message.took_ms,
-        as_of=memory_wire.resolved_of(message.as_of),
+        as_of=memory_messages.resolved_of(message.as_of),
     )
 
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plait.reading.worktree import work_tree
+from plait.worktree import work_tree
 
 if TYPE_CHECKING:
     from plait.client.values import Repository

@@ -6,12 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from plait.client import key_wire, wire
 from plait.client.calls import READ_TIMEOUT_S, WRITE_TIMEOUT_S, Call
-from plait.client.sendable import number, sendable
 from plait.domain.access import Quota, Verb
 from plait.domain.keys import ApiKey
 from plait.v1 import access_service_pb2 as pb
+from plait.wire import key_messages, messages
+from plait.wire.sendable import number, sendable
 
 _SERVICE = "AccessService"
 
@@ -45,7 +45,7 @@ def create_key(
         all_tenants=all_tenants,
         repositories=repositories,
         all_repositories=all_repositories,
-        verbs=[number(key_wire.VERBS, verb, "verbs") for verb in verbs],
+        verbs=[number(key_messages.VERBS, verb, "verbs") for verb in verbs],
         calls_per_minute=quota.calls_per_minute,
         max_request_bytes=quota.max_request_bytes,
         max_concurrent=quota.max_concurrent,
@@ -57,7 +57,7 @@ def create_key(
 
 
 def _created(message: pb.CreateKeyResponse) -> NewSecret:
-    return NewSecret(key_wire.key_of(message.key), message.secret)
+    return NewSecret(key_messages.key_of(message.key), message.secret)
 
 
 @sendable
@@ -68,7 +68,7 @@ def list_keys(include_ended: bool, timeout_s: float | None) -> Call[tuple[ApiKey
 
 
 def _listed(message: pb.ListKeysResponse) -> tuple[ApiKey, ...]:
-    return tuple(key_wire.key_of(one) for one in message.keys)
+    return tuple(key_messages.key_of(one) for one in message.keys)
 
 
 @sendable
@@ -82,12 +82,14 @@ def rotate_key(key_id: str, grace: timedelta | None, timeout_s: float | None) ->
 
 
 def _rotated(message: pb.RotateKeyResponse) -> NewSecret:
-    until = wire.datetime_of(message.old_secret_expire_time)
-    return NewSecret(key_wire.key_of(message.key), message.secret, until)
+    until = messages.datetime_of(message.old_secret_expire_time)
+    return NewSecret(key_messages.key_of(message.key), message.secret, until)
 
 
 @sendable
 def revoke_key(key_id: str, timeout_s: float | None) -> Call[ApiKey]:
     request, answer = pb.RevokeKeyRequest(key_id=key_id), pb.RevokeKeyResponse
     timeout = timeout_s or WRITE_TIMEOUT_S
-    return Call(_SERVICE, "RevokeKey", request, answer, lambda m: key_wire.key_of(m.key), timeout)
+    return Call(
+        _SERVICE, "RevokeKey", request, answer, lambda m: key_messages.key_of(m.key), timeout
+    )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plait.client import decode, memory_wire
+from plait.client import decode
 from plait.client.calls import READ_TIMEOUT_S, SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S, Call
 from plait.client.errors import PlaitRpcError, from_item
 from plait.client.memory_values import Learned, Memories, MemoryAnswer, StoredMemory, Tool
-from plait.client.memory_wire import When
-from plait.client.sendable import sendable
 from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId, MemoryMatch
 from plait.v1 import memory_service_pb2 as pb
+from plait.wire import memory_messages
+from plait.wire.memory_messages import When
+from plait.wire.sendable import sendable
 
 _SERVICE = "MemoryService"
 
@@ -22,7 +23,7 @@ def store_request(
 ) -> pb.StoreMemoryRequest:
     return pb.StoreMemoryRequest(
         request_id=request_id,
-        memory=memory_wire.memory(entry),
+        memory=memory_messages.memory(entry),
         supersedes=str(supersedes) if supersedes else "",
     )
 
@@ -35,10 +36,10 @@ def store(request: pb.StoreMemoryRequest, timeout_s: float | None) -> Call[Store
 
 def _stored(message: pb.StoreMemoryResponse) -> StoredMemory:
     return StoredMemory(
-        entry=memory_wire.memory_of(message.memory),
+        entry=memory_messages.memory_of(message.memory),
         repeated=message.repeated,
         duplicate=message.duplicate,
-        similar=tuple(memory_wire.id_of(id_) for id_ in message.similar_ids),
+        similar=tuple(memory_messages.id_of(id_) for id_ in message.similar_ids),
         request_id=message.request_id,
         masked=message.masked,
     )
@@ -73,7 +74,7 @@ def get(
     request = pb.GetMemoryRequest(
         id=str(id_),
         repository=repo,
-        as_of=memory_wire.as_of(valid_as_of, recorded_as_of),
+        as_of=memory_messages.as_of(valid_as_of, recorded_as_of),
         include_embedding=with_embedding,
     )
     timeout = timeout_s or READ_TIMEOUT_S
@@ -81,7 +82,7 @@ def get(
 
 
 def _got(message: pb.GetMemoryResponse) -> MemoryEntry:
-    return memory_wire.memory_of(message.memory)
+    return memory_messages.memory_of(message.memory)
 
 
 @sendable
@@ -96,11 +97,11 @@ def list_(
     timeout_s: float | None,
 ) -> Call[Memories]:
     request = pb.ListMemoriesRequest(
-        filter=memory_wire.filter_(where),
+        filter=memory_messages.filter_(where),
         page_size=limit,
         page_token=after,
         include_superseded=include_superseded,
-        as_of=memory_wire.as_of(valid_as_of, recorded_as_of),
+        as_of=memory_messages.as_of(valid_as_of, recorded_as_of),
     )
     timeout = timeout_s or READ_TIMEOUT_S
     return Call(_SERVICE, "ListMemories", request, pb.ListMemoriesResponse, _page, timeout)
@@ -108,9 +109,9 @@ def list_(
 
 def _page(message: pb.ListMemoriesResponse) -> Memories:
     return Memories(
-        entries=tuple(memory_wire.memory_of(m) for m in message.memories),
+        entries=tuple(memory_messages.memory_of(m) for m in message.memories),
         next=message.next_page_token,
-        as_of=memory_wire.resolved_of(message.as_of),
+        as_of=memory_messages.resolved_of(message.as_of),
     )
 
 
@@ -128,11 +129,11 @@ def query(
 ) -> Call[MemoryAnswer]:
     request = pb.QueryMemoriesRequest(
         query=text,
-        embedding=memory_wire.vector(embedding),
-        filter=memory_wire.filter_(where),
+        embedding=memory_messages.vector(embedding),
+        filter=memory_messages.filter_(where),
         top_k=top_k,
         min_score=min_score,
-        as_of=memory_wire.as_of(valid_as_of, recorded_as_of),
+        as_of=memory_messages.as_of(valid_as_of, recorded_as_of),
     )
     timeout = timeout_s or SEARCH_TIMEOUT_S
     return Call(_SERVICE, "QueryMemories", request, pb.QueryMemoriesResponse, _answer, timeout)
@@ -141,11 +142,11 @@ def query(
 def _answer(message: pb.QueryMemoriesResponse) -> MemoryAnswer:
     return MemoryAnswer(
         matches=tuple(
-            MemoryMatch(memory_wire.memory_of(m.memory), m.score, dict(m.arms))
+            MemoryMatch(memory_messages.memory_of(m.memory), m.score, dict(m.arms))
             for m in message.matches
         ),
         degraded=decode.degraded(message.degraded),
-        as_of=memory_wire.resolved_of(message.as_of),
+        as_of=memory_messages.resolved_of(message.as_of),
         took_ms=message.took_ms,
     )
 
@@ -192,7 +193,7 @@ def learn(
 
 def _learned(message: pb.LearnResponse) -> Learned:
     return Learned(
-        entries=tuple(memory_wire.memory_of(m) for m in message.memories),
+        entries=tuple(memory_messages.memory_of(m) for m in message.memories),
         skipped_cause=message.skipped_cause,
         repeated=message.repeated,
         request_id=message.request_id,

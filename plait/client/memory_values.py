@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from plait.client.memory_wire import NO_ID
 from plait.client.values import Degradation, RepositoryRevision
 from plait.domain.memory import (
     NOW,
@@ -21,6 +20,7 @@ from plait.domain.memory import (
     MemoryType,
 )
 from plait.domain.retention import Step
+from plait.wire.memory_messages import NO_ID
 
 
 def new_memory(

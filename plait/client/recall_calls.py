@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
-from plait.client import decode, memory_wire, recall_wire, wire
+from plait.client import decode
 from plait.client.calls import SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S, Call, as_of_of, fusion_of, mode_of
-from plait.client.memory_wire import When
 from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
-from plait.client.sendable import number, sendable
 from plait.domain.errors import InvalidInput
 from plait.domain.recall import ItemVerdict, RecallFormat, RecallId, RecallOptions, Verdict
 from plait.domain.values import Collection, Filter, ItemId, Outcome, Timing
 from plait.v1 import knowledge_service_pb2 as pb
+from plait.wire import memory_messages, messages, recall_messages
+from plait.wire.memory_messages import When
+from plait.wire.sendable import number, sendable
 
 _SERVICE = "KnowledgeService"
 MAX_COOLDOWN_S = 10 * 365 * 86_400.0
@@ -52,7 +53,7 @@ def options(
     receipt: bool,
 ) -> RecallOptions:
     """Raises: InvalidInput, for a format, time or score that can be none."""
-    number(recall_wire.FORMATS, format, "format")
+    number(recall_messages.FORMATS, format, "format")
     if cooldown_s is not None and not 0.0 <= cooldown_s <= MAX_COOLDOWN_S:
         raise InvalidInput(
             f"cooldown_s is {cooldown_s}; give seconds, 0 to {MAX_COOLDOWN_S:.0f}",
@@ -81,10 +82,10 @@ def recall(
     where = _everything(asked.where, asked.collections)
     request = pb.RecallRequest(
         query=query,
-        filter=wire.filter_(where) if where else None,
+        filter=messages.filter_(where) if where else None,
         attached=asked.attached,
         mode=mode_of(asked.mode),
-        format=recall_wire.FORMATS[options.format],
+        format=recall_messages.FORMATS[options.format],
         fusion=fusion_of(asked.fusion),
         stages_off=asked.stages_off,
         prefer_source=options.prefer_source,
@@ -95,7 +96,7 @@ def recall(
         min_score=None if options.min_score < 0 else options.min_score,
         as_of=as_of_of(where, asked.valid_as_of, asked.recorded_as_of),
         session_key=options.session_key,
-        cooldown=None if options.cooldown_s < 0 else recall_wire.duration(options.cooldown_s),
+        cooldown=None if options.cooldown_s < 0 else recall_messages.duration(options.cooldown_s),
         skip_receipt=not options.receipt,
         explain=asked.explain,
         why_not=[str(id_) for id_ in asked.why_not],
@@ -134,9 +135,9 @@ def replay(
 
 
 def recalled(message: pb.RecallResponse) -> RecallResult:
-    items = tuple(recall_wire.item_of(item) for item in message.items)
+    items = tuple(recall_messages.item_of(item) for item in message.items)
     ranks = {
-        said.item.id: recall_wire.ranks_of(item.stages)
+        said.item.id: recall_messages.ranks_of(item.stages)
         for said, item in zip(items, message.items, strict=True)
         if item.stages
     }
@@ -144,20 +145,20 @@ def recalled(message: pb.RecallResponse) -> RecallResult:
         recall_id=RecallId(UUID(message.recall_id)) if message.recall_id else None,
         context=message.context,
         items=items,
-        omitted=tuple(recall_wire.omission_of(o) for o in message.omitted),
+        omitted=tuple(recall_messages.omission_of(o) for o in message.omitted),
         tokens=message.tokens,
         budget=message.budget_tokens,
-        counted=recall_wire.token_count_of(message.token_count),
+        counted=recall_messages.token_count_of(message.token_count),
         silence=message.silence,
         kind=message.kind,
-        impact=recall_wire.impact_of(message.impact),
+        impact=recall_messages.impact_of(message.impact),
         revisions=decode.revisions(message.revisions),
         degraded=decode.degraded(message.degraded),
-        why_not=recall_wire.fates_of(message.why_not),
+        why_not=recall_messages.fates_of(message.why_not),
         ranks=ranks,
         timings=tuple(Timing(t.stage, t.took_ms) for t in message.timings),
         took_ms=message.took_ms,
-        as_of=memory_wire.resolved_of(message.as_of),
+        as_of=memory_messages.resolved_of(message.as_of),
     )
 
 
@@ -199,12 +200,12 @@ def report(
         items=[
             pb.ItemFeedback(
                 item_id=str(v.item_id),
-                verdict=number(recall_wire.VERDICTS, v.verdict, "verdict"),
+                verdict=number(recall_messages.VERDICTS, v.verdict, "verdict"),
                 comment=v.comment,
             )
             for v in verdicts
         ],
-        outcome=wire.outcome(outcome) if outcome else None,
+        outcome=messages.outcome(outcome) if outcome else None,
         proof=proof,
     )
     timeout = timeout_s or WRITE_TIMEOUT_S

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from plait import tokens
 from plait.client.recall_values import RecallResult
 from plait.domain.errors import InvalidInput
 from plait.domain.memory import MemoryMatch
@@ -16,6 +15,7 @@ from plait.retrieval.packing import markdown, repo_map, wording
 from plait.retrieval.packing.join import alone
 from plait.retrieval.packing.pack import Limits, pack
 from plait.retrieval.packing.piece import MAX_TITLE, Body, Piece
+from plait.text import token_count
 
 BUDGET_TOKENS = 4_000
 _OWN_VOICE = frozenset({"user", "assistant", "agent", "human"})
@@ -46,7 +46,7 @@ def format_context(
         return _of_recall(found, budget_tokens, tokenizer)
     if not found:
         return ""
-    counter = tokens.counter(tokenizer)
+    counter = token_count.counter(tokenizer)
     budget = BUDGET_TOKENS if budget_tokens is None else budget_tokens
     limits = Limits(budget, counter, len(found), {"code": 1.0, "memory": 1.0})
     pieces = {piece.item.id: piece for piece in map(_piece, found)}
@@ -56,7 +56,7 @@ def format_context(
 def _of_recall(found: RecallResult, budget: int | None, tokenizer: str) -> str:
     if found.context and budget is None:
         return found.context
-    counter = tokens.counter(tokenizer) if tokenizer else tokens.counter_of(found.counted)
+    counter = token_count.counter(tokenizer) if tokenizer else token_count.counter_of(found.counted)
     most = counter.usable(found.budget if budget is None else budget)
     if found.context and counter.count(found.context) <= most:
         return found.context
@@ -74,7 +74,9 @@ def _of_recall(found: RecallResult, budget: int | None, tokenizer: str) -> str:
     return _filled(markdown.HEADING, ways, most, counter)
 
 
-def _filled(head: str, ways: Sequence[Sequence[str]], most: int, counter: tokens.Counter) -> str:
+def _filled(
+    head: str, ways: Sequence[Sequence[str]], most: int, counter: token_count.Counter
+) -> str:
     """`head` and the parts that fit into `most` tokens; "" if none does. First the least of each part in its
     order, until one is too long, then more of them: so a larger budget has no fewer parts. A place of a file,
     which begins with blanks, needs the bullet of its file, which comes with the place before it."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from plait.client import savings_wire, wire
 from plait.client.calls import READ_TIMEOUT_S, Call
-from plait.client.sendable import sendable
 from plait.domain.savings import Savings
 from plait.v1 import memory_service_pb2 as pb
+from plait.wire import messages, savings_messages
+from plait.wire.sendable import sendable
 
 
 @sendable
@@ -26,8 +26,10 @@ def savings(
         repositories=repositories,
         all_repositories=all_repositories,
         session_key=session_key,
-        since=wire.timestamp(since),
+        since=messages.timestamp(since),
         page_size=limit,
     )
     answer, timeout = pb.GetSavingsResponse, timeout_s or READ_TIMEOUT_S
-    return Call("MemoryService", "GetSavings", request, answer, savings_wire.savings_of, timeout)
+    return Call(
+        "MemoryService", "GetSavings", request, answer, savings_messages.savings_of, timeout
+    )

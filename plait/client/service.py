@@ -174,7 +174,13 @@ def _spawn(settings: Settings, folder: Path, fd: int, turn: FileLock) -> None:
         "turn": turn.fd,
     }
     detached.start(
-        "server.background:run", folder, fd, config, log=folder / LOG, env=env, also=(turn.fd,)
+        "server.process.background:run",
+        folder,
+        fd,
+        config,
+        log=folder / LOG,
+        env=env,
+        also=(turn.fd,),
     )
 
 

@@ -20,7 +20,6 @@ from plait.client.transport import OPTIONS, Endpoint, endpoint, may_retry, told,
 
 if TYPE_CHECKING:
     from plait.client import decode
-    from plait.client.memory_wire import When
     from plait.client.values import (
         AppendedEpisode,
         GraphAnswer,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from plait.domain.values import Episode, Filter
     from plait.settings import Settings
     from plait.v1 import knowledge_service_pb2
+    from plait.wire.memory_messages import When
 else:
     decode = lazily("plait.client.decode")
     knowledge_service_pb2 = lazily("plait.v1.knowledge_service_pb2")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from plait.domain.answers import GraphEdge, GraphNode, GraphPath
 from plait.domain.memory import NOW, AsOf
+from plait.domain.recall import StageRank
 from plait.domain.values import EpisodeReceipt, Hit, Item, ItemId, Timing
 
 if TYPE_CHECKING:
@@ -53,15 +54,6 @@ class Degradation:
 
     part: str
     cause: str
-
-
-@dataclass(frozen=True, slots=True)
-class StageRank:
-    """Where an item stood after one stage: its rank, from 1, and its score then."""
-
-    stage: str
-    rank: int
-    score: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,15 @@ class Tier(StrEnum):
     LINE = "line"  # one line that names it
 
 
+@dataclass(frozen=True, slots=True)
+class StageRank:
+    """Where an item stood after one stage: its rank, from 1, and its score then."""
+
+    stage: str
+    rank: int
+    score: float
+
+
 class Freshness(StrEnum):
     """What the current index says of the code that a memory is anchored in, or names in its text."""
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plait.domain.memory import MemoryEntry
-from plait.memory.similar import jaccard, sketches, words
+from plait.text.near_duplicates import jaccard, sketches, words
 
 # Kept memories that one is compared with by words, of those whose sketch meets its own.
 MAX_COMPARED = 50

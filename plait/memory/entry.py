@@ -20,7 +20,7 @@ import numpy as np
 
 from plait.domain.errors import MemoryInvalid
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata, MemoryWrite
-from plait.tokens import count
+from plait.text.token_count import count
 
 MAX_CONTENT_BYTES = 2**20
 MAX_NAME_BYTES = 256  # agent, session

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from plait.domain.memory import MemoryEntry
-from plait.memory.similar import words
-from plait.tokens import count, cut
+from plait.text.near_duplicates import words
+from plait.text.token_count import count, cut
 
 Matrix = npt.NDArray[np.float64]
 

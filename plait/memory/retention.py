@@ -29,7 +29,7 @@ from plait.domain.retention import UNUSED, Action, Budget, CompactionPlan, Step,
 from plait.memory.duplicates import duplicates
 from plait.memory.summarize import extractive
 from plait.settings import MemorySettings
-from plait.tokens import count
+from plait.text.token_count import count
 
 # From this importance on a memory stays whatever the budget.
 IMPORTANT = 0.9

@@ -23,7 +23,7 @@ from plait.domain.memory import MemoryEntry
 from plait.domain.retention import Summary
 from plait.memory.extract import MAX_ENTRY_CHARS, extract, said_on
 from plait.settings import MemorySettings
-from plait.tokens import count, cut
+from plait.text.token_count import count, cut
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """What the core and the ETL ask of stores and models: Protocols in verbs, a module a port or two.
 
-Adapters satisfy these by shape (`vector/`, `graph/`, `plait/embedding/`); nothing inherits from them.
+Adapters satisfy these by shape (`vector/`, `graph/`, `plait/models/embedding/`); nothing inherits from them.
 Every method may raise `StoreUnavailable`; further errors are named where they arise.
 """
 

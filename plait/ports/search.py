@@ -131,7 +131,7 @@ class SearchStore(Protocol):
         k: int,
         weights: Mapping[str, float] | None = None,
     ) -> list[Candidate]:
-        """The `k` best by BM25 (k1 and b in `vector/bm25.py`), best first, ties by id. `weights` multiplies
+        """The `k` best by BM25 (k1 and b in `vector/index/bm25.py`), best first, ties by id. `weights` multiplies
         what a term adds; one that is not in it counts whole."""
         ...
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from plait.domain.errors import PlaitError
 from plait.domain.recall import Dropped
 from plait.domain.values import Candidate, Filter, Item, ItemId
-from plait.retrieval import fusion
-from plait.retrieval.context import Deps, SearchContext, Snapshot
-from plait.retrieval.excluded import excluded_by
-from plait.retrieval.strategy import Kind
+from plait.retrieval.query.exclusions import excluded_by
+from plait.retrieval.query.strategy import Kind
+from plait.retrieval.ranking import fusion
+from plait.retrieval.search_context import Deps, SearchContext, Snapshot
 
 # Each item that no arm brought costs two deeper questions together, not each; so many are plenty.
 MAX_ASKED = 20

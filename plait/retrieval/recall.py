@@ -18,16 +18,17 @@ from plait.domain.recall import (
 )
 from plait.domain.values import ItemId, Timing
 from plait.ports import RecallStore, View
-from plait.retrieval import context_block, explain
-from plait.retrieval.context import Degraded, Deps, SearchContext, Snapshot, Stage
-from plait.retrieval.feedback import check
-from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval import explain
+from plait.retrieval.packing import context_block
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.retrieval.query.skip import transactional
+from plait.retrieval.query.strategy import Kind, Strategy
+from plait.retrieval.ranking.feedback import check
 from plait.retrieval.receipt import digest
 from plait.retrieval.replay import again, keep
 from plait.retrieval.runner import plan, run, unasked
-from plait.retrieval.skip import transactional
+from plait.retrieval.search_context import Degraded, Deps, SearchContext, Snapshot, Stage
 from plait.retrieval.stages import STAGES
-from plait.retrieval.strategy import Kind, Strategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ import msgspec
 
 from plait.domain.ids import new_item_ids
 from plait.domain.recall import Block, RecallId, RecallOptions, Receipt
-from plait.retrieval.context import SearchContext
-from plait.retrieval.query import SearchQuery
+from plait.retrieval.query.analysis import SearchQuery
+from plait.retrieval.search_context import SearchContext
 
 
 def encode(query: SearchQuery, options: RecallOptions) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from plait.domain.recall import (
 )
 from plait.domain.values import Filter, ItemId
 from plait.ports import RecallStore, View
-from plait.retrieval.context import Degraded, Deps, SearchContext
-from plait.retrieval.query import SearchQuery
+from plait.retrieval.query.analysis import SearchQuery
 from plait.retrieval.receipt import decode, receipt_of
+from plait.retrieval.search_context import Degraded, Deps, SearchContext
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from time import perf_counter
 
 from plait.domain.errors import DeadlineExceeded, InvalidInput
 from plait.domain.values import Timing
-from plait.retrieval.context import Degraded, Deps, SearchContext, Snapshot, Stage, changed
-from plait.retrieval.query import Mode
+from plait.retrieval.query.analysis import Mode
+from plait.retrieval.search_context import Degraded, Deps, SearchContext, Snapshot, Stage, changed
 
 # Kept back for ranking, fetching and packing when the arms use up the deadline.
 RESERVE_SHARE, RESERVE_MAX_S = 0.2, 0.05

@@ -10,9 +10,9 @@ from plait.domain.recall import Dropped
 from plait.domain.values import Hit, ItemId, Timing
 from plait.ports import EmbeddingProvider, SearchStore, View
 from plait.retrieval import explain
-from plait.retrieval.context import Degraded, Deps, SearchContext, Snapshot, Stage
-from plait.retrieval.query import Mode, QueryKind, SearchQuery, analyse
+from plait.retrieval.query.analysis import Mode, QueryKind, SearchQuery, analyse
 from plait.retrieval.runner import plan, run, unasked
+from plait.retrieval.search_context import Degraded, Deps, SearchContext, Snapshot, Stage
 from plait.retrieval.stages import STAGES
 from plait.settings import SearchSettings
 

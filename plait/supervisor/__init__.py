@@ -5,5 +5,5 @@ process that holds `keeper.lock`, runs the server as its child, publishes where 
 `endpoint.json`, restarts it when it dies, and stops it once it can take `users.lock` exclusively. The
 kernel drops a dead process's locks, so no count goes stale and no pid file is trusted.
 
-`lease` is the users' side, `keeper` the other; `vector.embedded` and `graph.embedded` say what to run.
+`lease` is the users' side, `keeper` the other; `vector.server.embedded` and `graph.server.embedded` say what to run.
 """

@@ -72,7 +72,7 @@ async def _compact(args: argparse.Namespace) -> int:
 
 
 def _show(done: Compacted) -> None:
-    from server.commands import show
+    from server.commands.output import show
 
     rows = [
         (str(step.action), str(step.entry_id), step.tokens, step.reason, str(step.into or ""))
@@ -99,7 +99,7 @@ def _say(args: argparse.Namespace, body: dict[str, Any], text: str) -> None:
 
 
 def _as_json(done: Compacted) -> dict[str, Any]:
-    from server.commands import show
+    from server.commands.output import show
 
     return {
         "id": done.id,

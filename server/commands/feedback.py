@@ -93,7 +93,7 @@ async def _feedback(args: argparse.Namespace) -> int:
 
 
 def _said(taken: FeedbackTaken) -> str:
-    from server.commands import show
+    from server.commands.output import show
 
     parts = [show.counted(taken.accepted, "verdict")]
     if taken.attributed:

@@ -137,7 +137,7 @@ def _remains(done: Forgotten) -> Iterator[str]:
         if not done.reclaimed:
             yield "The server's files were not looked at: they hold its bytes until `--reclaim`"
         return
-    from server.commands import show
+    from server.commands.output import show
 
     tables = show.counted(done.table_files, "file")
     if done.table_files:
@@ -152,7 +152,7 @@ def _remains(done: Forgotten) -> Iterator[str]:
 
 
 def _what(done: Forgotten) -> str:
-    from server.commands import show
+    from server.commands.output import show
 
     memories = show.counted(done.memories, "memory", "memories")
     return f"{memories} and {show.counted(done.episodes, 'episode')}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from plait.domain.display import to_json
 from plait.domain.errors import PlaitError, ScopeMissing
-from server.commands import wording
+from server.commands.output import wording
 
 if TYPE_CHECKING:
     from plait.client.aio import AsyncPlaitClient
@@ -183,18 +183,18 @@ def time(text: str) -> datetime:
     """A bound in time as an argument: ISO 8601, or words as `--as-of` takes them, where a day or another
     period means its start; without an offset in this machine's zone."""
     from plait import settings
-    from plait.reading import timewords
+    from plait.text import time_expressions
 
     try:
-        zone = timewords.zone_of(settings.time_zone())
+        zone = time_expressions.zone_of(settings.time_zone())
         try:
-            found = timewords.resolve(text, datetime.now(UTC), zone, bound=True)
+            found = time_expressions.resolve(text, datetime.now(UTC), zone, bound=True)
         except PlaitError:
             found = datetime.fromisoformat(text)  # the forms that are no words, as 20260301
         return (found if found.tzinfo else found.replace(tzinfo=zone)).astimezone(UTC)
     except (PlaitError, ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
-            f"{text[:60]!r} names no one time; write it as {timewords.EXAMPLES}"
+            f"{text[:60]!r} names no one time; write it as {time_expressions.EXAMPLES}"
         ) from None
 
 

@@ -140,7 +140,7 @@ def _in_order(template: Template, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _show(answer: GraphAnswer, times: Sequence[str]) -> None:
-    from server.commands import show
+    from server.commands.output import show
 
     if answer.rows:
         columns: Sequence[str] = answer.columns
@@ -194,8 +194,8 @@ def without_doubles(
 def _as_json(answer: GraphAnswer) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from server.commands import show
-    from server.commands.show import plain
+    from server.commands.output import show
+    from server.commands.output.show import plain
 
     return {
         "columns": list(answer.columns),

@@ -138,7 +138,7 @@ def _show(found: Plan, *, dry_run: bool) -> None:
 
 def _clean(text: str) -> str:
     """The lines without characters that steer a terminal: a project's files and links are anybody's."""
-    from server.commands import show
+    from server.commands.output import show
 
     return "\n".join(show.clean(line) for line in text.split("\n"))
 

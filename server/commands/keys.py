@@ -260,7 +260,7 @@ async def _find(args: argparse.Namespace, client: AsyncPlaitClient) -> ApiKey:
 
 
 def _show(keys: Sequence[ApiKey]) -> None:
-    from server.commands import show as shown
+    from server.commands.output import show as shown
 
     columns = ("name", "id", "tenant", "repositories", "verbs", "limits", "made by", "end")
     cells = [

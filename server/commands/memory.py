@@ -163,8 +163,9 @@ def _filters(out: argparse.ArgumentParser) -> None:
 
 
 async def _store(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
-    from plait.client import memory_values, memory_wire
+    from plait.client import memory_values
     from plait.domain.memory import MemorySource, MemoryType
+    from plait.wire import memory_messages
 
     entry = memory_values.new_memory(
         _stdin() if args.text == "-" else args.text,
@@ -182,7 +183,7 @@ async def _store(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
         valid_from=args.valid_from,
         valid_to=args.valid_to,
     )
-    supersedes = _id(memory_wire.id_of, args.supersedes) if args.supersedes else None
+    supersedes = _id(memory_messages.id_of, args.supersedes) if args.supersedes else None
     stored = await client.store(entry, supersedes=supersedes, request_id=args.request_id)
     if args.json:
         _print(
@@ -233,7 +234,7 @@ def _id(parse: Callable[[str], Any], text: str) -> Any:
 
 
 async def _get(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
-    from server.commands import show
+    from server.commands.output import show
 
     entry = await client.get(
         args.id,
@@ -250,7 +251,7 @@ async def _get(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
 
 
 async def _list(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
-    from server.commands import show
+    from server.commands.output import show
 
     where = await _filter(args, client)
     found: list[Any] = []
@@ -285,7 +286,7 @@ async def _list(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
 
 
 async def _query(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
-    from server.commands import show
+    from server.commands.output import show
 
     answer = await client.query(
         " ".join(args.text),
@@ -361,7 +362,7 @@ async def _delete(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
 
 async def _learn(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
     from plait.client.memory_values import Tool
-    from server.commands import show
+    from server.commands.output import show
 
     tools = [Tool(*_named(text)) for text in args.tool]
     tools += [Tool(*_named(text), failed=True) for text in args.failed]
@@ -406,7 +407,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _entry(entry: Any) -> dict[str, Any]:
-    from server.commands import show
+    from server.commands.output import show
 
     return show.entry_json(entry)
 

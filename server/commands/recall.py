@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plait.domain.display import to_json, visible
-from server.commands import explained, frame
+from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
+from server.commands.output import explained
 from server.commands.search import COLLECTIONS, notes
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def _read(name: str | None) -> str:
 
 
 def _show(args: argparse.Namespace, answer: RecallResult, same: bool | None) -> None:
-    from server.commands import show
+    from server.commands.output import show
 
     out = show.console()
     if answer.context:
@@ -218,7 +219,7 @@ def _show(args: argparse.Namespace, answer: RecallResult, same: bool | None) -> 
 
 
 def _item_line(number: int, item: RecalledItem) -> str:
-    from server.commands import show
+    from server.commands.output import show
 
     one = item.item
     place = f"{one.path}:{one.start_line}" if one.start_line else one.path or str(one.collection)
@@ -228,7 +229,7 @@ def _item_line(number: int, item: RecalledItem) -> str:
 
 
 def _show_impact(impact: Impact) -> None:
-    from server.commands import show
+    from server.commands.output import show
 
     named = (("touched", impact.touched), ("calls it", impact.callers), ("test", impact.tests))
     for title, nodes in named:
@@ -240,7 +241,7 @@ def _show_impact(impact: Impact) -> None:
 
 def _said(answer: RecallResult) -> str:
     """One line on what it took, and the id that feedback names."""
-    from server.commands import show
+    from server.commands.output import show
 
     if not answer:
         return answer.silence or "nothing helps"
@@ -266,7 +267,7 @@ def _said(answer: RecallResult) -> str:
 def _as_json(query: str, answer: RecallResult, same: bool | None) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from server.commands import show
+    from server.commands.output import show
 
     out: dict[str, Any] = {
         "query": query,

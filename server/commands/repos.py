@@ -67,7 +67,7 @@ async def _delete(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
 
 
 def show(found: Sequence[Repository]) -> None:
-    from server.commands import show as shown
+    from server.commands.output import show as shown
 
     columns = ("name", "revision", "files", "chunks", "vectors", "graph", "root")
     cells = [

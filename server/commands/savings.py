@@ -83,7 +83,7 @@ async def _savings(args: argparse.Namespace) -> int:
 
 
 def _show(told: Savings) -> None:
-    from server.commands import show
+    from server.commands.output import show
 
     columns = (
         *("repository", "began", "agent", "session", "calls", "plait", "plait again"),
@@ -128,7 +128,7 @@ def said(told: Savings) -> Iterator[str]:
 
 
 def _said_of_all(total: Totals) -> Iterator[str]:
-    from server.commands import show
+    from server.commands.output import show
 
     sessions = show.counted(total.sessions, "session")
     if total.plait.answers:

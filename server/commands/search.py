@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plait.domain.display import to_json
-from server.commands import explained, frame
+from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
+from server.commands.output import explained
 
 if TYPE_CHECKING:
     from plait.client.values import Degradation, RepositoryRevision, SearchResult
@@ -115,7 +116,7 @@ def _filter(args: argparse.Namespace, repos: frame.Repos) -> Filter:
 
 
 def _show(args: argparse.Namespace, query: str, answer: SearchResult) -> None:
-    from server.commands import show
+    from server.commands.output import show
 
     out = show.console()
     ranks = answer.ranks if args.explain else None
@@ -140,7 +141,7 @@ def notes(
     as_of: AsOf, degraded: Sequence[Degradation], revisions: Sequence[RepositoryRevision]
 ) -> list[str]:
     """What an answer is of, and what keeps it from being whole."""
-    from server.commands import show
+    from server.commands.output import show
 
     told = show.as_of_notes(as_of)
     for part in degraded:
@@ -168,7 +169,7 @@ def notes(
 def _as_json(query: str, answer: SearchResult) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from server.commands import show
+    from server.commands.output import show
 
     return {
         "query": query,

@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait serve") -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from server import logs, serve
+    from server.process import logs, serve
 
     logs.to_stderr(verbose=args.verbose)
     serve.run(_settings(args), lambda address: _ready(args, address))

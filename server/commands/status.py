@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plait.client.values import MemoryUsage, Repository
     from plait.domain.retention import Budget
     from plait.settings import Settings
-    from server.census import Member
+    from server.process.census import Member
 
 Memory = Mapping[tuple[str, str, "Budget"], "MemoryUsage"]
 ANSWER_S = 3.0  # an idle service answers in milliseconds
@@ -69,7 +69,7 @@ def _ready(args: argparse.Namespace) -> int:
 
 async def _status(args: argparse.Namespace) -> int:
     from plait.client import discovery
-    from server import census
+    from server.process import census
 
     settings = frame.load(args)
     members = census.take(settings.home)
@@ -139,8 +139,8 @@ def _show_repositories(found: Sequence[Repository]) -> None:
 def _show_memory(memory: Memory) -> None:
     if not memory:
         return
-    from etl.kept import NAMES
-    from server.commands import show
+    from etl.ingest.memory_usage import NAMES
+    from server.commands.output import show
 
     print()
     columns = ("repository", "agent", "what", "kept", "tokens", "budget", "closed, still found")

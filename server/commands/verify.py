@@ -98,7 +98,7 @@ async def _verify(
 def _show(args: argparse.Namespace, one: Comparison) -> None:
     if args.json:
         return
-    from server.commands.show import clean, counted
+    from server.commands.output.show import clean, counted
 
     state = "agrees" if one.consistent else "DIFFERS" if one.checked else "kept changing"
     print(

@@ -12,7 +12,7 @@ import plait
 from server.commands import frame
 
 if TYPE_CHECKING:
-    from vector.schema import Schema
+    from vector.connection.schema import Schema
 
 EXAMPLES = """\
   plait version          the package, the schema that it writes, that of what is stored here
@@ -32,7 +32,7 @@ def main(argv: Sequence[str], prog: str = "plait version") -> int:
 
 
 def _version(args: argparse.Namespace) -> int:
-    from vector import schema
+    from vector.connection import schema
 
     ours = schema.shipped()
     found = schema.stored(frame.load(args))

@@ -23,12 +23,13 @@ from plait.settings import ScopeSettings
 from server.access import current
 from server.app import Calls
 from server.audit import Audit
-from server.grpc import refusals, scope
+from server.grpc import refusals
 from server.grpc.audited import Noted
 from server.grpc.deadlines import Patience
 from server.grpc.door import Door, Visit
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
+from server.grpc.messages import scope
 
 logger = logging.getLogger(__name__)
 

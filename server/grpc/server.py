@@ -39,16 +39,16 @@ from server.access.keys import KeyCache
 from server.access.relay import Relay, raise_open_files, remove_stale
 from server.app import App, Calls
 from server.audit import open_audit
-from server.grpc.access import AccessService
-from server.grpc.admin import AdminService
 from server.grpc.boundary import Boundary
 from server.grpc.deadlines import Patience
 from server.grpc.door import Door
-from server.grpc.hooks import HookService
-from server.grpc.index import IndexService
-from server.grpc.knowledge import KnowledgeService
 from server.grpc.limits import Limits
-from server.grpc.memory import MemoryService
+from server.grpc.services.access import AccessService
+from server.grpc.services.admin import AdminService
+from server.grpc.services.hooks import HookService
+from server.grpc.services.index import IndexService
+from server.grpc.services.knowledge import KnowledgeService
+from server.grpc.services.memory import MemoryService
 from server.grpc.tls import credentials
 
 logger = logging.getLogger(__name__)

@@ -54,7 +54,7 @@ def _hunks_by_path(payload: Payload) -> Iterable[tuple[Path, str]]:
 
 
 def _hunks(payload: Payload, path: Path) -> str:
-    from plait.memory.importers import edits as diffs
+    from etl.ingest.importers import edits as diffs
 
     if payload.result.get("type") == "create":
         return ""

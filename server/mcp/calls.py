@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from plait.domain.values import Hit
     from server.mcp.service import Service
 
-# The server's own limits (plait/retrieval/query.py, plait/memory/entry.py), said here in the tools' words;
+# The server's own limits (plait/retrieval/query/analysis.py, plait/memory/entry.py), said here in the tools' words;
 # a note is one thing worth knowing, so it is held shorter.
 MAX_QUERY_BYTES = 8192
 MAX_ATTACHED_BYTES = 262_144

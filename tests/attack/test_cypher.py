@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 import graph
-from graph.check import check
-from graph.guard import Guarded, Limits, guard
+from graph.guard.rules import Guarded, Limits, guard
+from graph.server.check import check
 from graph.store import CypherStore
 from plait.domain.deadline import Deadline
 from plait.domain.errors import (

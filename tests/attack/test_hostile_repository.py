@@ -13,8 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from etl.files import Elsewhere, NotAFile, opened, read_limited
-from etl.parse import Job, ParsePool, hash_files
+from etl.parsing.pool import Job, ParsePool, hash_files
+from etl.source.files import Elsewhere, NotAFile, opened, read_limited
 from plait.secrets.rules import BUILT_IN
 from tests.processes import LIMIT_S
 

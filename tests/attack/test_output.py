@@ -19,13 +19,13 @@ from uuid import UUID
 import pytest
 from markdown_it import MarkdownIt
 
-from plait import tokens
 from plait.client import discovery
 from plait.domain.display import Guarded, to_json, visible
 from plait.domain.recall import RecallFormat, Trust
 from plait.domain.values import Collection, Item, ItemId
 from plait.retrieval.packing.pack import Limits, pack
 from plait.retrieval.packing.piece import Piece
+from plait.text import token_count
 from server.mcp.answer import Answer, Refused, refused
 from tests.processes import LIMIT_S, PATIENT, patient, wait_until
 
@@ -124,7 +124,7 @@ MARKDOWN = MarkdownIt("commonmark")
 
 
 def packed(*pieces: Piece, format_: RecallFormat = RecallFormat.MARKDOWN) -> str:
-    limits = Limits(100_000, tokens.counter(""), 50, {"code": 1.0, "memory": 1.0}, True)
+    limits = Limits(100_000, token_count.counter(""), 50, {"code": 1.0, "memory": 1.0}, True)
     block = pack(pieces, limits, format_)
     return block.context or "".join(item.text for item in block.items)
 

@@ -22,7 +22,7 @@ from psycopg import sql
 from etl.languages import is_code, language_of
 from etl.pipeline import IndexRequest, index_repository
 from etl.report import IndexReport
-from etl.secrets import Files
+from etl.source.secrets import Files
 from plait.client import AsyncPlaitClient
 from plait.client.memory_values import Tool
 from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryMetadata, MemoryReceipt
@@ -46,7 +46,7 @@ from server.exposed import Exposure, as_json, examine, remedies, render
 from server.grpc.server import running
 from tests.attack.secret_samples import HELD_OUT, Sample, samples
 from tests.processes import PATIENT, eventually, remove_home
-from vector import embedded as postgres
+from vector.server import embedded as postgres
 from vector.store import Store
 
 SAMPLES = samples()

@@ -18,10 +18,11 @@ from plait.domain.graph import Edge, Label, Node, Relation, encode_edges, encode
 from plait.domain.ids import new_item_ids
 from plait.domain.values import Chunk, Revision, embedded_text
 from plait.ports import FileGraph, FileRow, IndexStats, Segment
-from plait.retrieval.text import tokens
 from plait.settings import Settings, load
+from plait.text.tokenize import tokens
 from tests.processes import LIMIT_S, PATIENT
-from vector import embedded, segments
+from vector.index import segments
+from vector.server import embedded
 from vector.store import Store
 
 Files = Mapping[str, Sequence[str]]

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from graph import embedded
+from graph.server import embedded
 from graph.store import CypherStore
 from plait.domain.graph import Edge, Label, Node
 from plait.ports import GraphDelta

@@ -19,7 +19,7 @@ from plait.domain.memory import (
     MemoryWrite,
 )
 from plait.memory.entry import NOBODY
-from vector import memories_batch
+from vector.memories import batch
 from vector.store import Store
 
 WHERE = MemoryFilter(repos=("r",))
@@ -43,14 +43,14 @@ async def test_what_is_being_written_is_waited_for(
 ) -> None:
     await store.store("default", [write(1)])
     written, go_on = asyncio.Event(), asyncio.Event()
-    whole: Callable[..., Awaitable[Any]] = memories_batch._write
+    whole: Callable[..., Awaitable[Any]] = batch._write
 
     async def slow(*given: Any) -> Any:
         await whole(*given)
         written.set()
         await go_on.wait()
 
-    monkeypatch.setattr(memories_batch, "_write", slow)
+    monkeypatch.setattr(batch, "_write", slow)
     storing = asyncio.create_task(store.store("default", [write(2)]))
     await written.wait()
     at = datetime.now(UTC)

@@ -23,7 +23,7 @@ from tests.contract.test_episode_links import MEAN, diff, episode, indexed, proj
 from tests.contract.test_scopes import index_for
 from tests.contract.test_search_as_of import age_revisions
 from tests.processes import LIMIT_S, eventually
-from vector.relations_cache import GraphCache
+from vector.search.relations_cache import GraphCache
 from vector.store import Store
 
 __all__ = ["indexed", "root"]  # fixtures

@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from plait import embedding
 from plait.domain.errors import BadModelFile, BadSettings, EmbeddingUnavailable
-from plait.embedding import local, model_files
+from plait.models import embedding
+from plait.models.embedding import local, model_files
 from plait.settings import EmbeddingSettings
 
 SHIPPED = Path(model_files.__file__).parent / "weights" / "minilm_l6_v2_int8"

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plait import embedding
 from plait.domain.errors import EmbeddingRefused, EmbeddingUnavailable
-from plait.embedding.remote import MAX_INPUT_BYTES
+from plait.models import embedding
+from plait.models.embedding.remote import MAX_INPUT_BYTES
 from plait.ports import EmbeddingProvider
 from plait.settings import EmbeddingSettings, parse
 from tests.chat_server import HttpServer, body_of

@@ -12,7 +12,7 @@ import pytest
 
 from plait.domain.errors import RequestIdReused
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
-from vector.episodes import MERGE_EVERY
+from vector.episodes.store import MERGE_EVERY
 from vector.store import Store
 
 ALL = tuple(Collection)

@@ -58,7 +58,7 @@ from plait.memory.summarize import Extractive
 from plait.ports import GraphStore
 from plait.settings import MemorySettings, Settings
 from tests.processes import LIMIT_S
-from vector import forget_files
+from vector.forget import files
 from vector.store import Store
 
 T = "default"
@@ -496,8 +496,8 @@ async def test_a_server_whose_files_cannot_be_read_is_said_to_be_none(
     control = tmp_path / "global" / "pg_control"
     control.parent.mkdir()
     control.write_bytes(b"\0" * 16)
-    assert forget_files._count(tmp_path, 7, [], [b"x"]) is None
-    assert forget_files._count(tmp_path / "away", 0, [], [b"x"]) is None
+    assert files._count(tmp_path, 7, [], [b"x"]) is None
+    assert files._count(tmp_path / "away", 0, [], [b"x"]) is None
 
 
 async def test_statistics_that_a_full_disk_left_are_taken_by_the_next_call(

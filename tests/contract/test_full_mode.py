@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from plait import embedding, language
 from plait.domain.values import Filter
+from plait.models import embedding, language
 from plait.ports import EmbeddingProvider, LanguageModel, Reranker
-from plait.retrieval.context import Deps
 from plait.retrieval.search import Mode, SearchAnswer, SearchQuery, SearchService
+from plait.retrieval.search_context import Deps
 from plait.settings import EmbeddingSettings, LanguageSettings, RerankSettings, SearchSettings
 from tests.chat_server import ChatServer, refused, said
 from tests.contract.test_search_store import CODE

@@ -14,7 +14,7 @@ import pytest
 from neo4j.exceptions import Neo4jError
 
 import graph
-from graph import probes
+from graph.server import probes
 from graph.store import CypherStore
 from plait.domain.deadline import Deadline
 from plait.domain.errors import (

@@ -18,12 +18,12 @@ from plait.domain.memory import AsOf
 from plait.domain.recall import Impact, RecallOptions
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.ports import EmbeddingProvider, GraphDelta, GraphStore, Spot, View
-from plait.retrieval.anchors import Anchor, AnchorKind, Anchors
-from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.impact import impact
-from plait.retrieval.impact_lines import impact_lines
-from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.code_graph.impact import impact
+from plait.retrieval.packing.impact_lines import impact_lines
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.retrieval.query.code_references import Anchor, AnchorKind, Anchors
 from plait.retrieval.recall import RecallAnswer, RecallService
+from plait.retrieval.search_context import Deps, SearchContext
 from plait.settings import Settings
 from tests.processes import LIMIT_S
 from vector.store import Store

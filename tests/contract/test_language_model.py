@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plait.domain.errors import BadSettings, LanguageModelUnavailable
-from plait.language import chat, open_model, wants_model
+from plait.models.language import chat, open_model, wants_model
 from plait.ports import LanguageModel
 from plait.settings import LanguageSettings, parse
 from tests.chat_server import ChatServer, refused, said

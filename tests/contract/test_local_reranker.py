@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from plait.domain.errors import BadModelFile, LanguageModelUnavailable
-from plait.language import open_reranker, wants_reranker
+from plait.models.language import open_reranker, wants_reranker
 from plait.ports import Reranker
 from plait.settings import RerankSettings
 from tests.processes import LIMIT_S
@@ -109,7 +109,7 @@ async def test_a_broken_file_is_named(tmp_path: Path, file: str, content: bytes,
 
 
 async def test_an_embedding_model_is_no_cross_encoder(tmp_path: Path) -> None:
-    shipped = Path(__file__).parents[2] / "plait/embedding/weights/minilm_l6_v2_int8"
+    shipped = Path(__file__).parents[2] / "plait/models/embedding/weights/minilm_l6_v2_int8"
     (tmp_path / "model.onnx").symlink_to(shipped / "model-int8.onnx")
     (tmp_path / "tokenizer.json").symlink_to(shipped / "tokenizer.json")
     with pytest.raises(BadModelFile, match="does not score a pair"):

@@ -7,7 +7,7 @@ from typing import Any
 
 from plait.domain.values import Collection, Filter, ItemId
 from plait.ports import Spot, View
-from vector.located import MAX_FILES, MAX_NAMED, PathCache
+from vector.search.located import MAX_FILES, MAX_NAMED, PathCache
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]

@@ -11,7 +11,7 @@ import pytest
 
 from plait.domain.memory import MemoryEntry, MemoryMetadata, MemoryReceipt, MemoryWrite
 from plait.memory.entry import NOBODY, check
-from plait.memory.similar import sketches, words
+from plait.text.near_duplicates import sketches, words
 from vector.store import Store
 
 TENANT = "default"

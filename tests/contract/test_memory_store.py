@@ -39,8 +39,8 @@ from plait.domain.scope import Scope
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory.entry import NOBODY, check
 from tests.contract.conftest import IndexFiles
-from vector import memories_requests
-from vector.episodes import MERGE_EVERY
+from vector.episodes.store import MERGE_EVERY
+from vector.memories import requests
 from vector.store import Store
 
 T = "default"
@@ -136,7 +136,7 @@ async def test_a_turn_is_stored_whole_or_not_at_all(
         raise StoreFull("the disk is full")
 
     entries = [write("one", "q").entry, write("two", "q").entry]
-    monkeypatch.setattr(memories_requests, "record", full)
+    monkeypatch.setattr(requests, "record", full)
     with pytest.raises(StoreFull):
         await store.store_turn(T, "r", "q", b"h", entries)
     for table in ("item", "segment", "posting", "outbox", "memory_request", "memory_edge"):

@@ -21,8 +21,8 @@ from plait.domain.memory import MemoryFilter
 from plait.domain.values import Artifact, ArtifactKind, Episode, EpisodeReceipt, Outcome
 from plait.ports import GraphDelta, GraphStore
 from plait.settings import Settings, load
-from vector.migrate import LOCK, migrate, migrations
-from vector.pool import Database
+from vector.connection.migrate import LOCK, migrate, migrations
+from vector.connection.pool import Database
 from vector.store import Store
 
 

@@ -21,7 +21,7 @@ from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.ports import GraphDelta
 from tests.contract.conftest import end_sessions
 from tests.processes import LIMIT_S, eventually
-from vector.outbox import queue_forget, queue_memories
+from vector.projection.store import queue_forget, queue_memories
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -597,7 +597,7 @@ async def test_a_server_that_answers_nothing_holds_up_no_end(
     await claimed(other)
     assert other._claiming is not None
     frozen = other._claiming.info.backend_pid
-    monkeypatch.setattr("vector.locks.RELEASE_S", 0.05)
+    monkeypatch.setattr("vector.connection.locks.RELEASE_S", 0.05)
     os.kill(frozen, signal.SIGSTOP)
     try:
         async with asyncio.timeout(LIMIT_S):

@@ -15,15 +15,15 @@ import psutil
 import pytest
 
 from etl import facts as facts_codec
-from etl.files import content_hash
 from etl.languages import is_code, language_of
 from etl.languages.names import is_test_path, module_name
-from etl.parse import Job, ParsedBatch, ParsePool, batches, hash_files
-from etl.segment import SegmentBuilder
+from etl.parsing.pool import Job, ParsedBatch, ParsePool, batches, hash_files
+from etl.parsing.segment import SegmentBuilder
+from etl.source.files import content_hash
 from plait.domain.errors import ParseWorkerFailed
 from plait.ports import Segment
-from plait.retrieval.text import tokens
 from plait.secrets.rules import BUILT_IN
+from plait.text.tokenize import tokens
 from tests.processes import LIMIT_S, cpu_s, wait_until
 
 RULES = BUILT_IN.digest()
@@ -194,7 +194,7 @@ def workers() -> list[int]:
     found = []
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error):  # it ended between two looks
-            if any("etl.worker" in word for word in child.cmdline()):
+            if any("etl.parsing.worker" in word for word in child.cmdline()):
                 found.append(child.pid)
     return found
 
@@ -268,7 +268,7 @@ def test_workers_end_in_silence_when_the_indexer_does(tmp_path: Path, sign: sign
     # Enough that both workers are at it whenever we look.
     write(tmp_path, {f"endless{i}.js": ENDLESS for i in range(12)})
     code = (
-        "import sys; from pathlib import Path; from etl.parse import Job, ParsePool\n"
+        "import sys; from pathlib import Path; from etl.parsing.pool import Job, ParsePool\n"
         "with ParsePool(Path(sys.argv[1]), workers=2, timeout_s=60) as pool:\n"
         "    run = pool.run([Job(f'endless{i}.js', 'javascript', 'm', False, 10**6) for i in range(12)])\n"
         "    print('go', flush=True)\n"

@@ -11,8 +11,8 @@ import pytest
 from etl.project import Projector
 from plait.domain.errors import StoreUnavailable
 from plait.ports import GraphDelta, GraphStore
-from vector import locks
-from vector.pool import Connection
+from vector.connection import locks
+from vector.connection.pool import Connection
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]

@@ -28,10 +28,10 @@ from plait.domain.recall import (
 from plait.domain.retention import Selector
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, ItemId, Outcome
 from plait.ports import View
-from plait.retrieval.feedback import SOURCE_CAP, SUCCESS_WEIGHT, UNPROVEN
+from plait.retrieval.ranking.feedback import SOURCE_CAP, SUCCESS_WEIGHT, UNPROVEN
 from tests.contract.conftest import IndexFiles
 from tests.processes import LIMIT_S
-from vector import locks
+from vector.connection import locks
 from vector.store import Store
 
 T = "default"

@@ -17,8 +17,11 @@ from plait.domain.retention import Action, CompactionPlan, Selector, Step
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory.entry import NOBODY
 from tests.processes import LIMIT_S
-from vector import clock, episodes, links, memories_batch
-from vector.pool import Connection
+from vector.connection import clock
+from vector.connection.pool import Connection
+from vector.episodes import links
+from vector.episodes import store as episodes
+from vector.memories import batch
 from vector.store import Store
 
 
@@ -84,7 +87,7 @@ async def test_a_graph_made_anew_has_the_memory_that_is_being_stored(
     await store.append(episode("r", 1))
     await graph_of(store)
     entry = MemoryEntry(NOBODY, "r", "a", "the queue is a list")
-    async with paused(monkeypatch, memories_batch) as written:
+    async with paused(monkeypatch, batch) as written:
         storing = asyncio.create_task(store.store("default", [MemoryWrite(entry, "m", b"h")]))
         await written.wait()
         resetting = asyncio.create_task(store.reset("r"))

@@ -28,9 +28,9 @@ from plait.domain.retention import Selector
 from plait.domain.values import Collection, Filter, ItemId, Outcome
 from plait.memory.entry import NOBODY, check
 from plait.ports import EmbeddingProvider
-from plait.retrieval.context import Deps
-from plait.retrieval.query import SearchQuery
+from plait.retrieval.query.analysis import SearchQuery
 from plait.retrieval.recall import RecallAnswer, RecallService
+from plait.retrieval.search_context import Deps
 from tests.contract.conftest import IndexFiles
 from tests.processes import LIMIT_S
 from vector.store import Store

@@ -37,9 +37,9 @@ from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Fil
 from plait.memory import compact as service
 from plait.memory.entry import NOBODY, check
 from plait.memory.summarize import Extractive
-from plait.retrieval.text import tokens
 from plait.settings import MemorySettings
-from vector.migrate import migrations
+from plait.text.tokenize import tokens
+from vector.connection.migrate import migrations
 from vector.store import Store
 
 T = "default"

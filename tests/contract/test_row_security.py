@@ -26,9 +26,10 @@ from plait.supervisor.account import unprivileged
 from plait.supervisor.lease import wait_stopped
 from tests.contract.conftest import end_sessions
 from tests.processes import LIMIT_S
-from vector import embedded, pgdata, roles
-from vector.bulk import insert_rows
-from vector.pool import APP_ROLE, Connection, Database
+from vector.connection import roles
+from vector.connection.bulk import insert_rows
+from vector.connection.pool import APP_ROLE, Connection, Database
+from vector.server import embedded, pgdata
 from vector.store import Store
 
 # Of no tenant: the index's one model, and what the schema is made of (which is out of reach).

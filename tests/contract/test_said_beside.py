@@ -31,9 +31,11 @@ from plait.domain.values import (
     Outcome,
 )
 from plait.memory.entry import NOBODY, check
-from plait.retrieval.text import query_terms
-from vector import episode_rows, forget_traces, threads
-from vector.filters import condition
+from plait.text.tokenize import query_terms
+from vector.episodes import rows
+from vector.forget import traces
+from vector.search import threads
+from vector.search.filters import condition
 from vector.store import Store
 
 TENANT = "default"
@@ -261,13 +263,13 @@ async def test_long_runs_are_read_outside_of_the_loop(
     store: Store, monkeypatch: pytest.MonkeyPatch, chars: int, here: bool
 ) -> None:
     threads_: set[threading.Thread] = set()
-    prepare = episode_rows.prepare
+    prepare = rows.prepare
 
-    def seen(numbered: episode_rows.Numbered) -> episode_rows.Prepared:
+    def seen(numbered: rows.Numbered) -> rows.Prepared:
         threads_.add(threading.current_thread())
         return prepare(numbered)
 
-    monkeypatch.setattr(episode_rows, "prepare", seen)
+    monkeypatch.setattr(rows, "prepare", seen)
     said = [Artifact(ArtifactKind.TURN, "yes it is so " * (chars // 13), meta={"role": "user"})]
     await store.append(Episode("e1", "r", Outcome("success"), said, body_hash=b"1"))
     assert (threads_ == {threading.current_thread()}) == here
@@ -281,13 +283,13 @@ async def test_what_a_run_came_to_goes_with_it_and_is_looked_for(
     came = Outcome("success", "the zanzibar importer closes")
     kept = await store.append(Episode("e1", "r", came, said, body_hash=b"1"))
     told: list[tuple[str, ...]] = []
-    find = forget_traces.distinctive
+    find = traces.distinctive
 
     async def seen(*args: Any) -> tuple[str, ...]:
         told.append(await find(*args))
         return told[-1]
 
-    monkeypatch.setattr(forget_traces, "distinctive", seen)
+    monkeypatch.setattr(traces, "distinctive", seen)
     for id_ in (kept.item_ids[0], kept.episode_id):
         receipt = await store.forget(TENANT, "r", Selector(ids=(id_,)), dry_run=False)
         assert not any(receipt.left.values())

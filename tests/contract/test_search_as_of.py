@@ -319,7 +319,7 @@ async def test_code_and_items_are_searched_together_as_of_one_time(
 async def test_a_phrase_is_looked_for_in_what_matches_however_much_does_not(
     store: Store, truth_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vector.search.PHRASE_TEXTS", 2)
+    monkeypatch.setattr("vector.search.store.PHRASE_TEXTS", 2)
     closed = Times(0, 1, None, None)
     known = await remember(store, truth_dsn, "r", [closed] * 8 + [Times(0, None, None, None)])
     where = Filter(repos=("r",), collections=NOTES)

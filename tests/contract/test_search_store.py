@@ -21,7 +21,7 @@ from plait.domain.values import (
     Outcome,
 )
 from plait.ports import View
-from vector import nearest as nearest_module
+from vector.search import nearest as nearest_module
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -256,7 +256,7 @@ async def test_the_index_agrees_with_the_exact_scan(
 ) -> None:
     files = {f"d{i % 7}/f{i}.toy": [f"n{i}_{j}:" for j in range(4)] for i in range(100)}
     await index(store, "r", files)
-    monkeypatch.setattr("vector.queue.INDEX_FROM_ROWS", 100)
+    monkeypatch.setattr("vector.index.queue.INDEX_FROM_ROWS", 100)
     await embed(store, "r", dim=8)
     view = await store.view(Filter())
     for where in (Filter(), Filter(path_glob="d3/**")):
@@ -274,7 +274,7 @@ async def test_where_neighbours_stand_need_not_be_read_again(
     store: Store, index: IndexFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await index(store, "r", {f"d{i}/f{i}.toy": [f"n{i}_{j}:" for j in range(4)] for i in range(30)})
-    monkeypatch.setattr("vector.queue.INDEX_FROM_ROWS", 100)
+    monkeypatch.setattr("vector.index.queue.INDEX_FROM_ROWS", 100)
     await embed(store, "r", dim=8)
     monkeypatch.setattr(nearest_module, "EXACT_ROWS", 5)
     view = await store.view(Filter())

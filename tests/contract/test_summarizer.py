@@ -17,7 +17,7 @@ from plait.memory import summary_model
 from plait.memory.extract import extract
 from plait.memory.summarize import Extractive, Summarizer, open_summarizer
 from plait.settings import MemorySettings, parse
-from plait.tokens import count
+from plait.text.token_count import count
 from tests.chat_server import HttpServer, body_of
 from tests.processes import LIMIT_S
 

@@ -22,8 +22,8 @@ from plait.domain.values import (
 )
 from plait.memory.entry import NOBODY, check
 from plait.ports import Place, Standing
-from plait.retrieval.freshness import freshness
-from vector import memories_links
+from plait.retrieval.ranking.freshness import freshness
+from vector.memories import links
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -107,7 +107,7 @@ async def test_a_common_name_takes_no_other_with_it(
     """Names of a batch are looked up together; what is too common for that is left out alone."""
     many = {f"src/a{n}.toy": ["get_it:"] for n in range(12)}
     await index(store, "r", {**CODE, **many})
-    monkeypatch.setattr(memories_links, "MAX_SYMBOLS", 10)
+    monkeypatch.setattr(links, "MAX_SYMBOLS", 10)
     texts = ["`get_it` is in all of them, src/a3.toy say", "`send_request` retries"]
     entries = [MemoryEntry(NOBODY, "r", "ada", text, MemoryMetadata()) for text in texts]
     common, rare = await store.store("default", [check(entry) for entry in entries])

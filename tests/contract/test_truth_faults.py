@@ -15,8 +15,8 @@ import vector
 from plait.domain.errors import StoreFull
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.settings import load
-from vector import embedded
-from vector.pool import Database
+from vector.connection.pool import Database
+from vector.server import embedded
 
 IndexFiles = Callable[..., Awaitable[Any]]
 

@@ -135,7 +135,7 @@ async def test_finish_builds_the_index_with_the_documented_numbers(
     await index(store, "r", CODE)
     await store.ensure_space("m", 3)
     await fill(store, "r")
-    monkeypatch.setattr("vector.queue.INDEX_FROM_ROWS", 3)
+    monkeypatch.setattr("vector.index.queue.INDEX_FROM_ROWS", 3)
     await store.finish("r")
     await store.finish("r")
     with psycopg.connect(truth_dsn) as conn:
@@ -163,12 +163,12 @@ async def test_an_index_is_built_where_workers_find_no_shared_memory(
     await index(store, "r", CODE)
     await store.ensure_space("m", 3)
     await fill(store, "r")
-    monkeypatch.setattr("vector.queue.INDEX_FROM_ROWS", 3)
+    monkeypatch.setattr("vector.index.queue.INDEX_FROM_ROWS", 3)
 
     async def much(*_: object) -> int:
         return 2_000_000
 
-    monkeypatch.setattr("vector.queue._build_mb", much)
+    monkeypatch.setattr("vector.index.queue._build_mb", much)
     await store.finish("r")
     with psycopg.connect(truth_dsn, autocommit=True) as conn:
         conn.execute("ALTER TABLE plait.files RESET (parallel_workers)")

@@ -24,8 +24,8 @@ from plait.ports import GraphStore
 from plait.settings import Settings, load
 from tests.contract.conftest import TABLES, index_files
 from tests.contract.graph_servers import SERVERS, GraphServer, running
-from vector import embedded
-from vector.outbox import queue_forget, queue_memories
+from vector.projection.store import queue_forget, queue_memories
+from vector.server import embedded
 from vector.store import Store
 
 REPO = "both"

@@ -9,9 +9,9 @@ import pytest
 
 from plait.domain.values import Filter, Revision
 from tests.contract.test_search_store import CODE, symbols
-from vector import vocabulary as vocabulary_module
+from vector.index import vocabulary as vocabulary_module
+from vector.index.vocabulary import Vocabulary, VocabularyCache, going_with, related, vocabulary_of
 from vector.store import Store
-from vector.vocabulary import Vocabulary, VocabularyCache, going_with, related, vocabulary_of
 
 IndexFiles = Callable[..., Awaitable[Any]]
 # As many words of a name as it takes: `serialize_item` has serialize, item and itself.

@@ -13,14 +13,14 @@ import psycopg
 import pytest
 
 import graph as graph_store
-from graph import embedded as graph
+from graph.server import embedded as graph
 from plait.domain.errors import StoreFull
 from plait.settings import Settings, load
 from plait.supervisor.account import unprivileged
 from plait.supervisor.lease import wait_stopped
 from tests.processes import LIMIT_S, PATIENT, wait_until
-from vector import embedded as postgres
-from vector.pgchild import PostgresChild
+from vector.server import embedded as postgres
+from vector.server.pgchild import PostgresChild
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts, and drops its rights")
 

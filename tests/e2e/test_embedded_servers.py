@@ -21,8 +21,8 @@ import psutil
 import psycopg
 import pytest
 
-from graph import embedded as graph
-from graph.arcadechild import ArcadeChild
+from graph.server import embedded as graph
+from graph.server.arcadechild import ArcadeChild
 from plait.domain.errors import EmbeddedServerFailed, HomeUnusable, SchemaMismatch
 from plait.settings import Settings, load
 from plait.supervisor import process
@@ -32,7 +32,7 @@ from plait.supervisor.keeper import BACKOFF_S
 from plait.supervisor.lease import wait_stopped
 from plait.supervisor.state import read
 from tests.processes import LIMIT_S, PATIENT, gone, wait_until
-from vector import embedded as postgres
+from vector.server import embedded as postgres
 
 KINDS = ["vector", "graph"]
 FOLDER = {"vector": "postgres", "graph": "graph"}

@@ -284,7 +284,7 @@ def test_a_hook_loads_no_heavy_library(command_environment: dict[str, str]) -> N
     heavy = ("numpy", "rich", "psycopg", "neo4j", "onnxruntime", "quicktok", "argparse")
     code = (
         "import sys, plait.client.hooks, server.commands.hook, server.hooks.answer, server.hooks.edits;"
-        "import server.hooks.searches, server.hooks.session_end, plait.memory.importers.edits;"
+        "import server.hooks.searches, server.hooks.session_end, etl.ingest.importers.edits;"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     command = [sys.executable, "-P", "-c", code]

@@ -26,13 +26,13 @@ from mcp.types import CallToolResult, ListRootsResult, Root
 from plait.client import AsyncPlaitClient
 from plait.client.discovery import ServerAddress
 from plait.settings import Settings
-from server.address import announce, claimed
 from server.app import App
 from server.grpc.server import Server, running
 from server.mcp import indexing
 from server.mcp.answer import META
 from server.mcp.server import Setup, build
 from server.mcp.service import Service
+from server.process.address import announce, claimed
 from tests.processes import LIMIT_S, eventually, gone
 
 ERAS = ("legacy", "auto")
@@ -177,9 +177,9 @@ async def test_fifty_calls_at_once_and_cancelled_ones(opened: Opened, era: str) 
 
 
 async def test_a_recall_keeps_its_budget_as_text_and_as_json(opened: Opened) -> None:
-    from plait import tokens
+    from plait.text import token_count
 
-    count = tokens.counter().count
+    count = token_count.counter().count
     async with opened() as client:
         for budget in (150, 900):
             asked = {"task": "change how retries back off", "budget": budget}

@@ -10,7 +10,6 @@ from typing import Any
 import grpc
 import pytest
 
-from plait import tokens
 from plait.client import (
     AsyncPlaitClient,
     PlaitClient,
@@ -22,6 +21,7 @@ from plait.client import (
 )
 from plait.domain.recall import Freshness, Tier, Trust
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, ItemId, Outcome
+from plait.text import token_count
 from server.app import App
 from server.grpc.server import Server
 from tests.e2e.conftest import at_rest
@@ -181,7 +181,7 @@ async def test_the_budget_is_never_passed(
     answer = await ask(client, budget_tokens=budget, tokenizer="gpt-4o")
     assert answer.budget == budget
     assert answer.counted.exact
-    assert tokens.count(answer.context) == answer.tokens <= budget
+    assert token_count.count(answer.context) == answer.tokens <= budget
     whole = await ask(client)
     assert len(answer.items) + len(answer.omitted) >= len(whole.items)
     assert all(o.why.stage and o.why.cause for o in answer.omitted)
@@ -210,7 +210,7 @@ async def test_a_tokenizer_that_is_not_public_keeps_a_margin_back(
     answer = await ask(client, budget_tokens=300, tokenizer="claude-sonnet")
     assert not answer.counted.exact
     assert answer.counted.margin > 0.0
-    assert tokens.count(answer.context) <= 300 * (1 - answer.counted.margin) + 1
+    assert token_count.count(answer.context) <= 300 * (1 - answer.counted.margin) + 1
 
 
 async def test_the_shapes(client: AsyncPlaitClient, recalled: str) -> None:
@@ -258,7 +258,7 @@ async def test_hits_are_formatted_without_a_server(client: AsyncPlaitClient, rec
     hits = (await client.search("next free berth", where=Filter(repos=(REPO,)))).hits
     text = client.format_context(hits, budget_tokens=300)
     assert text.startswith("## Relevant Memories\n\n- [score: ")
-    assert tokens.count(text) <= 300
+    assert token_count.count(text) <= 300
 
 
 # -- nothing ---------------------------------------------------------------------------------------------

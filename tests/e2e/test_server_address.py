@@ -22,7 +22,7 @@ from plait.domain.errors import ServerAlreadyRunning, ServerNotAnswering
 from plait.settings import Settings, load
 from plait.v1.index_service_pb2 import ListRepositoriesResponse
 from server import local
-from server.address import announce, claimed, withdraw
+from server.process.address import announce, claimed, withdraw
 
 ADDRESS = ServerAddress(1, "", "127.0.0.1", 1, "0", "2026-01-01T00:00:00+00:00")
 

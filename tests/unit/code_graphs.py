@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from plait.domain.graph import Edge, Label, Node, encode_edges, encode_nodes
 from plait.ports import CodeGraph
-from vector import codegraph
+from vector.search import codegraph
 
 Edges = Sequence[tuple[str, str, str]]  # relation, source, target; names without `r:`
 

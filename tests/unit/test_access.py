@@ -25,7 +25,7 @@ from server.access import current, roots
 from server.access.callers import TOKEN
 from server.access.connections import MAX_UNKNOWN_BYTES, Connection, Connections
 from server.access.places import Places, Rates
-from server.grpc import scope
+from server.grpc.messages import scope
 
 # -- places and quotas -------------------------------------------------------------------------------------
 

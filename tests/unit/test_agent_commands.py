@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from plait.memory.importers.commands import read, runner
-from plait.memory.importers.trim import trim
+from etl.ingest.importers.commands import read, runner
+from etl.ingest.importers.trim import trim
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ from plait.domain.deadline import Deadline
 from plait.domain.recall import AnchorState, Freshness, NamedAnchor, RecallOptions, Trust
 from plait.domain.values import Candidate, Collection, ItemId, Revision
 from plait.ports import Place, RecallStore, SearchStore, Standing, View
-from plait.retrieval import freshness, fusion, memory_score, trust
-from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.memory_score import Blend, recency
-from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.retrieval.query.strategy import Strategy
+from plait.retrieval.ranking import freshness, fusion, memory_score, trust
+from plait.retrieval.ranking.memory_score import Blend, recency
+from plait.retrieval.search_context import Deps, SearchContext
 from plait.retrieval.stages.filter import filter as filter_stage
 from plait.retrieval.stages.score import score
 from plait.retrieval.stages.tags import tags
-from plait.retrieval.strategy import Strategy
 from plait.settings import RecallSettings, SearchSettings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

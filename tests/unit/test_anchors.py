@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.ports import Spot
-from plait.reading.diff import Hunk
-from plait.retrieval.anchors import (
+from plait.retrieval.query.analysis import identifiers
+from plait.retrieval.query.code_references import (
     MAX_HUNKS,
     MAX_PATHS,
     AnchorKind,
@@ -17,7 +17,7 @@ from plait.retrieval.anchors import (
     own_path,
     read,
 )
-from plait.retrieval.query import identifiers
+from plait.text.diff import Hunk
 
 DIFF = """\
 Handle empty keys

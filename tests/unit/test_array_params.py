@@ -10,7 +10,7 @@ from psycopg.adapt import Transformer
 from psycopg.pq import Format
 
 from plait.domain.ids import new_item_ids
-from vector.arrays import bytea_array, text_array, uuid_array
+from vector.connection.arrays import bytea_array, text_array, uuid_array
 
 TEXTS, BYTEAS, UUIDS = 1009, 1001, 2951
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.domain.values import ItemId
-from vector import bm25, segments
-from vector.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
+from vector.index import bm25, segments
+from vector.index.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
 
 WORDS = ("alpha", "beta", "gamma", "delta", "rare")
 documents = st.lists(st.lists(st.sampled_from(WORDS), max_size=8), min_size=1, max_size=12)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from graph.boltprobe import GOODBYE, PULL, RUN, message, pack
+from graph.server.boltprobe import GOODBYE, PULL, RUN, message, pack
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.reading.reports import Report, read
-from plait.retrieval.anchors import Anchors
-from plait.retrieval.query import SearchQuery, analyse
-from plait.retrieval.reported import LEAST, SHOWN, TITLE, as_report, embedded
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.retrieval.query.bug_report import LEAST, SHOWN, TITLE, as_report, embedded
+from plait.retrieval.query.code_references import Anchors
+from plait.retrieval.query.strategy import LONG, SEMANTIC_WEIGHT, choose
 from plait.retrieval.stages.resolve import about
-from plait.retrieval.strategy import LONG, SEMANTIC_WEIGHT, choose
+from plait.text.bug_reports import Report, read
 
 REPORT = """\
 Timeouts of `Pool.acquire` are ignored

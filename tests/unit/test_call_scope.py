@@ -12,7 +12,7 @@ from plait.domain.errors import InvalidInput, RepositoryNotIndexed, ScopeMissing
 from plait.domain.scope import check_own
 from plait.domain.values import Filter
 from plait.settings import ScopeSettings
-from server.grpc import scope
+from server.grpc.messages import scope
 
 TENANTS = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,10}", fullmatch=True)
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,20}", fullmatch=True)

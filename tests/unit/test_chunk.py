@@ -8,17 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from etl.chunk import (
-    MAX_CHARS,
-    MAX_DATA_CHARS,
-    RawChunk,
-    chunk_code,
-    chunk_text,
-    decode,
-)
 from etl.facts import Definition, FileFacts
 from etl.languages import extractor
-from etl.split import sections, split_rows
+from etl.parsing.chunk import MAX_CHARS, MAX_DATA_CHARS, RawChunk, chunk_code, chunk_text, decode
+from etl.parsing.split import sections, split_rows
 from plait.domain.values import embedded_text
 
 

@@ -9,13 +9,14 @@ from uuid import UUID
 
 import pytest
 
-from plait.client import admin_calls, calls, memory_calls, memory_wire, recall_calls, wire
+from plait.client import admin_calls, calls, memory_calls, recall_calls
 from plait.client.calls import fusion_of, mode_of
 from plait.domain.errors import InvalidInput
 from plait.domain.memory import MemoryEntry, MemoryFilter
 from plait.domain.recall import ItemVerdict
 from plait.domain.values import Episode, Filter, ItemId, Outcome
 from plait.v1 import knowledge_service_pb2 as pb
+from plait.wire import memory_messages, messages
 
 
 def test_a_mode_and_a_fusion_that_are_none_say_which_there_are() -> None:
@@ -45,9 +46,9 @@ def test_times_and_scores_that_can_be_none_are_refused(wrong: float) -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        lambda: wire.outcome(Outcome(cast("Any", "meh"))),
-        lambda: wire.filter_(Filter(repos=("app",), collections=(cast("Any", "meh"),))),
-        lambda: memory_wire.filter_(MemoryFilter(repos=("app",), types=(cast("Any", "meh"),))),
+        lambda: messages.outcome(Outcome(cast("Any", "meh"))),
+        lambda: messages.filter_(Filter(repos=("app",), collections=(cast("Any", "meh"),))),
+        lambda: memory_messages.filter_(MemoryFilter(repos=("app",), types=(cast("Any", "meh"),))),
         lambda: recall_calls.report(
             UUID(int=1),
             [ItemVerdict(ItemId(UUID(int=2)), cast("Any", "meh"))],
@@ -69,7 +70,7 @@ def test_a_value_that_is_none_of_its_set_says_which_there_are(made: Callable[[],
     [
         lambda: calls.append_request(Episode("", "app", Outcome("success", "ok\ud83d"), ())),
         lambda: memory_calls.store_request(
-            MemoryEntry(memory_wire.NO_ID, "app", "me", "ok\ud83d"), None, "request"
+            MemoryEntry(memory_messages.NO_ID, "app", "me", "ok\ud83d"), None, "request"
         ),
         lambda: recall_calls.report(UUID(int=1), (), Outcome("success"), ("ok\ud83d",), "", None),
         lambda: admin_calls.rebuild(["ok\ud83d"], False, None),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plait.domain.graph import Edge, Label, Node, encode_edges, encode_nodes
 from plait.ports import CodeGraph
 from tests.unit.code_graphs import graph, node
-from vector import codegraph
+from vector.search import codegraph
 
 
 def edges_of(found: CodeGraph) -> set[tuple[str, str, str]]:

@@ -14,9 +14,9 @@ from plait.domain.deadline import Deadline
 from plait.domain.recall import RecallOptions
 from plait.domain.values import Collection, Filter, ItemId, Revision
 from plait.ports import Place, View
-from plait.retrieval import coherence
-from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.retrieval.ranking import coherence
+from plait.retrieval.search_context import Deps, SearchContext
 from plait.retrieval.stages.hierarchical import hierarchical
 
 LONG = "the retry loop gives up " * 5

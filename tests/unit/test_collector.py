@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from plait.domain.errors import StoreUnavailable
-from server.collect import Collector
+from server.background_jobs.collect import Collector
 from tests.processes import LIMIT_S
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from plait.client import discovery
 from plait.domain.errors import PortTaken, RepositoryNotIndexed, ServerAlreadyRunning
-from server import address, cli
+from server import cli
 from server.commands import frame
+from server.process import address
 
 HEAVY = {
     "grpc",

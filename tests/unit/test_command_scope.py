@@ -87,7 +87,7 @@ def test_the_zone_is_the_environments(tz: str, zone: str) -> None:
 
 @pytest.mark.parametrize("tz", ["", "CET-1CEST,M3.5.0,M10.5.0/3", "../../etc/passwd"])
 def test_a_zone_that_has_no_name_is_the_machines_or_an_offset(tz: str) -> None:
-    from plait.reading.timewords import zone_of
+    from plait.text.time_expressions import zone_of
 
     assert zone_of(settings.time_zone({"TZ": tz})) is not None
 

@@ -10,10 +10,10 @@ import pytest
 
 from plait.domain.answers import GraphEdge, GraphNode
 from plait.domain.errors import InvalidInput, MemoryNotFound, PlaitError
-from plait.reading.timewords import resolve
+from plait.text.time_expressions import resolve
 from server.commands import frame
 from server.commands.graph import without_doubles
-from server.commands.wording import said
+from server.commands.output.wording import said
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime.fromisoformat("2026-03-18T15:30:00+01:00")  # a Wednesday

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from graph.cypher import tree
 from graph.cypher.costs import Costs
 from graph.cypher.parser import parse
-from graph.cypher_tokens import tokenize
-from graph.guard import Limits, guard
-from graph.statement import Statement
+from graph.guard.rules import Limits, guard
+from graph.guard.statement import Statement
+from graph.guard.tokens import tokenize
 from tests.cypher_interpreter import Interpreter, taken
 
 PARAMETERS: dict[str, Any] = {

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph.cypher_tokens import Kind, tokenize
-from graph.cypher_words import ADMIN, CLAUSES, OPERATORS, WRITES
-from graph.guard import Limits, guard
-from graph.projection import columns
+from graph.guard.projection import columns
+from graph.guard.rules import Limits, guard
+from graph.guard.tokens import Kind, tokenize
+from graph.guard.words import ADMIN, CLAUSES, OPERATORS, WRITES
 from plait.domain.errors import CypherRefused
 from tests.cypher_cases import BENIGN, HOSTILE
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etl.chunk import chunk_code, decode
 from etl.facts import FileFacts
 from etl.facts import encode as encode_facts
 from etl.languages import extractor, language_of
 from etl.languages.names import module_name
 from etl.languages.tables import MODULES
+from etl.parsing.chunk import chunk_code, decode
 from tests.definition_sources import SOURCES, Source
 
 

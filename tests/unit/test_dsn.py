@@ -9,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from plait.domain.errors import BadSettings
 from plait.settings import load
-from vector.dsn import external
+from vector.connection.dsn import external
 
 passwords = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1)
 

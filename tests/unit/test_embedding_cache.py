@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from plait.domain.errors import EmbeddingUnavailable
-from plait.embedding.cache import CachedProvider, Vector
+from plait.models.embedding.cache import CachedProvider, Vector
 from plait.ports import Vectors
 
 

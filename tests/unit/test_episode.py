@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.client import wire
+from etl.ingest.episode_json import load, read
 from plait.domain.errors import EpisodeInvalid
 from plait.domain.values import ArtifactKind, Collection, Episode, Evidence
 from plait.memory import episode as episodes
 from plait.memory.episode import check, parse
-from plait.memory.episode_json import load, read
+from plait.wire import messages
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -236,7 +236,7 @@ def test_json_and_the_wire_make_the_same_episode(
 ) -> None:
     document = artifact(meta=meta) | {"outcome": {"status": "partial", "metrics": metrics}}
     direct = parse(document)
-    sent = wire.episode_of(wire.episode(direct), direct.request_id)
+    sent = messages.episode_of(messages.episode(direct), direct.request_id)
     assert check(sent) == direct
 
 

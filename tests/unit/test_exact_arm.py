@@ -13,11 +13,11 @@ import pytest
 from plait.domain.deadline import Deadline
 from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.ports import Place, View
-from plait.retrieval.anchors import Anchors
-from plait.retrieval.context import SearchContext
-from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.retrieval.query.code_references import Anchors
+from plait.retrieval.query.strategy import EXACT_WEIGHT, LEAST_SEMANTIC, choose
+from plait.retrieval.search_context import SearchContext
 from plait.retrieval.stages.fts import MOST_EXACT, fts
-from plait.retrieval.strategy import EXACT_WEIGHT, LEAST_SEMANTIC, choose
 from plait.settings import SearchSettings
 
 

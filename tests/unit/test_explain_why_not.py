@@ -22,11 +22,11 @@ from plait.domain.recall import (
 )
 from plait.domain.values import Collection, Filter, ItemId
 from plait.ports import EmbeddingProvider, View
-from plait.retrieval.context import Deps, SearchContext, Snapshot, Stage
-from plait.retrieval.excluded import matches
 from plait.retrieval.explain import MAX_ASKED, Step, sentence, steps, why_not
-from plait.retrieval.query import analyse
+from plait.retrieval.query.analysis import analyse
+from plait.retrieval.query.exclusions import matches
 from plait.retrieval.search import SearchAnswer, SearchQuery, SearchService
+from plait.retrieval.search_context import Deps, SearchContext, Snapshot, Stage
 from plait.retrieval.stages import STAGES as ALL_STAGES
 from plait.settings import SearchSettings
 from tests.unit.test_search_pipeline import Model, Shelf, item, n

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from plait.domain.errors import InvalidInput
 from plait.domain.recall import Evidence, Feedback, ItemVerdict, RecallId, Receipt, Verdict
 from plait.domain.values import ItemId, Outcome
-from plait.retrieval import feedback as fb
+from plait.retrieval.ranking import feedback as fb
 
 
 def n(number: int) -> ItemId:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from plait.domain.deadline import Deadline
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
-from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.files import AGAIN, PART, coherent, spread
-from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.retrieval.ranking.files import AGAIN, PART, coherent, spread
+from plait.retrieval.search_context import Deps, SearchContext
 from plait.retrieval.stages.files import files
 
 DEPS = cast("Deps", SimpleNamespace())

@@ -12,7 +12,7 @@ import pytest
 
 from plait.domain.errors import EmbeddedServerFailed, HomeUnusable, StoreFull
 from plait.supervisor.files import unusable
-from vector import pgdata
+from vector.server import pgdata
 
 SAID = [
     "initdb: error: could not write to file: No space left on device",

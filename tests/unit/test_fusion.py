@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.domain.values import Candidate, ItemId
-from plait.retrieval import fusion
+from plait.retrieval.ranking import fusion
 
 ids = st.integers(0, 60).map(lambda n: ItemId(UUID(int=n)))
 scores = st.floats(-1e6, 1e6, allow_nan=False)

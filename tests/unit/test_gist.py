@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.reading.gist import SIZE, gist
+from plait.text.code_digest import SIZE, gist
 
 PYTHON = """\
 def fetch(url, retries=3):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from plait.domain.deadline import Deadline
 from plait.domain.errors import GraphUpdating, UnknownSymbol
-from plait.retrieval import graph_query
-from plait.retrieval.graph_query import read_steady
+from plait.retrieval.code_graph import graph_query
+from plait.retrieval.code_graph.graph_query import read_steady
 
 
 class Scripted:

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait import tokens
 from plait.domain.remarks import MAX_TEXT, Remark, clean, composed, key_of
 from plait.ports import Changed, ChangedCode, CodeGraph, MemoryLink, View
-from plait.retrieval.context import Deps
-from plait.retrieval.edit_advice import Advice, advise
-from plait.retrieval.remarks import fitted
+from plait.retrieval.code_graph.edit_advice import Advice, advise
+from plait.retrieval.packing.remarks import fitted
+from plait.retrieval.search_context import Deps
+from plait.text import token_count
 from server.hooks.shown import KEEP_S, Shown, folder, sweep
 from tests.unit.code_graphs import graph
 
@@ -39,7 +39,7 @@ _LINES = st.lists(
 def test_lines_never_pass_the_budget_however_they_are_thinned(
     remarks: list[Remark], model: str, budget: int
 ) -> None:
-    counter = tokens.counter(model)
+    counter = token_count.counter(model)
     kept = fitted(remarks, {f"{7:016x}"}, counter, budget)
     usable = counter.usable(budget)
     assert counter.count(composed(kept)) <= usable

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.reading.diff import parse_diff
-from plait.retrieval.signatures import Change, change_of
+from plait.retrieval.code_graph.signatures import Change, change_of
+from plait.text.diff import parse_diff
 
 
 def change(path: str, name: str, *lines: str) -> Change:

@@ -13,11 +13,11 @@ from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
 from plait.domain.recall import Impact, ImpactNode, PastEvent
 from plait.domain.values import Collection
 from plait.ports import CodeGraph, Place
-from plait.retrieval import blast, tests_to_run
-from plait.retrieval.impact import Seed, frame, message, seed_rows, worded
-from plait.retrieval.impact_lines import impact_lines
-from plait.retrieval.testids import runnable
-from vector import codegraph
+from plait.retrieval.code_graph import blast, tests_to_run
+from plait.retrieval.code_graph.impact import Seed, frame, message, seed_rows, worded
+from plait.retrieval.code_graph.test_ids import runnable
+from plait.retrieval.packing.impact_lines import impact_lines
+from vector.search import codegraph
 
 Link = tuple[str, str, str] | tuple[str, str, str, float]
 

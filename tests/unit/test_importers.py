@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from etl.ingest.episode_json import Read
+from etl.ingest.importers import registry
+from etl.ingest.importers.draft import Options, inside, repo_name
 from plait.domain.errors import PlaitError, TranscriptInvalid
 from plait.domain.values import Artifact, ArtifactKind, Episode
-from plait.memory.episode_json import Read
-from plait.memory.importers import registry
-from plait.memory.importers.draft import Options, inside, repo_name
-from plait.memory.testruns import results
-from plait.reading.diff import parse_diff
 from plait.secrets.mask import masker
+from plait.text.diff import parse_diff
+from plait.text.test_results import results
 
 DATA = Path(__file__).parents[1] / "data" / "transcripts"
 REPO = Options(repo="shop")

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from etl.ingest.episode_json import Read
+from etl.ingest.importers import registry
+from etl.ingest.importers.draft import Options
+from etl.ingest.importers.trim import trim
+from etl.ingest.importers.unified import split
 from plait.domain.errors import PlaitError, TranscriptInvalid
 from plait.domain.values import ArtifactKind
-from plait.memory.episode_json import Read
-from plait.memory.importers import registry
-from plait.memory.importers.draft import Options
-from plait.memory.importers.trim import trim
-from plait.memory.importers.unified import split
 
 OPTIONS = Options(repo="x")
 

@@ -6,12 +6,12 @@ import io
 
 import pytest
 
+from etl.ingest.importers import registry
+from etl.ingest.importers.draft import Options
+from etl.ingest.importers.unified import split
 from plait.domain.values import ArtifactKind, Episode
-from plait.memory.importers import registry
-from plait.memory.importers.draft import Options
-from plait.memory.importers.unified import split
-from plait.reading.diff import parse_diff
-from plait.reading.testnames import parse_name
+from plait.text.diff import parse_diff
+from plait.text.test_names import parse_name
 
 
 def read(text: str | bytes, name: str = "x", repo: str = "app") -> list[Episode]:

@@ -11,7 +11,7 @@ import pytest
 from plait.domain.errors import PlaitError, StoreUnavailable
 from plait.domain.values import Episode, EpisodeReceipt, Outcome
 from plait.v1 import knowledge_service_pb2 as pb
-from server.grpc import ingest
+from server.grpc.services import ingest
 
 
 class Sender:

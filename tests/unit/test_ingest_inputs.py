@@ -14,15 +14,16 @@ from typing import Any
 
 import pytest
 
-from etl import ingest_episode, ingest_inputs
-from etl.ingest_feed import MAX_ITEMS, Feed
-from etl.ingest_inputs import Input, Told
-from etl.ingest_sink import NotStored, Sink, Stored
+from etl import ingest_episode
+from etl.ingest import inputs
+from etl.ingest.episode_json import Read
+from etl.ingest.feed import MAX_ITEMS, Feed
+from etl.ingest.inputs import Input, Told
+from etl.ingest.sink import NotStored, Sink, Stored
 from plait.client.values import MemoryUsage
 from plait.domain.errors import PlaitError, RequestIdReused, StoreUnavailable
 from plait.domain.retention import Budget
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
-from plait.memory.episode_json import Read
 
 EPISODE = {"repo": "x", "outcome": {"status": "success"}}
 DIFF = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
@@ -34,7 +35,7 @@ SKIPPED: Counter[str] = Counter()
 def named(*names: object) -> list[str]:
     return [
         i.name if isinstance(i, Input) else f"!{i.file}"
-        for i in ingest_inputs.inputs([str(n) for n in names], SKIPPED)
+        for i in inputs.inputs([str(n) for n in names], SKIPPED)
     ]
 
 
@@ -52,9 +53,9 @@ def test_folders_are_searched_without_following_links(tmp_path: Path) -> None:
     SKIPPED.clear()
     assert named(tmp_path) == [str(tmp_path / "a.XML"), str(tmp_path / "b" / "run.jsonl")]
     assert SKIPPED == {
-        ingest_inputs.OTHER_ENDING: 1,
-        ingest_inputs.EMPTY: 1,
-        ingest_inputs.NO_FILE: 2,
+        inputs.OTHER_ENDING: 1,
+        inputs.EMPTY: 1,
+        inputs.NO_FILE: 2,
     }
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.reading.issues import MAX_REFERENCES, references
+from plait.text.issue_references import MAX_REFERENCES, references
 
 M, F, C = "mentions", "fixes", "causes"
 

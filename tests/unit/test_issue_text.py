@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.retrieval.issuetext import plain
-from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.text.issue_forms import plain
 
 
 @pytest.mark.parametrize(

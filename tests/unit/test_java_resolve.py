@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from etl.languages import extractor
+from etl.languages.java.resolve_overloads import choose
 from etl.resolve import FilePart, resolve
-from etl.resolve.java_overloads import choose
 from plait.domain.graph import Edge
 
 

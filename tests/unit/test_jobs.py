@@ -12,7 +12,7 @@ import pytest
 from etl.pipeline import IndexRequest
 from plait.domain.errors import IndexJobUnknown
 from plait.settings import load
-from server.jobs import Job, JobProgress, Jobs, JobState
+from server.background_jobs.index_jobs import Job, JobProgress, Jobs, JobState
 from tests.processes import LIMIT_S
 
 ID = "job"

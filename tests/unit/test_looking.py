@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from etl.ingest.importers.looking import of_command, of_tool, pushed_by_plait
 from plait.domain.savings import Looked
-from plait.memory.importers.looking import of_command, of_tool, pushed_by_plait
 
 PLAIT, SEARCH, READ = Looked.PLAIT, Looked.SEARCH, Looked.READ
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from plait import tokens
 from plait.domain.errors import PlaitError, UnknownSymbol
+from plait.text import token_count
 from server.mcp import answer, graph, paths, tools
 from server.mcp.answer import Answer, Refused
 from server.mcp.calls import MAX_ATTACHED_BYTES, MAX_QUERY_BYTES
@@ -24,7 +24,7 @@ def test_four_tools_in_a_fixed_order_cost_at_most_600_tokens() -> None:
     assert [tool.name for tool in TOOLS] == ["recall", "search", "graph", "remember"]
     listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in TOOLS]
     # Whole, annotations too, as no client sends more of it to a model.
-    assert tokens.counter().count(json.dumps(listed)) <= 600
+    assert token_count.counter().count(json.dumps(listed)) <= 600
     assert all(tool.output_schema is None for tool in TOOLS)
 
 
@@ -81,11 +81,11 @@ def test_a_wrong_call_is_told_what_to_write(given: dict[str, Any], said: str) ->
 
 
 def test_limits_are_the_services_own() -> None:
-    from plait.retrieval import query
+    from plait.retrieval.query import analysis
 
     assert (MAX_QUERY_BYTES, MAX_ATTACHED_BYTES) == (
-        query.MAX_QUERY_BYTES,
-        query.MAX_ATTACHED_BYTES,
+        analysis.MAX_QUERY_BYTES,
+        analysis.MAX_ATTACHED_BYTES,
     )
 
 

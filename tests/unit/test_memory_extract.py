@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
 from plait.memory.extract import MAX_UNITS, bonus, extract, units
-from plait.tokens import count
+from plait.text.token_count import count
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.memory.mentions import Mentions, mentions, unique
-from plait.memory.similar import jaccard, same_words, sketches, words
+from plait.text.mentions import Mentions, mentions, unique
+from plait.text.near_duplicates import jaccard, same_words, sketches, words
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait import tokens
+from plait.text import token_count
 
 
 @pytest.mark.parametrize(
@@ -20,23 +20,23 @@ from plait import tokens
     ],
 )
 def test_counts_are_those_of_o200k(text: str, expected: int) -> None:
-    assert tokens.count(text) == expected
+    assert token_count.count(text) == expected
 
 
 def test_special_tokens_are_plain_text() -> None:
-    assert tokens.count("<|endoftext|>") > 1
+    assert token_count.count("<|endoftext|>") > 1
 
 
 def test_half_a_surrogate_pair_is_counted() -> None:
-    assert tokens.count("a\ud800b") == tokens.count("a?b")
+    assert token_count.count("a\ud800b") == token_count.count("a?b")
 
 
 @given(st.text(max_size=300), st.integers(0, 40))
 def test_a_cut_is_a_prefix_that_fits(text: str, budget: int) -> None:
     plain = text.encode("utf-8", "replace").decode()
-    prefix = tokens.cut(plain, budget)
+    prefix = token_count.cut(plain, budget)
     assert plain.startswith(prefix)
-    assert tokens.count(prefix) <= budget
-    assert tokens.fits(plain, budget) == (tokens.count(plain) <= budget)
-    if tokens.fits(plain, budget):
+    assert token_count.count(prefix) <= budget
+    assert token_count.fits(plain, budget) == (token_count.count(plain) <= budget)
+    if token_count.fits(plain, budget):
         assert prefix == plain

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
-from plait.retrieval.anchors import Span
-from plait.retrieval.nearness import OTHERS, OUTSIDE, SAME_SESSION, in_scope, in_time, span
+from plait.retrieval.query.code_references import Span
+from plait.retrieval.query.nearness import OTHERS, OUTSIDE, SAME_SESSION, in_scope, in_time, span
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
 

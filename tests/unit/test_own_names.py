@@ -10,9 +10,9 @@ import pytest
 
 from plait.domain.values import Collection, Item, ItemId, Revision
 from plait.ports import View
-from plait.retrieval import own_names
 from plait.retrieval.packing.reasons import words_of
-from plait.retrieval.query import QueryKind, SearchQuery, analyse
+from plait.retrieval.query import own_names
+from plait.retrieval.query.analysis import QueryKind, SearchQuery, analyse
 from tests.unit.test_recall_block import block_of, context
 
 WHEN = datetime(2026, 3, 1, tzinfo=UTC)

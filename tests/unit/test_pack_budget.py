@@ -17,7 +17,7 @@ from plait.retrieval.packing.choose import Entry, Room, Size, choose
 from plait.retrieval.packing.join import join
 from plait.retrieval.packing.pack import CODE, MEMORY, Limits, pack
 from plait.retrieval.packing.piece import Piece
-from plait.tokens import counter
+from plait.text.token_count import counter
 
 WHEN = datetime(2026, 3, 1, tzinfo=UTC)
 MODELS = ["", "gpt-4", "claude-sonnet-4", "llama-3.1-70b", "no-such-model"]

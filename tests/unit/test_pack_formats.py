@@ -18,7 +18,7 @@ from plait.retrieval.packing.dedupe import same_text
 from plait.retrieval.packing.join import join
 from plait.retrieval.packing.pack import Limits, pack
 from plait.retrieval.packing.piece import Piece, hunks, name
-from plait.tokens import counter
+from plait.text.token_count import counter
 
 WHEN = datetime(2026, 3, 1, tzinfo=UTC)
 LIMITS = Limits(4000, counter(), 24, {"code": 0.6, "memory": 0.5})
@@ -346,9 +346,9 @@ def test_the_repo_map() -> None:
 
 
 def test_a_symbol_does_not_say_its_path_again() -> None:
-    assert name(code(1, "", path="plait/tokens.py", symbol="plait.tokens.Counter.count")) == (
-        "Counter.count"
-    )
+    assert name(
+        code(1, "", path="plait/text/token_count.py", symbol="plait.text.token_count.Counter.count")
+    ) == ("Counter.count")
     assert name(code(1, "", path="src/plait/tokens.py", symbol="plait.tokens.count#2")) == "count"
     assert name(code(1, "", path="a/__init__.py", symbol="a")) == ""
     assert name(code(1, "", path="x/y.go", symbol="example.com/x.Open")) == "example.com/x.Open"

@@ -15,14 +15,12 @@ def pyproject() -> dict[str, object]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def test_every_package_is_listed_and_nothing_else() -> None:
-    listed = pyproject()["tool"]["setuptools"]["packages"]  # type: ignore[index]
-    found = {
-        ".".join(path.parent.relative_to(ROOT).parts)
-        for top in TOP
-        for path in (ROOT / top).rglob("__init__.py")
-    }
-    assert sorted(listed) == sorted(found)
+def test_every_package_is_found_and_nothing_else() -> None:
+    include = pyproject()["tool"]["setuptools"]["packages"]["find"]["include"]  # type: ignore[index]
+    assert sorted(include) == sorted(pattern for top in TOP for pattern in (top, f"{top}.*"))
+    for top in TOP:
+        for module in (ROOT / top).rglob("*.py"):  # without the file, a folder would not be found
+            assert (module.parent / "__init__.py").exists(), module
 
 
 def test_no_other_installed_distribution_owns_our_names() -> None:

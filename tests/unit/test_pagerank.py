@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from plait.domain.values import Collection, ItemId
 from plait.ports import MemoryLink, Place
-from plait.retrieval import pagerank, related
-from plait.retrieval.pagerank import Walk
+from plait.retrieval.code_graph import pagerank, related
+from plait.retrieval.code_graph.pagerank import Walk
 from tests.unit.code_graphs import graph
 
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)

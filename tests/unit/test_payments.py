@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait import tokens
+from etl.ingest.importers import payments, registry
+from etl.ingest.importers.draft import Options
+from etl.ingest.importers.payments import Payments, sent_tokens
 from plait.domain import savings
 from plait.domain.savings import Looked, metric
 from plait.domain.values import Episode
-from plait.memory.importers import payments, registry
-from plait.memory.importers.draft import Options
-from plait.memory.importers.payments import Payments, sent_tokens
+from plait.text import token_count
 
 PLAIT, SEARCH, READ = Looked.PLAIT, Looked.SEARCH, Looked.READ
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -65,7 +65,7 @@ def by_formula(events: Sequence[Any]) -> Counter[str]:
         kind, what = event
         until = next((i for i, e in enumerate(events[at:], at) if e == "summary"), len(events))
         later = sum(e == "call" for e in events[at:until])
-        n = tokens.count(TEXTS[event])
+        n = token_count.count(TEXTS[event])
         out[metric(kind, "answers")] += what == "asked" or (what == "pushed" and later > 0)
         # The model wrote what it asked; what came in is paid first by the call that is sent it.
         paid = later + 1 if what == "asked" else later
@@ -116,9 +116,9 @@ def test_the_formula_by_hand() -> None:
     window = (paid := Payments()).window()
     window.call()
     window.asked("1", "look for the retry", PLAIT)
-    asked = tokens.count("look for the retry")
+    asked = token_count.count("look for the retry")
     window.answered("1", "it is in http.py, line 40")
-    answer = tokens.count("it is in http.py, line 40")
+    answer = token_count.count("it is in http.py, line 40")
     for _ in range(4):
         window.call()
     told = paid.take()
@@ -299,10 +299,10 @@ def test_answers_of_plait_are_counted_however_they_come() -> None:
     told = summed([episode])
     assert told[savings.CALLS] == 4
     assert told[metric(PLAIT, "answers")] == 4
-    push, hits = tokens.count(pushed), tokens.count("cart.py:3 total")
-    asked = tokens.count('{"task": "fix the cart"}')
-    shell = tokens.count('{"command": "plait search discount"}')
-    found = tokens.count("cart.py:9 discount")
+    push, hits = token_count.count(pushed), token_count.count("cart.py:3 total")
+    asked = token_count.count('{"task": "fix the cart"}')
+    shell = token_count.count('{"command": "plait search discount"}')
+    found = token_count.count("cart.py:9 discount")
     assert told[metric(PLAIT, "tokens")] == 2 * push + hits + asked + shell + found
     assert told[metric(PLAIT, "again")] == 2 * push * 3 + hits * 2 + asked * 3 + shell * 2 + found
     assert told[metric(SEARCH, "answers")] == 1
@@ -326,8 +326,8 @@ def test_a_summary_ends_what_is_paid_again_also_over_turns() -> None:
     episodes = lines.episodes()
     assert len(episodes) >= 3
     told = summed(episodes)
-    asked = tokens.count('{"file_path": "/src/shop/a.py"}')
-    file = tokens.count("the whole file " * 20)
+    asked = token_count.count('{"file_path": "/src/shop/a.py"}')
+    file = token_count.count("the whole file " * 20)
     assert told[metric(READ, "tokens")] == asked + file
     assert told[metric(READ, "again")] == 2 * asked + file
 
@@ -343,7 +343,7 @@ def test_a_subagent_pays_in_a_context_of_its_own() -> None:
     lines.ends("m2")
     told = summed(lines.episodes())
     assert told[savings.CALLS] == 4
-    assert told[metric(READ, "again")] == tokens.count('{"file_path": "b"}')
+    assert told[metric(READ, "again")] == token_count.count('{"file_path": "b"}')
 
 
 def test_a_grown_session_counts_what_it_counted_before() -> None:
@@ -409,8 +409,8 @@ def test_steps_of_swe_agent_are_calls_and_their_look_ups_are_paid_again() -> Non
     assert told[savings.CALLS] == len(actions)
     for kind in Looked:
         mine = [(n, a, o) for n, (a, o, k) in enumerate(actions) if k is kind]
-        asked = [tokens.count(a) * (len(actions) - n) for n, a, _ in mine]
-        came = [tokens.count(o) * (len(actions) - n - 1) for n, _, o in mine]
+        asked = [token_count.count(a) * (len(actions) - n) for n, a, _ in mine]
+        came = [token_count.count(o) * (len(actions) - n - 1) for n, _, o in mine]
         paid = told[metric(kind, "tokens")] + told[metric(kind, "again")]
         assert paid == sum(asked) + sum(came)
         assert told[metric(kind, "answers")] == len(mine)

@@ -16,7 +16,7 @@ from plait.domain.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from vector.errors import is_transient, translated
+from vector.connection.errors import is_transient, translated
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from plait.domain.errors import InvalidInput
 from plait.domain.recall import Block, Dropped, RecallFormat, RecallOptions, Trust
 from plait.domain.values import Collection, Item, ItemId, Revision
 from plait.ports import Place, Standing, View
-from plait.retrieval import context_block
-from plait.retrieval.context import SearchContext
-from plait.retrieval.query import SearchQuery, analyse
-from plait.retrieval.strategy import Kind, Strategy
+from plait.retrieval.packing import context_block
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.retrieval.query.strategy import Kind, Strategy
+from plait.retrieval.search_context import SearchContext
 from plait.settings import RecallSettings
 
 WHEN = datetime(2026, 3, 1, tzinfo=UTC)

@@ -11,8 +11,7 @@ from uuid import UUID
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from plait import tokens
-from plait.client import recall_calls, recall_wire
+from plait.client import recall_calls
 from plait.client.recall_calls import Asked, recalled
 from plait.client.recall_context import format_context
 from plait.domain.deadline import Deadline
@@ -40,14 +39,16 @@ from plait.domain.recall import (
 )
 from plait.domain.values import Collection, Filter, Hit, Item, ItemId, Outcome, Revision, Timing
 from plait.ports import View
-from plait.retrieval.context import Degraded, Snapshot
 from plait.retrieval.packing.pack import Limits, pack
 from plait.retrieval.packing.piece import Piece
+from plait.retrieval.query.strategy import Kind
 from plait.retrieval.recall import RecallAnswer
-from plait.retrieval.strategy import Kind
+from plait.retrieval.search_context import Degraded, Snapshot
+from plait.text import token_count
 from plait.v1 import knowledge_service_pb2 as pb
-from server.grpc import convert_recall, parse_recall
-from server.grpc.convert_recall import Shape
+from plait.wire import recall_messages
+from server.grpc.messages import convert_recall, parse_recall
+from server.grpc.messages.convert_recall import Shape
 
 AT = datetime(2026, 11, 3, 12, tzinfo=UTC)
 EVERY = Filter(all_repos=True, collections=())
@@ -363,11 +364,11 @@ def test_a_budget_out_of_range_is_told_one_range(value: int) -> None:
 
 
 def test_every_value_of_a_closed_set_has_its_number() -> None:
-    assert set(recall_wire.FORMATS) == set(RecallFormat)
-    assert set(recall_wire.TIERS) == set(Tier)
-    assert set(recall_wire.FRESHNESS) == set(Freshness)
-    assert set(recall_wire.TRUST) == set(Trust)
-    assert set(recall_wire.VERDICTS) == set(Verdict)
+    assert set(recall_messages.FORMATS) == set(RecallFormat)
+    assert set(recall_messages.TIERS) == set(Tier)
+    assert set(recall_messages.FRESHNESS) == set(Freshness)
+    assert set(recall_messages.TRUST) == set(Trust)
+    assert set(recall_messages.VERDICTS) == set(Verdict)
 
 
 # -- blocks made in the client -----------------------------------------------------------------------------
@@ -413,7 +414,7 @@ def test_a_recall_keeps_to_a_smaller_budget() -> None:
     )
     structured = sent(dataclasses.replace(ANSWER, block=block))
     text = format_context(structured)  # its items' texts alone fill the budget
-    assert tokens.count(text) <= 200
+    assert token_count.count(text) <= 200
     assert text.count("- [score: ") == 2
     assert "step(url)" not in text
     assert body in format_context(structured, budget_tokens=1000)
@@ -427,13 +428,13 @@ def test_a_recall_keeps_to_a_smaller_budget() -> None:
     block = dataclasses.replace(block, context=context, items=tuple(bullets), budget=1000)
     plain = sent(dataclasses.replace(ANSWER, block=block))
     assert format_context(plain) == context
-    text = format_context(plain, budget_tokens=tokens.count(context) - 20)
+    text = format_context(plain, budget_tokens=token_count.count(context) - 20)
     assert text.startswith(context.partition("```")[0])
     assert text.endswith(
         "```\n- [score: 0.50] `b.py:10-12` `app.http.fetch` — the query names its"
         " place (fresh, repository)\n"
     )
-    assert tokens.count(text) <= tokens.count(context) - 20
+    assert token_count.count(text) <= token_count.count(context) - 20
 
     tree = "## Repository Map\n\na.py:\n  1: def f()\n  9: def g()\n"
     block = dataclasses.replace(block, context=tree, items=(RECALLED,))
@@ -452,7 +453,7 @@ def test_a_place_of_a_file_stays_under_its_file_as_the_budget_shrinks() -> None:
         for n in range(1, 13)
     ]
     pieces = [Piece(hit.item, hit.score, ("says so",)) for hit in hits]
-    limits = Limits(400, tokens.counter(), 40, {"code": 1.0, "memory": 1.0})
+    limits = Limits(400, token_count.counter(), 40, {"code": 1.0, "memory": 1.0})
     block = pack(pieces, limits, RecallFormat.MARKDOWN)
     assert len([one for one in block.items if one.text.startswith("  ")]) == 9
     answer = sent(dataclasses.replace(ANSWER, block=block))
@@ -475,7 +476,7 @@ def test_a_larger_budget_formats_no_fewer_items() -> None:
         for n in range(1, 9)
     ]
     pieces = [Piece(hit.item, hit.score, ("says so",)) for hit in code]
-    limits = Limits(900, tokens.counter(), 40, {"code": 1.0, "memory": 1.0})
+    limits = Limits(900, token_count.counter(), 40, {"code": 1.0, "memory": 1.0})
     for format_ in RecallFormat:
         answer = sent(dataclasses.replace(ANSWER, block=pack(pieces, limits, format_)))
         shown: set[str] = set()

@@ -15,11 +15,11 @@ from plait.domain.deadline import Deadline
 from plait.domain.recall import RecallOptions
 from plait.domain.values import Candidate, Collection, Filter, ItemId, Revision
 from plait.ports import CodeGraph, MemoryLink, Place, View
-from plait.retrieval.anchors import Anchors
-from plait.retrieval.context import Degraded, Deps, SearchContext
-from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.retrieval.query.code_references import Anchors
+from plait.retrieval.query.strategy import Kind, Strategy
+from plait.retrieval.search_context import Degraded, Deps, SearchContext
 from plait.retrieval.stages.relations import relations
-from plait.retrieval.strategy import Kind, Strategy
 from tests.unit.code_graphs import graph
 
 CODE = graph([("CALLS", "m.caller", "m.hit"), ("VALIDATED_BY", "m.hit", "test_hit")])

@@ -14,9 +14,10 @@ import pytest
 from plait.domain.deadline import Deadline
 from plait.domain.values import Collection, Filter, ItemId, Revision
 from plait.ports import Spot, View
-from plait.retrieval.anchors import Anchors, read
-from plait.retrieval.context import SearchContext
-from plait.retrieval.query import QueryKind, SearchQuery, analyse
+from plait.retrieval.query.analysis import QueryKind, SearchQuery, analyse
+from plait.retrieval.query.code_references import Anchors, read
+from plait.retrieval.query.strategy import Kind
+from plait.retrieval.search_context import SearchContext
 from plait.retrieval.stages.resolve import (
     AT_ONCE,
     DECAY,
@@ -25,7 +26,6 @@ from plait.retrieval.stages.resolve import (
     resolve,
 )
 from plait.retrieval.stages.strategy import strategy
-from plait.retrieval.strategy import Kind
 from plait.settings import SearchSettings
 
 TRACE = """\
@@ -182,7 +182,7 @@ async def test_what_is_long_is_read_beside_the_loop(
         here.append(threading.current_thread() is threading.main_thread())
         return read(text, attached, identifiers)
 
-    monkeypatch.setattr("plait.retrieval.anchors.read", noted)
+    monkeypatch.setattr("plait.retrieval.query.code_references.read", noted)
     ctx = await staged(Places(core=[1]), "loading fails", TRACE + "#1 + " * (size // 5))
     assert here == [size < AT_ONCE]
     assert ctx.anchors.is_trace

@@ -17,7 +17,7 @@ from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
 from plait.domain.retention import Action, CompactionPlan, Summary
 from plait.memory import retention
 from plait.settings import MemorySettings
-from plait.tokens import count
+from plait.text.token_count import count
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SMALL = MemorySettings(budget_tokens=400, summary_tokens=40, pin_recent=2)

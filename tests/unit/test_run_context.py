@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Outcome, embedded_text
-from plait.memory.context import MAX_CONTEXT, context
-from plait.retrieval.text import tokens
-from vector import episode_rows
+from plait.memory.item_context import MAX_CONTEXT, context
+from plait.text.tokenize import tokens
+from vector.episodes import rows
 
 
 @given(st.text())
@@ -44,11 +44,11 @@ def test_a_diff_of_one_file_is_searched_without_its_head() -> None:
 @pytest.mark.parametrize("summary", ["", "the \0 importer \ud800 closes its files"])
 def test_the_words_and_the_hash_of_an_item_are_of_one_text(summary: str) -> None:
     turn = Artifact(ArtifactKind.TURN, "$ python --version\nPython 3.11", meta={"role": "tool"})
-    (one,) = episode_rows.number([Episode("e", "r", Outcome("success", summary), [turn])])
-    prepared = episode_rows.prepare(one)
-    assert prepared.context == episode_rows.clean(context(summary))
+    (one,) = rows.number([Episode("e", "r", Outcome("success", summary), [turn])])
+    prepared = rows.prepare(one)
+    assert prepared.context == rows.clean(context(summary))
     row = prepared.item_parts[0]
     text = embedded_text("", "", turn.content, prepared.context)
-    assert row[3] == episode_rows.digest(text)
-    segment = episode_rows.segments_of([one])["r", Collection.MEMORIES]
+    assert row[3] == rows.digest(text)
+    segment = rows.segments_of([one])["r", Collection.MEMORIES]
     assert int(segment.lengths[0]) == len(tokens(text))

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from etl.ingest.importers import claude_code
+from etl.ingest.importers.draft import Options
 from plait.domain.values import Episode
-from plait.memory.importers import claude_code
-from plait.memory.importers.draft import Options
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 # command, what it prints, whether the tool said that it failed: a run that failed, one that passed.

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
-from plait.memory.said import MAX_DIFF_NODES, MAX_EDGES, Said, said
+from plait.memory.episode_links import MAX_DIFF_NODES, MAX_EDGES, Said, said
 
 ME = UUID(int=0)
 DIFF = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-a\n+b\n"

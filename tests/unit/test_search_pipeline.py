@@ -24,8 +24,8 @@ from plait.domain.errors import (
 )
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Revision
 from plait.ports import Around, Place, Spot, Standing, Vectors, View
-from plait.retrieval.context import Deps, SearchContext, Stage
 from plait.retrieval.search import Degraded, QueryKind, SearchAnswer, SearchQuery, SearchService
+from plait.retrieval.search_context import Deps, SearchContext, Stage
 from plait.retrieval.stages import STAGES
 from plait.settings import SearchSettings, parse
 from tests.processes import LIMIT_S

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.domain.errors import InvalidInput
-from plait.retrieval.query import MAX_TERMS, QueryKind, SearchQuery, analyse
+from plait.retrieval.query.analysis import MAX_TERMS, QueryKind, SearchQuery, analyse
 
 NAMES = [
     ("get_user", ["get_user"]),

@@ -6,8 +6,8 @@ import pytest
 
 from plait.domain.values import Collection
 from plait.ports import Place
-from plait.retrieval.query import SearchQuery, analyse
-from plait.retrieval.signals import (
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.retrieval.ranking.signals import (
     DEFINITION,
     DEFINITION_IN_LONG,
     FACTORS,

@@ -16,7 +16,9 @@ from plait.domain.errors import BadModelFile, LanguageModelUnavailable
 from plait.domain.recall import RecallOptions
 from plait.domain.values import Candidate, Filter
 from plait.ports import LanguageModel, Reranker, Vectors, View
-from plait.retrieval.chat import (
+from plait.retrieval.query.analysis import Mode, SearchQuery, analyse
+from plait.retrieval.query.expansion import JOINED, RELATED, joins
+from plait.retrieval.query.prompts import (
     MAX_PASSAGE_CHARS,
     MAX_TERMS,
     Unreadable,
@@ -25,11 +27,9 @@ from plait.retrieval.chat import (
     read_scores,
     rewrite_prompt,
 )
-from plait.retrieval.context import Degraded, Deps, Rewrite, SearchContext
-from plait.retrieval.expansion import JOINED, RELATED, joins
-from plait.retrieval.query import Mode, SearchQuery, analyse
 from plait.retrieval.runner import unasked
 from plait.retrieval.search import SearchService
+from plait.retrieval.search_context import Degraded, Deps, Rewrite, SearchContext
 from plait.retrieval.stages.cross_encoder import cross_encoder
 from plait.retrieval.stages.rerank import rerank
 from plait.retrieval.stages.rewrite import MODEL_WEIGHT, rewrite, rewrites

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from plait.domain.values import Artifact, ArtifactKind, Evidence
 from plait.memory import episode as rules
-from plait.reading.diff import parse_diff
 from plait.secrets.episodes import masked_episode
 from plait.secrets.mask import Masker
 from plait.secrets.rules import Pattern, Rules
+from plait.text.diff import parse_diff
 
 MASKER = Masker()
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from etl.secrets import Files
+from etl.source.secrets import Files
 from plait.domain.errors import BadSettings
 from plait.secrets import rules
 from plait.secrets.mask import Masker

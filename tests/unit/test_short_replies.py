@@ -12,10 +12,11 @@ from plait.domain.deadline import Deadline
 from plait.domain.recall import RecallOptions
 from plait.domain.values import Collection, Item, ItemId
 from plait.ports import Place, Standing, View
-from plait.retrieval import context_block, threads
-from plait.retrieval.context import SearchContext
+from plait.retrieval.packing import context_block
 from plait.retrieval.packing.reasons import MAX_QUOTED, replies_to
-from plait.retrieval.query import SearchQuery, analyse
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.retrieval.ranking import threads
+from plait.retrieval.search_context import SearchContext
 from plait.settings import RecallSettings
 
 ASKED, REPLY, LONG = (ItemId(UUID(int=n)) for n in (1, 2, 3))

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from plait.client.values import StageRank
 from plait.domain.answers import GraphEdge, GraphNode, GraphPath
+from plait.domain.recall import StageRank
 from plait.domain.values import Collection, Hit, Item, ItemId
-from server.commands import show
+from server.commands.output import show
 
 
 def hit(content: str, **changes: Any) -> Hit:

@@ -13,12 +13,12 @@ from plait.domain.deadline import Deadline
 from plait.domain.recall import RecallOptions
 from plait.domain.values import Candidate, Collection, Filter, ItemId, Revision
 from plait.ports import Place, SearchStore, View
-from plait.retrieval import silence
-from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.query import SearchQuery, analyse
-from plait.retrieval.silence import Features, chance, features
+from plait.retrieval.query.analysis import SearchQuery, analyse
+from plait.retrieval.query.strategy import Kind, Strategy
+from plait.retrieval.ranking import silence
+from plait.retrieval.ranking.silence import Features, chance, features
+from plait.retrieval.search_context import Deps, SearchContext
 from plait.retrieval.stages.score import score
-from plait.retrieval.strategy import Kind, Strategy
 from plait.settings import RecallSettings, SearchSettings
 
 BAR = RecallSettings().silence

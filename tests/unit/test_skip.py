@@ -8,12 +8,12 @@ import pytest
 
 from plait.domain.recall import RecallOptions
 from plait.ports import SearchStore
-from plait.retrieval import skip
-from plait.retrieval.context import Deps
-from plait.retrieval.query import SearchQuery
+from plait.retrieval.query import skip
+from plait.retrieval.query.analysis import SearchQuery
+from plait.retrieval.query.skip import transactional
+from plait.retrieval.query.strategy import Kind
 from plait.retrieval.recall import RecallService
-from plait.retrieval.skip import transactional
-from plait.retrieval.strategy import Kind
+from plait.retrieval.search_context import Deps
 from plait.settings import SearchSettings
 
 SKIPPED = {

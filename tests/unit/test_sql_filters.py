@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plait.domain.errors import InvalidInput
 from plait.domain.values import Collection, Filter, Revision
 from plait.ports import View
-from vector.filters import condition, glob_pattern
+from vector.search.filters import condition, glob_pattern
 
 VIEW = View((Revision(7, "r", 3),), "", 0)
 

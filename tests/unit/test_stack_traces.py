@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.retrieval.traces import MAX_FRAMES, Frame, parse_traces
+from plait.text.stack_traces import MAX_FRAMES, Frame, parse_traces
 
 PYTHON = """\
 It fails on load:

@@ -13,7 +13,8 @@ from plait import terminal
 
 MANY = """
 import argparse
-from server.commands import frame, show
+from server.commands import frame
+from server.commands.output import show
 
 def work():
     out = show.console()

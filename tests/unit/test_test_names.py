@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.memory.testruns import MAX_RESULTS, results
-from plait.reading.testnames import choose, parse_name
+from plait.text.test_names import choose, parse_name
+from plait.text.test_results import MAX_RESULTS, results
 
 KNOWN = [
     ("tests.test_cart.test_total", "tests/test_cart.py"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.retrieval.text import MAX_TERM, query_terms, split, stem, tokens, words
+from plait.text.tokenize import MAX_TERM, query_terms, split, stem, tokens, words
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plait.domain.values import Candidate, Collection, ItemId
 from plait.ports import Place
-from plait.retrieval import threads
+from plait.retrieval.ranking import threads
 
 
 def n(number: int) -> ItemId:

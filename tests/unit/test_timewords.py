@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.domain.errors import InvalidInput, TimeNotUnderstood
-from plait.reading.timewords import MAX_WORDS, resolve, zone_of
+from plait.text.time_expressions import MAX_WORDS, resolve, zone_of
 from tests.timewords_table import BERLIN, CASES, DST, NOW
 
 BASE = datetime.fromisoformat(NOW)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plait.tokens import counter
+from plait.text.token_count import counter
 
 
 @pytest.mark.parametrize(

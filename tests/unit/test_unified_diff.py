@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.reading.diff import MAX_HUNKS, Diff, FileDiff, parse_diff, touched
+from plait.text.diff import MAX_HUNKS, Diff, FileDiff, parse_diff, touched
 
 GIT = """\
 From 3f2c9ab Mon Sep 17 00:00:00 2001

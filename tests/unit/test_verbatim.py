@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from plait.domain.values import ItemId
-from plait.retrieval import verbatim
+from plait.retrieval.ranking import verbatim
 
 A, B = ItemId(UUID(int=1)), ItemId(UUID(int=2))
 PASSAGE = "the cache of part 7 was cold because nobody\n  had warmed it before the run"

@@ -10,8 +10,8 @@ import pytest
 import plait
 from plait.settings import load
 from server.commands import version
-from vector import schema
-from vector.migrate import migrations
+from vector.connection import schema
+from vector.connection.migrate import migrations
 
 OURS = migrations()[-1].number
 

@@ -1,4 +1,4 @@
-"""`etl.walk` lists what git lists, says why of the rest, and never blocks."""
+"""`etl.source.walk` lists what git lists, says why of the rest, and never blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from etl.walk import Walk, walk
+from etl.source.walk import Walk, walk
 from plait.domain.errors import EmptyRepository, NotARepository
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

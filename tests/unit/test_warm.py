@@ -10,8 +10,8 @@ import pytest
 from plait.domain.errors import StoreUnavailable
 from plait.domain.values import Filter, Revision
 from plait.ports import CodeGraph, View
-from server import warm
-from server.warm import Warmer
+from server.background_jobs import warm
+from server.background_jobs.warm import Warmer
 from tests.processes import LIMIT_S
 
 START = datetime(2026, 11, 3, tzinfo=UTC)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.client import memory_wire, wire
 from plait.domain.answers import GraphEdge, GraphNode, GraphPath
 from plait.domain.memory import (
     AsOf,
@@ -33,6 +32,7 @@ from plait.domain.values import (
     Outcome,
 )
 from plait.v1 import episode_pb2, graph_pb2, memory_service_pb2, types_pb2
+from plait.wire import memory_messages, messages
 
 text = st.text(max_size=20)
 times = st.datetimes(
@@ -72,22 +72,22 @@ graph_values = st.recursive(
 
 @given(graph_values)
 def test_graph_values_come_back_with_their_types(value: Any) -> None:
-    data = wire.graph_value(value).SerializeToString()
-    back = wire.value_of(graph_pb2.GraphValue.FromString(data))
+    data = messages.graph_value(value).SerializeToString()
+    back = messages.value_of(graph_pb2.GraphValue.FromString(data))
     assert back == value
     assert type(back) is type(value)
 
 
 def test_a_graph_value_outside_the_contract_is_refused() -> None:
     with pytest.raises(OverflowError):
-        wire.graph_value(2**63)
+        messages.graph_value(2**63)
     with pytest.raises(TypeError):
-        wire.graph_value(object())
+        messages.graph_value(object())
 
 
 @given(meta)
 def test_json_survives_a_struct(data: dict[str, Any]) -> None:
-    assert wire.dict_of(wire.struct(data)) == data
+    assert messages.dict_of(messages.struct(data)) == data
 
 
 @given(
@@ -110,8 +110,8 @@ def test_json_survives_a_struct(data: dict[str, Any]) -> None:
     )
 )
 def test_items_come_back(item: Item) -> None:
-    data = wire.item(item).SerializeToString()
-    assert wire.item_of(types_pb2.Item.FromString(data)) == item
+    data = messages.item(item).SerializeToString()
+    assert messages.item_of(types_pb2.Item.FromString(data)) == item
 
 
 names = st.lists(text, max_size=3).map(tuple)
@@ -135,12 +135,12 @@ names = st.lists(text, max_size=3).map(tuple)
     )
 )
 def test_filters_come_back(where: Filter) -> None:
-    data = wire.filter_(where).SerializeToString()
-    assert wire.filter_of(types_pb2.Filter.FromString(data)) == where
+    data = messages.filter_(where).SerializeToString()
+    assert messages.filter_of(types_pb2.Filter.FromString(data)) == where
 
 
 def test_an_empty_filter_means_files() -> None:
-    assert wire.filter_of(types_pb2.Filter()) == Filter()
+    assert messages.filter_of(types_pb2.Filter()) == Filter()
 
 
 artifacts = st.builds(Artifact, st.sampled_from(ArtifactKind), text, text, meta)
@@ -153,7 +153,7 @@ artifacts = st.builds(Artifact, st.sampled_from(ArtifactKind), text, text, meta)
         repo=text,
         outcome=st.builds(
             Outcome,
-            status=st.sampled_from(sorted(wire.STATUSES)),
+            status=st.sampled_from(sorted(messages.STATUSES)),
             summary=text,
             metrics=st.dictionaries(text, st.floats(allow_nan=False), max_size=3),
             commit=text,
@@ -170,15 +170,15 @@ artifacts = st.builds(Artifact, st.sampled_from(ArtifactKind), text, text, meta)
     )
 )
 def test_episodes_come_back(episode: Episode) -> None:
-    data = wire.episode(episode).SerializeToString()
-    back = wire.episode_of(episode_pb2.Episode.FromString(data), episode.request_id)
+    data = messages.episode(episode).SerializeToString()
+    back = messages.episode_of(episode_pb2.Episode.FromString(data), episode.request_id)
     assert back == episode
 
 
 def test_stores_may_put_times_and_ids_into_meta() -> None:
     at = datetime(2026, 1, 2, tzinfo=UTC)
     data = {"at": at, "id": UUID(int=1), "pair": (1, 2)}
-    assert wire.dict_of(wire.struct(data)) == {
+    assert messages.dict_of(messages.struct(data)) == {
         "at": "2026-01-02T00:00:00+00:00",
         "id": str(UUID(int=1)),
         "pair": [1, 2],
@@ -220,8 +220,8 @@ entries = st.builds(
 
 @given(entries.filter(lambda entry: entry.id.int != 0))
 def test_memories_travel(entry: MemoryEntry) -> None:
-    data = memory_wire.memory(entry).SerializeToString()
-    assert memory_wire.memory_of(memory_service_pb2.Memory.FromString(data)) == entry
+    data = memory_messages.memory(entry).SerializeToString()
+    assert memory_messages.memory_of(memory_service_pb2.Memory.FromString(data)) == entry
 
 
 memory_filters = st.builds(
@@ -243,11 +243,11 @@ memory_filters = st.builds(
 
 @given(memory_filters)
 def test_memory_filters_travel(where: MemoryFilter) -> None:
-    data = memory_wire.filter_(where).SerializeToString()
-    assert memory_wire.filter_of(memory_service_pb2.MemoryFilter.FromString(data)) == where
+    data = memory_messages.filter_(where).SerializeToString()
+    assert memory_messages.filter_of(memory_service_pb2.MemoryFilter.FromString(data)) == where
 
 
 @given(st.builds(AsOf, st.none() | times, st.none() | times))
 def test_resolved_times_travel(as_of: AsOf) -> None:
-    message = memory_wire.resolved(as_of) or types_pb2.ResolvedAsOf()
-    assert memory_wire.resolved_of(message) == as_of
+    message = memory_messages.resolved(as_of) or types_pb2.ResolvedAsOf()
+    assert memory_messages.resolved_of(message) == as_of

@@ -1,4 +1,4 @@
-"""One table a language of which the definitions are read, see `etl.languages.rules`."""
+"""One table a language of which the definitions are read, see `etl.languages.tables.rules`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import re
 from tree_sitter import Language, Node
 
 from etl.languages.nodes import text_of
-from etl.languages.rules import File, Found, Rule, Table, dotted, head, namespace, simple
+from etl.languages.tables.rules import File, Found, Rule, Table, dotted, head, namespace, simple
 
 _TEST = re.compile(
     rb"\[[^\[\]]*?\b(?:Fact|Theory|Test|TestCase|TestCaseSource|TestMethod|DataTestMethod|Property)(?:Attribute)?\b"

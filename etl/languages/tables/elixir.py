@@ -6,7 +6,7 @@ from tree_sitter import Language, Node
 
 from etl.languages.lexical import clean_title
 from etl.languages.nodes import named, text_of
-from etl.languages.rules import File, Found, Table
+from etl.languages.tables.rules import File, Found, Table
 
 _MODULES = {"defmodule": "namespace", "defprotocol": "interface", "defimpl": "instance"}
 _FUNCTIONS = {

@@ -7,7 +7,7 @@ import re
 from tree_sitter import Language, Node
 
 from etl.languages.nodes import named, text_of
-from etl.languages.rules import File, Found, Rule, Table, dotted, namespace
+from etl.languages.tables.rules import File, Found, Rule, Table, dotted, namespace
 
 _HOPS = 8
 _OPERATOR = re.compile(r":\(?([^\s\w(){},;]+)\)?$")  # `Base.:+`, `Base.:(==)`

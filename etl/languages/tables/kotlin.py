@@ -7,7 +7,7 @@ import re
 from tree_sitter import Language, Node
 
 from etl.languages.nodes import named, text_of
-from etl.languages.rules import File, Found, Table, bases_of, dotted, head
+from etl.languages.tables.rules import File, Found, Table, bases_of, dotted, head
 
 _TEST = re.compile(rb"@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b")
 _BASES = frozenset({"delegation_specifiers"})

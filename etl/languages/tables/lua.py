@@ -8,7 +8,7 @@ from tree_sitter import Language, Node
 
 from etl.languages.lexical import clean_title
 from etl.languages.nodes import named, text_of
-from etl.languages.rules import File, Found, Table
+from etl.languages.tables.rules import File, Found, Table
 
 _GROUPS = frozenset({"describe", "context", "insulate", "expose"})
 _CASES = frozenset({"it", "spec", "test"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tree_sitter import Language, Node
 
 from etl.languages.nodes import named, text_of
-from etl.languages.rules import File, Found, Rule, Table
+from etl.languages.tables.rules import File, Found, Rule, Table
 
 _FUNCTIONS = frozenset({"fun_expression", "function_expression"})
 _NAMES = frozenset({"value_name", "parenthesized_operator"})

@@ -7,7 +7,7 @@ import re
 from tree_sitter import Language, Node
 
 from etl.languages.nodes import text_of
-from etl.languages.rules import File, Rule, Table, dotted, head, namespace, simple
+from etl.languages.tables.rules import File, Rule, Table, dotted, head, namespace, simple
 
 _TEST = re.compile(rb"@test\b|#\[[^\[\]]*\bTest\b")
 _LOOKED_AT = 200  # children of the file

@@ -11,7 +11,7 @@ from tree_sitter import Language, Node
 
 from etl.languages.lexical import clean_title
 from etl.languages.nodes import named, text_of
-from etl.languages.rules import File, Found, Table, base_name, bases_of, dotted
+from etl.languages.tables.rules import File, Found, Table, base_name, bases_of, dotted
 
 _METHODS = frozenset({"method", "singleton_method", "singleton_class"})
 _GROUPS = frozenset({"describe", "context", "feature", "shared_examples", "shared_context"})

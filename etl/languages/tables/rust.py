@@ -7,7 +7,7 @@ import re
 from tree_sitter import Language, Node
 
 from etl.languages.nodes import text_of
-from etl.languages.rules import (
+from etl.languages.tables.rules import (
     MEMBERS,
     File,
     Found,

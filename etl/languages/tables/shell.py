@@ -7,7 +7,7 @@ import re
 from tree_sitter import Language, Node
 
 from etl.languages.lexical import clean_title
-from etl.languages.rules import File, Found, Table, simple
+from etl.languages.tables.rules import File, Found, Table, simple
 
 # `@test "title" {` of Bats, which is no shell.
 _CASE = re.compile(rb"""^([ \t]*)@test[ \t](["'])([^\n]{1,300})\2(?=[ \t]*\{)""", re.MULTILINE)

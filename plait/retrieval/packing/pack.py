@@ -18,7 +18,6 @@ from plait.domain.recall import (
     Tier,
 )
 from plait.domain.values import ItemId
-from plait.retrieval.coherence import APART
 from plait.retrieval.packing import markdown, repo_map
 from plait.retrieval.packing.choose import (
     SAID,
@@ -33,7 +32,8 @@ from plait.retrieval.packing.choose import (
 from plait.retrieval.packing.dedupe import Held
 from plait.retrieval.packing.piece import Piece
 from plait.retrieval.packing.ways import Way, ways
-from plait.tokens import Counter
+from plait.retrieval.ranking.coherence import APART
+from plait.text.token_count import Counter
 
 STAGE = "format"
 CODE, MEMORY = "code", "memory"

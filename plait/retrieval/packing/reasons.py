@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from plait.domain.values import Item
-from plait.retrieval.context import SearchContext
 from plait.retrieval.packing import wording
-from plait.retrieval.query import Analysis
-from plait.retrieval.text import query_terms
+from plait.retrieval.query.analysis import Analysis
+from plait.retrieval.search_context import SearchContext
+from plait.text.tokenize import query_terms
 
 MAX_SAID = 2  # words that a reason lists
 MAX_WORDS = 40  # of the query that are looked for

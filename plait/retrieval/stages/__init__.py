@@ -1,7 +1,7 @@
 """The stages, one module each, and their order: the one tuple behind every search and recall."""
 
-from plait.retrieval.context import Deps, SearchContext, Stage
-from plait.retrieval.query import Mode
+from plait.retrieval.query.analysis import Mode
+from plait.retrieval.search_context import Deps, SearchContext, Stage
 from plait.retrieval.stages.cross_encoder import cross_encoder
 from plait.retrieval.stages.feedback import feedback
 from plait.retrieval.stages.fetch import fetch

@@ -6,9 +6,9 @@ import logging
 from dataclasses import replace
 
 from plait.domain.errors import BadSettings, LanguageModelUnavailable
-from plait.retrieval.chat import Unreadable, judge_prompt, read_scores
-from plait.retrieval.context import Degraded, Deps, SearchContext
-from plait.retrieval.judged import blend
+from plait.retrieval.query.prompts import Unreadable, judge_prompt, read_scores
+from plait.retrieval.ranking.rerank_scores import blend
+from plait.retrieval.search_context import Degraded, Deps, SearchContext
 
 logger = logging.getLogger(__name__)
 

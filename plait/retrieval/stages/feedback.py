@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plait.domain.recall import Evidence
-from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.feedback import factor
+from plait.retrieval.ranking.feedback import factor
+from plait.retrieval.search_context import Deps, SearchContext
 
 
 async def feedback(ctx: SearchContext, deps: Deps) -> SearchContext:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from plait.retrieval import fusion
-from plait.retrieval.context import Deps, SearchContext, changed
+from plait.retrieval.ranking import fusion
+from plait.retrieval.search_context import Deps, SearchContext, changed
 
 # So many of the best by fusion are scored by place and name. Tests and texts crowd the top of a
 # fused ranking: with 50 function recall@10 was 3 points lower; 120 adds 0.1 and 0.6 ms, 240 nothing.

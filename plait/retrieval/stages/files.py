@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from plait.domain.values import ItemId
-from plait.retrieval import files as by_file
-from plait.retrieval.context import Deps, SearchContext, changed
+from plait.retrieval.ranking import files as by_file
+from plait.retrieval.search_context import Deps, SearchContext, changed
 
 
 async def files(ctx: SearchContext, deps: Deps) -> SearchContext:

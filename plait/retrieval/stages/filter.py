@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from plait.domain.recall import Dropped
 from plait.domain.values import ItemId
-from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.search_context import Deps, SearchContext
 
 
 async def filter(ctx: SearchContext, deps: Deps) -> SearchContext:

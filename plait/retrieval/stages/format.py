@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from plait import tokens
 from plait.domain.off_loop import off_loop
 from plait.domain.values import Hit, Item, ItemId
-from plait.retrieval import context_block, fusion
-from plait.retrieval.all_of import all_of
-from plait.retrieval.context import Deps, SearchContext, changed
-from plait.retrieval.impact import impact
+from plait.retrieval.code_graph.impact import impact
+from plait.retrieval.gather import all_of
+from plait.retrieval.packing import context_block
+from plait.retrieval.ranking import fusion
+from plait.retrieval.search_context import Deps, SearchContext, changed
+from plait.text import token_count
 
 
 async def format(ctx: SearchContext, deps: Deps) -> SearchContext:
@@ -45,9 +46,9 @@ async def _packed(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 async def _ready(model: str) -> None:
     """Tables are read at the first count of a process, 0.4 s: not in the event loop."""
-    counter = tokens.counter(model)
-    if not tokens.is_warm(counter.encoding):
-        await asyncio.to_thread(tokens.warm, model)
+    counter = token_count.counter(model)
+    if not token_count.is_warm(counter.encoding):
+        await asyncio.to_thread(token_count.warm, model)
 
 
 async def _nothing() -> dict[ItemId, Item]:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from plait.domain.values import Candidate, Collection, Filter, ItemId
-from plait.retrieval.all_of import all_of
-from plait.retrieval.context import Deps, SearchContext, changed
+from plait.retrieval.gather import all_of
+from plait.retrieval.search_context import Deps, SearchContext, changed
 from plait.retrieval.stages.fetch import placed
-from plait.retrieval.text import split
+from plait.text.tokenize import split
 
 Ranking = Sequence[Candidate]
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
-from plait.retrieval import coherence, threads
-from plait.retrieval.context import Deps, SearchContext
+from plait.retrieval.ranking import coherence, threads
+from plait.retrieval.search_context import Deps, SearchContext
 
 # So many of the best are shown with their symbol's first part, which has the signature, if they are a
 # later one of it. All parts have the symbol's name, so which is the first only the store knows.

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from plait.domain.values import Candidate, Collection, ItemId
 from plait.ports import CodeGraph, RelationStore
-from plait.retrieval import fusion, related
-from plait.retrieval.all_of import all_of
-from plait.retrieval.context import Degraded, Deps, SearchContext
-from plait.retrieval.pagerank import Walk
-from plait.retrieval.related import Found, Node, Seeds
-from plait.retrieval.strategy import Kind
+from plait.retrieval.code_graph import related
+from plait.retrieval.code_graph.pagerank import Walk
+from plait.retrieval.code_graph.related import Found, Node, Seeds
+from plait.retrieval.gather import all_of
+from plait.retrieval.query.strategy import Kind
+from plait.retrieval.ranking import fusion
+from plait.retrieval.search_context import Degraded, Deps, SearchContext
 
 WALK = Walk()
 # Of the candidates so far, by the light score. 20 seeds were a little better than 10 or 60.

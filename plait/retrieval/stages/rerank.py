@@ -6,9 +6,9 @@ import logging
 from dataclasses import replace
 
 from plait.domain.errors import BadModelFile, BadSettings, LanguageModelUnavailable
-from plait.retrieval.chat import place
-from plait.retrieval.context import Degraded, Deps, SearchContext
-from plait.retrieval.judged import blend, scaled
+from plait.retrieval.query.prompts import place
+from plait.retrieval.ranking.rerank_scores import blend, scaled
+from plait.retrieval.search_context import Degraded, Deps, SearchContext
 
 logger = logging.getLogger(__name__)
 

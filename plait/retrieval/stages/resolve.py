@@ -8,11 +8,9 @@ from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
 from plait.domain.values import Candidate, Collection, ItemId
-from plait.retrieval import anchors as reading
-from plait.retrieval import nearness, own_names
-from plait.retrieval.anchors import Anchor, AnchorKind, Anchors
-from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.query import (
+from plait.retrieval.query import code_references as reading
+from plait.retrieval.query import nearness, own_names
+from plait.retrieval.query.analysis import (
     MAX_QUERY_BYTES,
     MAX_TERMS,
     Analysis,
@@ -20,8 +18,10 @@ from plait.retrieval.query import (
     identifiers,
     phrases,
 )
-from plait.retrieval.reported import as_report, embedded
-from plait.retrieval.text import query_terms
+from plait.retrieval.query.bug_report import as_report, embedded
+from plait.retrieval.query.code_references import Anchor, AnchorKind, Anchors
+from plait.retrieval.search_context import Deps, SearchContext
+from plait.text.tokenize import query_terms
 
 # More than another arm brings, since they don't compete: which of a named file's chunks is meant, the
 # other arms say.

@@ -6,11 +6,11 @@ import logging
 from dataclasses import replace
 
 from plait.domain.errors import BadSettings, LanguageModelUnavailable
-from plait.retrieval.chat import Unreadable, read_rewrite, rewrite_prompt
-from plait.retrieval.context import Degraded, Deps, Rewrite, SearchContext
-from plait.retrieval.expansion import expanded
-from plait.retrieval.query import Mode, QueryKind
-from plait.retrieval.skip import transactional
+from plait.retrieval.query.analysis import Mode, QueryKind
+from plait.retrieval.query.expansion import expanded
+from plait.retrieval.query.prompts import Unreadable, read_rewrite, rewrite_prompt
+from plait.retrieval.query.skip import transactional
+from plait.retrieval.search_context import Degraded, Deps, Rewrite, SearchContext
 
 logger = logging.getLogger(__name__)
 

@@ -10,21 +10,21 @@ from plait.domain.off_loop import off_loop
 from plait.domain.recall import Dropped
 from plait.domain.values import ItemId
 from plait.ports import Standing
-from plait.retrieval import (
+from plait.retrieval.query import nearness
+from plait.retrieval.query.analysis import QueryKind
+from plait.retrieval.ranking import (
     compacted,
     freshness,
     fusion,
     memory_score,
-    nearness,
+    query_intent,
     signals,
     silence,
     threads,
     trust,
     verbatim,
-    wanted,
 )
-from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.query import QueryKind
+from plait.retrieval.search_context import Deps, SearchContext
 
 
 async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
@@ -71,7 +71,7 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
         "said": said,
         "memory": memory_score.factors(theirs, blend),
         "turn": threads.factors(theirs),
-        "wanted": wanted.factors(ctx.asked.text, theirs, _external(standing), ctx.openings),
+        "wanted": query_intent.factors(ctx.asked.text, theirs, _external(standing), ctx.openings),
         "freshness": freshness.factors(theirs, standing),
         "trust": trust.factors(theirs, standing),
         "compacted": compacted.factors(standing),

@@ -15,7 +15,7 @@ from plait.domain.errors import (
     EmbeddingUnavailable,
 )
 from plait.ports import EmbeddingProvider
-from plait.retrieval.context import Degraded, Deps, SearchContext, changed
+from plait.retrieval.search_context import Degraded, Deps, SearchContext, changed
 
 logger = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plait.domain.values import Collection
-from plait.retrieval import strategy as strategies
-from plait.retrieval.context import Deps, SearchContext, changed
+from plait.retrieval.query import strategy as strategies
+from plait.retrieval.search_context import Deps, SearchContext, changed
 
 
 async def strategy(ctx: SearchContext, deps: Deps) -> SearchContext:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plait.domain.values import ItemId
-from plait.retrieval.context import Deps, SearchContext
-from plait.retrieval.text import tokens
+from plait.retrieval.search_context import Deps, SearchContext
+from plait.text.tokenize import tokens
 
 # For an item all of whose best tag's words are in the query. Bounded, and only for agents' items: code has
 # no tags. A tag is a word its writer chose, so it is worth more than one in the text, and no more.

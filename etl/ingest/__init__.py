@@ -1,0 +1,1 @@
+"""Episodes on their way in: their inputs, their formats, where they are sent, what is reported."""

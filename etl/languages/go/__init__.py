@@ -1,0 +1,1 @@
+"""Go: extract and resolve."""

@@ -1,0 +1,289 @@
+"""Binds Go: functions, methods by receiver type, promoted methods, conversions, imports, embedding.
+
+Conventions: a call through an interface binds to the interface's method. INHERITS is embedding; Go's
+implicit satisfaction of interfaces gives no edge. An import is an edge to every file of the package
+that is not a test. Converting to a type (`T(x)`) is no call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from etl.facts import Definition, Reference
+from etl.languages.go.resolve_packages import Package, Packages, Place
+from etl.languages.names import is_test_path
+from etl.resolve.brace import (
+    BUILTIN,
+    CONFIDENCE,
+    EXTERNAL,
+    MAX_DEPTH,
+    UNKNOWN_ATTRIBUTE,
+    UNKNOWN_NAME,
+    UNKNOWN_RECEIVER,
+    Value,
+    steps,
+)
+from etl.resolve.table import Binder, Bound, Table
+
+_TYPES = frozenset({"struct", "interface", "type"})
+_BUILTINS = frozenset(
+    """append cap clear close complex copy delete imag len make max min new panic print println real
+    recover bool byte complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune string
+    uint uint8 uint16 uint32 uint64 uintptr any comparable nil true false iota""".split()  # noqa: SIM905
+)
+
+
+def binder(table: Table) -> Binder:
+    """The binder of Go files."""
+    return GoBinder(table)
+
+
+class GoBinder:
+    """See `etl.resolve.table.Binder`."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._packages = Packages(table)
+        self._scopes = [_locals(facts.definitions) for facts in table.files]
+        self._busy: set[tuple[int, str]] = set()
+
+    def bind(self, file: int, unresolved: Counter[str]) -> Iterator[Bound]:
+        """See `Binder.bind`."""
+        package = self._packages.of_file[file]
+        if package is None:
+            return
+        yield from self._imports(file)
+        yield from self._embeds(file)
+        for reference in self._table.files[file].references:
+            value, rule = self._callee(file, package, reference)
+            if value.kind == "definition":
+                kind = self._definition(value).kind
+                if kind in _TYPES:
+                    continue  # a conversion, or a type passed to new()
+                target, line = self._table.ids[value.file][value.number], reference.line
+                yield Bound("CALLS", reference.scope, target, line, rule, CONFIDENCE[rule])
+            elif reference.kind != "callback":
+                unresolved[value.path if value.kind == "fail" else "unknown receiver"] += 1
+
+    def _definition(self, value: Value) -> Definition:
+        return self._table.files[value.file].definitions[value.number]
+
+    def _imports(self, file: int) -> Iterator[Bound]:
+        ids, files = self._table.ids, self._table.files
+        for each in files[file].imports:
+            package = self._packages.find(each.module)
+            for target in package.files if package is not None else ():
+                if target != file and not is_test_path(files[target].path, "go"):
+                    yield Bound("IMPORTS", 0, ids[target][0], each.line, "import", 1.0)
+
+    def _embeds(self, file: int) -> Iterator[Bound]:
+        for number, definition in enumerate(self._table.files[file].definitions):
+            for base in definition.bases:
+                value = self._type(file, definition.parent, base)
+                if value.kind == "definition" and (value.file, value.number) != (file, number):
+                    target = self._table.ids[value.file][value.number]
+                    yield Bound("INHERITS", number, target, definition.start_line, "embed", 1.0)
+
+    # -- uses --------------------------------------------------------------------------------------
+
+    def _callee(self, file: int, package: Package, reference: Reference) -> tuple[Value, str]:
+        path = steps(reference.chain)
+        if not path:
+            return UNKNOWN_NAME, ""
+        value = self.walk(file, reference.scope, path)
+        if reference.kind == "callback":
+            return value, "callback"
+        if len(path) == 1:
+            return value, "local" if value.file == file else "package"
+        if len(path) == 2 and path[0] in self._packages.imports[file]:
+            return value, "module"
+        return value, "type"
+
+    def walk(self, file: int, scope: int, path: tuple[str, ...], depth: int = 0) -> Value:
+        """What a chain stands for, from its head on."""
+        if depth > MAX_DEPTH or not path:
+            return UNKNOWN_RECEIVER
+        value = self._head(file, scope, path[0], depth)
+        for step in path[1:]:
+            if value.kind == "fail":
+                return value
+            if step == "()":
+                value = self._result(value, depth)
+            elif step == "[]":
+                value = self._element(value, depth)
+            else:
+                value = self._attribute(value, step, depth)
+        return value
+
+    def _head(self, file: int, scope: int, head: str, depth: int) -> Value:
+        if head == "?":
+            return UNKNOWN_RECEIVER
+        definitions, number = self._table.files[file].definitions, scope
+        while number:
+            local = self._scopes[file].get((number, head))
+            if local is not None:
+                return Value("definition", file, local)
+            number = definitions[number].parent
+        each = self._packages.imports[file].get(head)
+        if each is not None:
+            found = self._packages.find(each.module)
+            return Value("package", found.files[0]) if found is not None else EXTERNAL
+        package = self._packages.of_file[file]
+        value = self._member(package, head, depth) if package is not None else UNKNOWN_NAME
+        if value != UNKNOWN_NAME:
+            return value
+        for dot in self._table.files[file].imports:
+            if dot.alias == "*":
+                other = self._packages.find(dot.module)
+                if other is None:
+                    return BUILTIN if head in _BUILTINS else EXTERNAL
+                value = self._member(other, head, depth)
+                if value != UNKNOWN_NAME:
+                    return value
+        return BUILTIN if head in _BUILTINS else self._unbound(file, head)
+
+    def _unbound(self, file: int, head: str) -> Value:
+        """A name nothing declares: an import may bind another name than its path suggests."""
+        for each in self._packages.imports[file].values():
+            package = self._packages.find(each.module)
+            if package is not None and package.name.rpartition(".")[2] == head:
+                return Value("package", package.files[0])
+        return UNKNOWN_NAME
+
+    def _member(self, package: Package, name: str, depth: int) -> Value:
+        """A function, a type or a variable that a package declares."""
+        place = package.members.get(name)
+        if place is not None:
+            return Value("definition", *place)
+        value = package.values.get(name)
+        if value is None:
+            return UNKNOWN_NAME
+        file, chain = value
+        key = (file, name)
+        if key in self._busy:
+            return UNKNOWN_RECEIVER
+        self._busy.add(key)
+        try:
+            return self.walk(file, 0, steps(chain), depth + 1)
+        finally:
+            self._busy.discard(key)
+
+    def _type(self, file: int, scope: int, name: str) -> Value:
+        return self.walk(file, scope, steps(name.replace("[]", "")))
+
+    def _instance(self, file: int, scope: int, written: str, depth: int) -> Value:
+        """A value of a declared type, seen from a file."""
+        if depth > MAX_DEPTH:
+            return UNKNOWN_RECEIVER
+        many = written.count("[]")
+        value = self.walk(file, scope, steps(written.replace("[]", "")), depth + 1)
+        return self._instance_of(value, many, depth)
+
+    def _instance_of(self, value: Value, many: int, depth: int) -> Value:
+        if value.kind == "fail":
+            return value if value in (EXTERNAL, BUILTIN) else UNKNOWN_RECEIVER
+        if value.kind != "definition":
+            return UNKNOWN_RECEIVER
+        definition = self._definition(value)
+        if definition.kind not in _TYPES:
+            return UNKNOWN_RECEIVER
+        alias = self._field_text(value, "=")
+        if alias is not None and not alias.endswith("[]"):
+            inner = self._instance(value.file, definition.parent, alias, depth + 1)
+            return inner._replace(many=inner.many + many)
+        return Value("instance", value.file, value.number, many=many)
+
+    def _field_text(self, value: Value, name: str) -> str | None:
+        package = self._packages.of_file[value.file]
+        if package is None:
+            return None
+        found = package.fields.get((self._definition(value).qualname, name))
+        return found[1] if found is not None else None
+
+    def _element(self, value: Value, depth: int) -> Value:
+        if value.many:
+            return value._replace(many=value.many - 1)
+        if value.kind == "definition":
+            return value  # f[int]: a generic function
+        if value.kind == "instance":
+            alias = self._field_text(value, "=")  # type Foos []Foo
+            if alias is not None and alias.endswith("[]"):
+                return self._instance(value.file, 0, alias[:-2], depth + 1)
+        return UNKNOWN_RECEIVER
+
+    def _result(self, value: Value, depth: int) -> Value:
+        if value.kind != "definition":
+            return UNKNOWN_RECEIVER
+        definition = self._definition(value)
+        if definition.kind in _TYPES:
+            return self._instance_of(value, 0, depth)
+        if not definition.returns:
+            return UNKNOWN_RECEIVER
+        return self._instance(value.file, 0, definition.returns, depth + 1)
+
+    def _attribute(self, value: Value, name: str, depth: int) -> Value:
+        if value.kind == "package":
+            package = self._packages.of_file[value.file]
+            found = self._member(package, name, depth) if package is not None else UNKNOWN_NAME
+            return UNKNOWN_ATTRIBUTE if found == UNKNOWN_NAME else found
+        if value.many:
+            return UNKNOWN_RECEIVER
+        if value.kind == "definition" and self._definition(value).kind not in _TYPES:
+            return UNKNOWN_ATTRIBUTE
+        return self._selected(value, name, depth)
+
+    def _selected(self, value: Value, name: str, depth: int) -> Value:
+        """A method or a field of a type, its own or promoted from what it embeds, shallowest first."""
+        level: list[Place] = [(value.file, value.number)]
+        seen = set(level)
+        external = False
+        for _ in range(MAX_DEPTH):
+            found = set()
+            below: list[Place] = []
+            for place in level:
+                one = self._own(place, name, depth)
+                if one is not None:
+                    found.add(one)
+                    continue
+                definition = self._table.files[place[0]].definitions[place[1]]
+                for base in definition.bases:
+                    inner = self._type(place[0], definition.parent, base)
+                    if inner.kind != "definition":
+                        external = external or inner in (EXTERNAL, BUILTIN)
+                    elif (inner.file, inner.number) not in seen:
+                        seen.add((inner.file, inner.number))
+                        below.append((inner.file, inner.number))
+            if len(found) > 1:
+                return Value("fail", path="ambiguous")
+            if found:
+                return found.pop()
+            if not below:
+                break
+            level = below
+        return EXTERNAL if external else UNKNOWN_ATTRIBUTE
+
+    def _own(self, place: Place, name: str, depth: int) -> Value | None:
+        package = self._packages.of_file[place[0]]
+        if package is None:
+            return None
+        owner = self._table.files[place[0]].definitions[place[1]].qualname
+        methods = package.methods.get((owner, name))
+        if methods is not None:
+            if len(methods) == 1:
+                return Value("definition", *methods[0])
+            near = [m for m in methods if m[0] == place[0]]  # one a build tag
+            return Value("definition", *(near or methods)[0])
+        field = package.fields.get((owner, name))
+        if field is None:
+            return None
+        return self._instance(field[0][0], 0, field[1], depth + 1)
+
+
+def _locals(definitions: Sequence[Definition]) -> dict[tuple[int, str], int]:
+    """Types declared inside functions, by (function, name)."""
+    return {
+        (d.parent, d.name): number
+        for number, d in enumerate(definitions)
+        if d.parent and d.kind in _TYPES
+    }

@@ -1,0 +1,1 @@
+"""Java: extract and resolve."""

@@ -1,0 +1,93 @@
+"""Which file an import of JavaScript or TypeScript names, and what a module exports."""
+
+from __future__ import annotations
+
+import posixpath
+
+from etl.facts import FileFacts, Import
+from etl.languages.javascript.modules import REEXPORT, WHOLE
+from etl.resolve.table import Table
+
+_SUFFIXES = (
+    ".ts",
+    ".tsx",
+    ".mts",
+    ".cts",
+    ".d.ts",
+    ".d.mts",
+    ".d.cts",
+    ".js",
+    ".jsx",
+    ".mjs",
+    ".cjs",
+)
+# TypeScript's own rule: an import of `./x.js` means the source it is compiled from.
+_SOURCES = {
+    ".js": (".ts", ".tsx", ".d.ts", ".jsx"),
+    ".jsx": (".tsx",),
+    ".mjs": (".mts", ".d.mts"),
+    ".cjs": (".cts", ".d.cts"),
+}
+
+
+class Modules:
+    """The modules of the family: paths to files, and each file's imports and exports by name."""
+
+    def __init__(self, table: Table) -> None:
+        self._paths = table.by_path
+        self._files = table.files
+        self._found: dict[tuple[str, str], int | None] = {}
+        self.names = [_Names(facts) for facts in table.files]
+
+    def find(self, file: int, module: str) -> int | None:
+        """The file that `module` means in `file`; None for a package, an alias, or nothing there."""
+        if not module.startswith("."):
+            return None
+        folder = posixpath.dirname(self._files[file].path)
+        key = (folder, module)
+        if key not in self._found:
+            self._found[key] = self._search(posixpath.normpath(posixpath.join(folder, module)))
+        return self._found[key]
+
+    def _search(self, base: str) -> int | None:
+        paths = self._paths
+        if base.startswith("../") or base == "..":
+            return None
+        base = "" if base == "." else base
+        stem, suffix = posixpath.splitext(base)
+        candidates = [base] if suffix else []
+        candidates += [stem + other for other in _SOURCES.get(suffix, ())]
+        candidates += [base + other for other in _SUFFIXES] if base else []
+        index = f"{base}/index" if base else "index"
+        candidates += [index + other for other in _SUFFIXES]
+        return next((paths[path] for path in candidates if path in paths), None)
+
+
+class _Names:
+    """One file's imports and exports, by the names they bind."""
+
+    __slots__ = ("exports", "imports", "reexports", "stars")
+
+    def __init__(self, facts: FileFacts) -> None:
+        self.imports: dict[tuple[int, str], Import] = {}
+        self.reexports: dict[str, Import] = {}
+        self.stars: list[Import] = []
+        for each in facts.imports:
+            alias = each.alias
+            if not alias:
+                continue
+            if not alias.startswith(REEXPORT):
+                self.imports.setdefault((each.scope, alias), each)
+            elif each.name == "*":
+                self.stars.append(each)
+            else:
+                self.reexports.setdefault(alias[len(REEXPORT) :], each)
+        self.exports: dict[str, str] = {}  # exported name → local name
+        for entry in facts.exports:
+            name, _, local = entry.partition("=")
+            self.exports.setdefault(name, local or name)
+
+    @property
+    def is_whole(self) -> bool:
+        """True when the module is one value (`module.exports = …`), not a set of names."""
+        return WHOLE in self.exports

@@ -1,0 +1,1 @@
+"""Python: extract and resolve."""

@@ -1,0 +1,444 @@
+"""What expressions of Python code may be: names by scope, attributes by class, results of calls.
+
+Everything is found on demand and kept, so a run looks at each binding once. A cycle (`x = f()` where
+`f` returns `x`) gives nothing for the inner question; an empty answer that such a cut may have caused
+is not kept, but asked again when somebody else wants it. The questions come in the order of the files'
+paths, so the answers are the same every time.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+
+from etl.facts import Definition, FileFacts
+from etl.languages.python import resolve_types
+from etl.languages.python.resolve_classes import Classes
+from etl.languages.python.resolve_modules import Modules
+from etl.languages.python.resolve_operations import Operations
+from etl.languages.python.resolve_parameters import MAX_PASSED, Parameters
+from etl.languages.python.resolve_scopes import BINDING, DEFINITION, Entry, Scopes
+from etl.languages.python.resolve_types import Parsed
+from etl.languages.python.resolve_values import (
+    BUILTIN,
+    EXTERNAL,
+    PENDING,
+    Box,
+    Class,
+    External,
+    Function,
+    Instance,
+    Module,
+    OwnClass,
+    Returning,
+    Super,
+    Value,
+    Values,
+    union,
+)
+from etl.resolve.table import Table
+
+_BUILTINS = frozenset(dir(builtins))
+_STEP = re.compile(r"\(\)|\[\]|[^.()\[\]]+")
+_CLASS_METHODS = frozenset({"__new__", "__init_subclass__", "__class_getitem__"})
+_MAX_DEPTH = 40  # of questions that lead to questions; each costs some eight Python frames
+_MAX_TRIES = 4  # of a question whose answer was cut short by a cycle
+_MAX_ALTERNATIVES = 6
+_EMPTY: Values = ()
+
+
+class Inference:
+    """Answers what names and chains may be, over all Python files of a table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.modules = Modules(table)
+        nothing = FileFacts("", "", "", [], [], [], [])
+        python = [facts if facts.language == "python" else nothing for facts in table.files]
+        self.scopes = [Scopes(facts) for facts in python]
+        self.classes = Classes(table, self.scopes)
+        self.operations = Operations(self)
+        self.parameters = Parameters(self)
+        self._module_values: dict[str, Module] = {}
+        self._functions: dict[tuple[int, int], Function] = {}
+        self._bindings: list[list[Values | None]] = [[None] * len(f.bindings) for f in python]
+        self._imports: list[list[Values | None]] = [[None] * len(f.imports) for f in python]
+        self._globals: list[dict[str, Values | None]] = [{} for _ in table.files]
+        self._steps: dict[str, tuple[str, ...]] = {}
+        self._depth = 0
+        self._cuts = 0  # questions answered "nothing" because of a cycle, or of the depth
+        self._tries: dict[object, int] = {}
+        self.bases = self.classes.link(self._base)
+
+    def _base(self, cls: Class, written: str) -> Values:
+        return self.chain(cls.file, cls.definition.parent, written, cls.definition.start_line)
+
+    # -- chains -----------------------------------------------------------------------------------
+
+    def steps(self, chain: str) -> tuple[str, ...]:
+        """A chain's head and steps: names, "()" and "[]"."""
+        known = self._steps.get(chain)
+        if known is None:
+            known = self._steps[chain] = tuple(_STEP.findall(chain))
+        return known
+
+    def chain(self, file: int, scope: int, chain: str, line: int) -> Values:
+        """What a chain may be when evaluated in `scope` on `line` (0: at any time)."""
+        steps = self._steps.get(chain) or self.steps(chain)
+        return self.walk(file, scope, steps, line)
+
+    def walk(self, file: int, scope: int, steps: tuple[str, ...], line: int) -> Values:
+        """As `chain`, of steps."""
+        if not steps:
+            return _EMPTY
+        head, at = steps[0], 1
+        if head == "super" and len(steps) > 1 and steps[1] == "()":
+            values, at = self._super(file, scope), 2
+        else:
+            values = self.name(file, scope, head, line)
+        for step in steps[at:]:
+            if not values:
+                return _EMPTY
+            if step == "()":
+                values = self.operations.call(values)
+            elif step == "[]":
+                values = self.operations.element(values, subscript=True)
+            else:
+                values = self.operations.attribute(values, step)
+        return values
+
+    def _super(self, file: int, scope: int) -> Values:
+        definitions = self.table.files[file].definitions
+        while scope:
+            cls = self.classes.by_place.get((file, scope))
+            if cls is not None:
+                return (Super(cls),)
+            scope = definitions[scope].parent
+        return _EMPTY
+
+    # -- names ------------------------------------------------------------------------------------
+
+    def name(self, file: int, scope: int, name: str, line: int) -> Values:
+        """What a name means in `scope`: its own names, those of functions around it, the module's."""
+        scopes = self.scopes[file]
+        if scopes.ranges and line and (scope, name) in scopes.ranges:
+            values = self._ranged(file, scopes.ranges[scope, name], line)
+            if values is not None:
+                return values
+        if scope:
+            definitions = self.table.files[file].definitions
+            names = scopes.names
+            own = True
+            while scope:
+                definition = definitions[scope]
+                if own or definition.kind != "class":
+                    here = names[scope]
+                    entries = here.get(name) if here else None
+                    if entries:
+                        return self._flow(file, entries, line if own else 0)
+                    if definition.kind == "method" and (name == "self" or name == "cls"):
+                        return self._receiver(file, definition, name)
+                own = False
+                scope = definition.parent
+        return self.module_name(file, name)
+
+    def _ranged(self, file: int, entries: list[Entry], line: int) -> Values | None:
+        """What a passed `isinstance` says of the name, or that it is a lambda's parameter."""
+        here = [e for e in entries if e.line < line <= e.until]
+        if not here:
+            return None
+        return union(*(self._entry(file, e) for e in here if e.line == here[-1].line))
+
+    def _receiver(self, file: int, method: Definition, name: str) -> Values:
+        cls = self.classes.by_place.get((file, method.parent))
+        if cls is None:
+            return _EMPTY
+        on_class = name == "cls" and not cls.metaclass
+        if on_class or method.name in _CLASS_METHODS or "classmethod" in method.decorators:
+            return (cls.own,)
+        return (cls.own_instance,)
+
+    def _flow(self, file: int, entries: list[Entry], line: int) -> Values:
+        """What a local name may be on `line`: the bindings before it, back to one that always ran."""
+        if len(entries) == 1:
+            return self._entry(file, entries[0])
+        found: Values = _EMPTY
+        for entry in reversed(entries):
+            if line and entry.line >= line and entry.kind == BINDING:
+                continue
+            found = union(found, self._entry(file, entry))
+            # A name bound anew to something unknown mostly keeps its type: `x = wrap(x)`.
+            if found and line and (entry.until == 0 or line <= entry.until):
+                return found
+        if not found:  # used before it is bound: a loop, or a nested function
+            found = union(*(self._entry(file, entry) for entry in entries))
+        return found[:MAX_PASSED]
+
+    def _entry(self, file: int, entry: Entry) -> Values:
+        if entry.kind == BINDING:
+            return self.binding(file, entry.number)
+        if entry.kind == DEFINITION:
+            return self.defined(file, entry.number)
+        return self.imported(file, entry.number)
+
+    def defined(self, file: int, number: int) -> Values:
+        """The class or function of a definition."""
+        cls = self.classes.by_place.get((file, number))
+        return (cls,) if cls is not None else (self.function(file, number),)
+
+    def function(self, file: int, number: int) -> Function:
+        known = self._functions.get((file, number))
+        if known is None:
+            definition = self.table.files[file].definitions[number]
+            known = self._functions[file, number] = Function(file, number, definition, None)
+        return known
+
+    def module_name(self, file: int, name: str) -> Values:
+        """A name at module level: the module's own, star imports', then the builtins'."""
+        values = self._own_global(file, name)
+        if values is None:
+            values = (BUILTIN,) if name in _BUILTINS else _EMPTY
+        return values
+
+    def _own_global(self, file: int, name: str) -> Values | None:
+        """As `_module_level`, kept."""
+        known = self._globals[file]
+        if name in known:
+            values = known[name]
+            if values is not PENDING:
+                return values
+            self.cut()
+            return _EMPTY
+        if self.too_deep():
+            return _EMPTY
+        before = self.enter_question()
+        known[name] = PENDING
+        values = self._module_level(file, name)
+        if self.leave_question(before, values, ("global", file, name)):
+            known[name] = values
+        else:
+            del known[name]
+        return values
+
+    def cut(self) -> None:
+        """Note that a question got no answer because of a cycle, or of the depth."""
+        self._cuts += 1
+
+    def too_deep(self) -> bool:
+        """True when no further question may be asked from here; counts as a cut."""
+        if self._depth < _MAX_DEPTH:
+            return False
+        self._cuts += 1
+        return True
+
+    def enter_question(self) -> int:
+        """Begin a question that may lead to others; its result goes to `leave_question`."""
+        self._depth += 1
+        return self._cuts
+
+    def leave_question(self, before: int, values: Values | None, question: object) -> bool:
+        """True when the answer may be kept."""
+        self._depth -= 1
+        if values or self._cuts == before or self._depth == 0:
+            return True
+        tries = self._tries[question] = self._tries.get(question, 0) + 1
+        return tries > _MAX_TRIES
+
+    def _module_level(self, file: int, name: str) -> Values | None:
+        """None when the module does not have the name."""
+        names = self.scopes[file].names
+        entries = names[0].get(name) if names and names[0] else None
+        if entries:
+            return self._static(file, entries)
+        for number in self.scopes[file].stars:
+            values = self._star(file, number, name)
+            if values is not None:
+                return values
+        return None
+
+    def _static(self, file: int, entries: list[Entry]) -> Values:
+        """A module's or class's name without regard to order: `try`/`except` give both sides."""
+        if len(entries) == 1:
+            return self._entry(file, entries[0])
+        definitions = [entry for entry in entries if entry.kind == DEFINITION]
+        rest = [entry for entry in entries if entry.kind != DEFINITION]
+        found = self._entry(file, definitions[-1]) if definitions else _EMPTY
+        for entry in rest:
+            if found and entry.kind == BINDING and definitions:
+                continue  # `f = wrap(f)`: still f
+            found = union(found, self._entry(file, entry))
+        own = tuple(value for value in found if not isinstance(value, External))
+        return (own or found)[:_MAX_ALTERNATIVES]
+
+    def _star(self, file: int, number: int, name: str) -> Values | None:
+        each = self.table.files[file].imports[number]
+        absolute = self.modules.absolute(file, each.module, each.level)
+        found = self.modules.find(file, absolute)
+        target = self.modules.file(found) if found else None
+        if target is None or target == file:
+            return None
+        exports = self.table.files[target].exports
+        if (exports and name not in exports) or (not exports and name[0] == "_"):
+            return None
+        return self._own_global(target, name)
+
+    # -- imports ----------------------------------------------------------------------------------
+
+    def imported(self, file: int, number: int) -> Values:
+        """What an import binds."""
+        known = self._imports[file][number]
+        if known is None:
+            if self.too_deep():
+                return _EMPTY
+            before = self.enter_question()
+            self._imports[file][number] = PENDING
+            values = self._imported(file, number)
+            keep = self.leave_question(before, values, ("import", file, number))
+            self._imports[file][number] = values if keep else None
+            return values
+        if known is PENDING:
+            self.cut()
+            return _EMPTY
+        return known
+
+    def _imported(self, file: int, number: int) -> Values:
+        each = self.table.files[file].imports[number]
+        absolute = self.modules.absolute(file, each.module, each.level)
+        if each.name == "":
+            head = absolute.partition(".")[0]
+            whole = self.modules.find(file, absolute)
+            if each.alias == head and "." in absolute:  # `import a.b` binds a
+                own = self.modules.find(file, head)
+                return (self.module(own),) if own else (EXTERNAL,)
+            return (self.module(whole),) if whole else (EXTERNAL,)
+        found = self.modules.find(file, absolute)
+        if not found:
+            return (EXTERNAL,) if each.level == 0 else _EMPTY
+        return self.module_attribute(self.module(found), each.name)
+
+    def module(self, name: str) -> Module:
+        known = self._module_values.get(name)
+        if known is None:
+            known = self._module_values[name] = Module(name, self.modules.file(name))
+        return known
+
+    def module_attribute(self, module: Module, name: str) -> Values:
+        """A module's name as seen from outside: its own, or its submodule."""
+        values: Values | None = None
+        file = module.file
+        if file is not None:
+            values = self._own_global(file, name)
+        if not values:
+            below = f"{module.name}.{name}"
+            if self.modules.file(below) is not None or self.modules.is_package(below):
+                return (self.module(below),)
+        return values or _EMPTY
+
+    # -- bindings ---------------------------------------------------------------------------------
+
+    def binding(self, file: int, number: int) -> Values:
+        """What a binding gives its name."""
+        known = self._bindings[file][number]
+        if known is None:
+            if self.too_deep():
+                return _EMPTY
+            before = self.enter_question()
+            self._bindings[file][number] = PENDING
+            values = self._bound(file, number)[:MAX_PASSED]
+            keep = self.leave_question(before, values, ("binding", file, number))
+            self._bindings[file][number] = values if keep else None
+            return values
+        if known is PENDING:
+            self.cut()
+            return _EMPTY
+        return known
+
+    def _bound(self, file: int, number: int) -> Values:
+        each = self.table.files[file].bindings[number]
+        how, value, scope, line = each.how, each.value, each.scope, each.line
+        if how == "new":
+            if value == "None":
+                return _EMPTY
+            return self.operations.call(self.chain(file, scope, value, line))
+        if how == "alias":
+            return self.chain(file, scope, value, line)
+        if how == "elements":
+            each_one = (self.chain(file, scope, chain, line) for chain in value.split(","))
+            return (Box(union(*each_one)[:MAX_PASSED]),)
+        if how == "type":
+            return self.annotation(file, scope, value)
+        if how == "param":
+            return self.parameters.value(file, scope, each.name, value)
+        if how == "iter":
+            return self.operations.element(self.chain(file, scope, value, line + 1))
+        if how == "enter":
+            return self.operations.enter(self.chain(file, scope, value, line + 1))
+        if how == "narrow":
+            return self._instances(self.chain(file, scope, value, 0))
+        if how == "bound":
+            instances = self.annotation(file, scope, value)
+            return tuple(v.cls for v in instances if isinstance(v, Instance))
+        if how == "self":
+            return self._receiver(file, self.table.files[file].definitions[scope], each.name)
+        return _EMPTY
+
+    def know_arguments(self) -> None:
+        """From here on, what calls pass tells of unannotated parameters; what was unknown is asked again."""
+        self.parameters.arguments_known = True
+        self._tries.clear()
+        for kept in (*self._bindings, *self._imports):
+            for number, values in enumerate(kept):
+                if not values:
+                    kept[number] = None
+        for named in self._globals:
+            for name in [name for name, values in named.items() if not values]:
+                del named[name]
+        self.operations.forget_unknown()
+
+    def _outer(self, file: int, scope: int) -> int:
+        return self.table.files[file].definitions[scope].parent
+
+    # -- types ------------------------------------------------------------------------------------
+
+    def annotation(self, file: int, scope: int, text: str) -> Values:
+        """The instances that an annotation written in `scope` allows."""
+        return self._typed(file, scope, resolve_types.parse(text))
+
+    def _typed(self, file: int, scope: int, parsed: Parsed) -> Values:
+        found: Values = _EMPTY
+        for kind, content in parsed:
+            if kind == "name":
+                assert isinstance(content, str)
+                found += self._named_type(file, scope, content)
+            elif kind == "box":
+                assert isinstance(content, tuple)
+                found += (Box(self._typed(file, scope, content)),)
+            elif kind == "call":
+                assert isinstance(content, tuple)
+                found += (Returning(self._typed(file, scope, content)),)
+            else:
+                assert isinstance(content, tuple)
+                instances = self._typed(file, scope, content)
+                found += tuple(v.cls for v in instances if isinstance(v, Instance))
+        return found
+
+    def _named_type(self, file: int, scope: int, name: str) -> Values:
+        if name.rpartition(".")[2] == "Self":
+            definitions = self.table.files[file].definitions
+            cls = self.classes.by_place.get((file, scope))
+            while cls is None and scope:
+                scope = definitions[scope].parent
+                cls = self.classes.by_place.get((file, scope))
+            return (cls.own_instance,) if cls else _EMPTY
+        return self._instances(self.chain(file, scope, name, 0))
+
+    def _instances(self, values: Values) -> Values:
+        found: list[Value] = []
+        for value in values:
+            if isinstance(value, Class):
+                found.append(value.instance)
+            elif isinstance(value, OwnClass):
+                found.append(value.cls.own_instance)
+            elif isinstance(value, External):
+                found.append(value)
+        return tuple(found)

@@ -1,0 +1,1 @@
+"""The guard for users' Cypher: one statement that can only read."""

@@ -1,0 +1,1 @@
+"""The graph server: the embedded one, and checks and probes of any."""

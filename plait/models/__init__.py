@@ -1,0 +1,1 @@
+"""Models: embeddings, and the chat model and cross-encoder that are off by default."""

@@ -1,1 +1,0 @@
-"""What texts say, read without I/O: diffs, times in words, names of tests, references to issues."""

@@ -1,0 +1,172 @@
+"""What else must change with an edit, and which tests run what it touched: only what is sure.
+
+A diff says which functions it touches (`ImpactStore.changed`) and what it does to their signatures. Who
+calls one that no longer takes the same arguments, or is gone, must change; so must what overrides it. The
+tests are those that call what was touched, or that a run has proved. One hop of the code graph, and only
+edges that a rule bound for sure: further ones are right in 60 to 83 of 100 (docs/recall.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from plait.domain.graph import Relation
+from plait.domain.recall import ImpactNode
+from plait.domain.remarks import Remark, clean, key_of
+from plait.ports import Changed, CodeGraph, View
+from plait.retrieval.code_graph import blast
+from plait.retrieval.code_graph import tests_to_run as ran
+from plait.retrieval.code_graph.signatures import Change, change_of
+from plait.retrieval.code_graph.test_ids import runnable
+from plait.retrieval.search_context import Deps
+from plait.text.diff import FileDiff, parse_diff
+from plait.text.tokenize import tokens
+
+# A rule of the call graph with this confidence saw the definition, not just its name (`etl/resolve`).
+SURE = 0.9
+SURE_TEST = 0.9
+MAX_CALLERS, MAX_OVERRIDES, MAX_TESTS = 8, 4, 6
+WAIT_S = 0.15  # for a code graph that is being read; the next edit finds it
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """`remarks`: the surest first. `edited`: keys of what the edit itself is about."""
+
+    remarks: tuple[Remark, ...] = ()
+    edited: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """A function that is edited, as the graph knows it."""
+
+    symbol: str
+    path: str
+    row: int
+    change: Change
+
+    @property
+    def name(self) -> str:
+        return last_name(self.symbol)
+
+
+async def advise(deps: Deps, view: View, repo: str, diff: str) -> Advice:
+    """What goes with `diff`, whose paths are `repo`'s own. Empty where the graph is not there now."""
+    if deps.impact is None or deps.relations is None:
+        return Advice()
+    changed = (await deps.impact.changed(view, diff)).symbols
+    files = {one.path for one in changed}
+    edited = [key_of(repo, one.path, one.symbol) for one in changed if one.symbol]
+    edited += [key_of(repo, path) for path in files]
+    graph = await deps.relations.code_graph(view, repo, wait_s=WAIT_S)
+    if graph is None:
+        return Advice(edited=tuple(edited))
+    touched = _touched(graph, parse_diff(diff).files, changed)
+    remarks = [remark for one in touched for remark in _must_change(graph, one, touched)]
+    weights = {one.symbol: 1.0 for one in touched if not graph.is_test[one.row]}
+    proven = await ran.proven(view, deps, graph, repo, weights)
+    remarks += _to_run(graph, touched, proven)
+    return Advice(tuple(remarks), tuple(edited))
+
+
+def last_name(symbol: str) -> str:
+    """The own name of a qualified one, in whatever way its language joins them."""
+    own = symbol.partition("#")[0].partition("@")[0]
+    return own.replace("::", ".").rpartition(".")[2].rpartition("/")[2]
+
+
+def _touched(
+    graph: CodeGraph, files: Sequence[FileDiff], changed: Iterable[Changed]
+) -> list[_Touched]:
+    """The functions that `changed` names for sure; not the class round a method that is named, too."""
+    hunks = {file.path: file.hunks for file in files}
+    found: dict[int, _Touched] = {}
+    for one in changed:
+        if not one.symbol or one.sure < 1.0:
+            continue
+        row = blast.row_of(graph, one.path, one.symbol)
+        if row is not None and row not in found:
+            change = change_of(last_name(one.symbol), one.path, hunks.get(one.path, ()))
+            found[row] = _Touched(one.symbol.partition("#")[0], one.path, row, change)
+    owners = {blast.owner(graph, row) for row in found}
+    return [one for row, one in found.items() if row not in owners]
+
+
+# -- what must change ---------------------------------------------------------------------------------
+
+
+def _must_change(graph: CodeGraph, one: _Touched, touched: Sequence[_Touched]) -> Iterable[Remark]:
+    """Who calls a function whose signature no longer fits, and what overrides it or is overridden."""
+    if one.change is Change.NONE:
+        return
+    edited = {other.row for other in touched}
+    did = "no longer defined" if one.change is Change.GONE else "changed its parameters"
+    for relation, heading, most in (
+        (Relation.CALLS.value, f"`{clean(one.name)}` {did}; these call it:", MAX_CALLERS),
+        (Relation.OVERRIDES.value, f"These override `{clean(one.name)}`:", MAX_OVERRIDES),
+    ):
+        rows = [row for row in sources(graph, one.row, relation) if row not in edited]
+        # Tests that call it are named as tests to run.
+        rows = [row for row in rows if blast.test_around(graph, row) is None]
+        for row in rows[:most]:
+            yield _place(graph, row, heading)
+        if len(rows) > most:
+            more = f"and {len(rows) - most} more"
+            yield Remark(key_of(graph.repo, heading, more), heading, more)
+
+
+def sources(graph: CodeGraph, row: int, relation: str) -> list[int]:
+    """The rows with a sure edge of `relation` to `row`, by file and line."""
+    found = {
+        other
+        for other, kind, weight in blast.edges_in(graph, row)
+        if kind == relation and weight >= SURE and other != row
+    }
+    return sorted(found, key=lambda r: (graph.paths[r], int(graph.lines[r]), r))
+
+
+def _place(graph: CodeGraph, row: int, heading: str) -> Remark:
+    path, symbol = graph.paths[row], graph.ids[row].partition("@")[0]
+    text = clean(f"{path}:{int(graph.lines[row])} {symbol}")
+    return Remark(key_of(graph.repo, path, symbol), heading, text)
+
+
+# -- tests ------------------------------------------------------------------------------------------------
+
+
+def _to_run(
+    graph: CodeGraph, touched: Sequence[_Touched], proven: Sequence[ImpactNode]
+) -> list[Remark]:
+    """The tests that call what was touched, or were turned green by a change of it; those whose names say
+    most of its name first."""
+    tests: dict[int, float] = {}
+    for one in touched:
+        if graph.is_test[one.row]:
+            continue  # who edits a test knows that it is there
+        for other, relation, weight in blast.edges_out(graph, one.row):
+            if relation == Relation.VALIDATED_BY.value and weight >= SURE_TEST:
+                tests[other] = max(tests.get(other, 0.0), weight)
+    for node in proven:
+        row = graph.row.get(node.id.partition(":")[2])
+        if row is not None and graph.is_test[row] and node.confidence >= SURE_TEST:
+            tests[row] = 1.0
+    wanted = {word for one in touched for word in tokens(one.name)}
+    order = sorted(tests, key=lambda row: (-_said(graph, row, wanted), -tests[row], graph.ids[row]))
+    shown = order[:MAX_TESTS]
+    of = f" ({len(shown)} of {len(order)})" if len(order) > len(shown) else ""
+    heading = f"Tests that run it{of}:"
+    return [
+        Remark(
+            key_of(graph.repo, graph.paths[row], graph.ids[row].partition("@")[0]),
+            heading,
+            clean(runnable(graph.paths[row], graph.ids[row])),
+        )
+        for row in shown
+    ]
+
+
+def _said(graph: CodeGraph, row: int, wanted: set[str]) -> int:
+    """How many of the `wanted` words the test's name and path have."""
+    return len(set(tokens(f"{graph.ids[row]} {graph.paths[row]}")) & wanted)

@@ -1,0 +1,38 @@
+"""Further BM25 terms from the repository's own names: what the query's words are called there."""
+
+from __future__ import annotations
+
+from plait.ports import SearchStore, View
+from plait.retrieval.query.analysis import Analysis
+from plait.text.tokenize import stem, words
+
+# Beside 1.0 for the query's own terms; see docs/language.md for what was measured.
+RELATED = 0.3  # for a word that no name holds one of its family: serialize for serialization
+JOINED = 0.25  # a name made of words that follow each other: command_name for "command name"
+PER_WORD = 3
+MAX_WORDS = 48  # of a query; an issue's first lines
+MAX_JOINED = 3
+
+
+async def expanded(asked: Analysis, view: View, store: SearchStore) -> dict[str, float]:
+    """Terms with their weights, none of them the query's own."""
+    joined = joins(asked.text)
+    wanted = dict.fromkeys((*asked.terms[:MAX_WORDS], *joined))
+    found = await store.vocabulary(view, list(wanted), PER_WORD)
+    terms = {t: RELATED for word in asked.terms for t in found.get(word, ()) if t != word}
+    terms |= {name: JOINED for name in joined if name in found.get(name, ())}
+    return {term: weight for term, weight in terms.items() if term not in asked.terms}
+
+
+def joins(text: str) -> tuple[str, ...]:
+    """Two or three words in a row as one name would write them, as BM25 terms."""
+    row = [w.decode() if isinstance(w, bytes) else w for w in words(text)][:MAX_WORDS]
+    lower = [word.lower() for word in row]
+    return tuple(
+        dict.fromkeys(
+            stem(joint.join(lower[i : i + n]))
+            for n in range(2, MAX_JOINED + 1)
+            for i in range(len(lower) - n + 1)
+            for joint in ("_", "")
+        )
+    )

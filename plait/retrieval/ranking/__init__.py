@@ -1,0 +1,1 @@
+"""What a candidate is worth. Pure functions on candidates and weights."""

@@ -1,0 +1,199 @@
+"""What a candidate's place and name say about it, beside its text.
+
+`score = (fused + Σ bonuses) · Π factors`. Bonuses and factors are few and
+bounded; each was kept for what it gave on benchmarks/localisation.py, see docs/retrieval.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from plait.domain.values import Collection
+from plait.ports import Place
+from plait.retrieval.query.analysis import Analysis
+from plait.text.tokenize import query_terms, tokens
+
+# A symbol whose name the query writes as code does, or is in plain words; again when class and name both match.
+DEFINITION = 0.3
+# All words of the symbol's own name are in the query; half of it for its class and for its file.
+NAME = 0.15
+
+# Code that does a thing before tests of it, texts about it and examples for it, unless asked for;
+# and before files that only set it up, declare its types, or were made by a tool.
+FACTORS: Mapping[str, float] = {
+    "test": 0.3,
+    "prose": 0.3,
+    "example": 0.3,
+    "config": 0.5,
+    "stub": 0.5,
+    "minified": 0.3,
+}
+
+# A longer text, a commit's message or an issue, is about what is done: a class's own chunk has its docstring and
+# fields, and says less than the methods. +0.7 of function MRR on the messages, +1.4 on those held out.
+LONG, CLASS = 20, 0.8  # words, factor
+# It names what it calls and what it sees beside what is meant.
+DEFINITION_IN_LONG = 0.15
+# A query of up to so many words that says "test", "docs" or "toml" asks for them; a longer one, as a commit
+# message or an issue, mentions them in passing.
+SHORT = 5
+
+_TEST_PATH = re.compile(
+    r"(^|/)(tests?|testing|specs?|__tests__|t|testsuite|testdata)/"
+    r"|(^|/)(test_[^/]*|[^/]*_tests?\.\w+|conftest\.py)$"
+)
+_DOC_PATH = re.compile(r"(^|/)docs?(_src)?/|\.(md|rst|txt|adoc)$")
+_EXAMPLE_PATH = re.compile(
+    r"(^|/)(examples?|samples?|demos?|bench|benches|benchsuite|benchmarks?)/"
+)
+_STUB_PATH = re.compile(r"\.(pyi|d\.[cm]?ts)$")
+_MINIFIED_PATH = re.compile(r"[.-]min\.[cm]?(js|css)$|\.bundle\.[cm]?js$")
+_CONFIG_KINDS = frozenset({"config", "data"})  # of chunks of files that aren't parsed
+_PROSE = frozenset(
+    query_terms("doc docs documentation readme changelog tutorial guide example sample demo")
+)
+# Terms by which a short query asks for a kind.
+_ASKS: Mapping[str, frozenset[str]] = {
+    "test": frozenset(query_terms("test tests testing fixture fixtures spec specs")),
+    "prose": _PROSE,
+    "example": _PROSE,
+    "config": frozenset(
+        query_terms(
+            "config configuration toml yaml yml ini cfg json xml csv sql lock workflow ci pipeline"
+            " pyproject dependency dependencies requirement requirements version"
+            " docker dockerfile makefile cmake terraform translation"
+        )
+    ),
+    "stub": frozenset(query_terms("stub stubs pyi declaration typing")),
+}
+_METHODS = frozenset({"method", "constructor"})
+_CLASSES = frozenset({"class", "interface", "trait"})  # whose methods have chunks of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What applies to one candidate, by name; nothing that would change nothing."""
+
+    bonuses: Mapping[str, float]
+    factors: Mapping[str, float]
+
+    def apply(self, fused: float) -> float:
+        value = fused + sum(self.bonuses.values())
+        for factor in self.factors.values():
+            value *= factor
+        return value
+
+    def told(self) -> dict[str, float]:
+        """For `explain`."""
+        bonuses = {f"bonus.{name}": value for name, value in self.bonuses.items()}
+        return bonuses | {f"factor.{name}": value for name, value in self.factors.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A query, prepared once for all its candidates."""
+
+    words: frozenset[str]
+    leaves: frozenset[str]  # last parts of identifiers, lower case
+    qualified: tuple[str, ...]  # ".class.method", lower case
+    joined: frozenset[str]  # its words as one name, without `_`
+    asked: frozenset[str]  # the kinds of `FACTORS` that it asks for
+    long: bool = False
+
+
+def wanted(asked: Analysis) -> Wanted:
+    # What a report only shows is no name of what it is about.
+    terms = frozenset(term for term in asked.terms if asked.weights.get(term, 1.0) >= 1.0)
+    names = [name.lower() for name in asked.identifiers]
+    return Wanted(
+        words=terms,
+        leaves=frozenset(name.rpartition(".")[2] for name in names),
+        qualified=tuple("." + name for name in names if "." in name),
+        joined=frozenset(map(_bare, asked.joined)),
+        asked=frozenset(
+            kind for kind, said in _ASKS.items() if asked.words <= SHORT and terms & said
+        ),
+        long=asked.words >= LONG,
+    )
+
+
+def signals(place: Place, query: Wanted) -> Signals:
+    """What `place` says for and against itself; agents' items have no place in code, and say nothing."""
+    if place.collection is not Collection.FILES:
+        return Signals({}, {})
+    return Signals(_bonuses(place, query), _factors(place, query))
+
+
+def _bonuses(place: Place, query: Wanted) -> dict[str, float]:
+    bonuses = {}
+    if place.symbol and (query.leaves or query.joined):
+        symbol = place.symbol.partition("#")[0].lower()
+        leaf = symbol.rpartition(".")[2]
+        if leaf in query.leaves or _bare(leaf) in query.joined:
+            bonus = DEFINITION_IN_LONG if query.long else DEFINITION
+            qualified = any(symbol.endswith(name) for name in query.qualified)
+            bonuses["definition"] = bonus * (1 + qualified)
+    name = 0.0
+    share = NAME
+    for part in names(place.path, place.symbol, place.kind):
+        if not query.words.isdisjoint(part):
+            name += share * len(part & query.words) / len(part)
+        share = NAME / 2
+    if name:
+        bonuses["name"] = name
+    return bonuses
+
+
+def _factors(place: Place, query: Wanted) -> dict[str, float]:
+    kind = _kind(place)
+    factors = {kind: FACTORS[kind]} if kind and kind not in query.asked else {}
+    if query.long and place.kind in _CLASSES:
+        factors["class"] = CLASS
+    return factors
+
+
+def _kind(place: Place) -> str:
+    """One of `FACTORS`, or "" for code that does things."""
+    kind = path_kind(place.path)
+    if place.is_test:
+        return "test"
+    if place.kind == "doc" and kind != "test":
+        return "prose"
+    return kind or ("config" if place.kind in _CONFIG_KINDS else "")
+
+
+def names(path: str, symbol: str, kind: str) -> Sequence[frozenset[str]]:
+    """The terms of a symbol's own name, of its class's, and of its file's."""
+    parts = symbol.partition("#")[0].split(".")
+    owner = parts[-2] if kind in _METHODS and len(parts) > 1 else ""
+    file = path.rpartition("/")[2].partition(".")[0]
+    return _terms(parts[-1]), _terms(owner), _terms(file)
+
+
+def _bare(name: str) -> str:
+    """`parse_header`, `parseHeader`, `parse-header` and `parse_header?` are one name in lower case."""
+    return name.replace("_", "").replace("-", "").rstrip("?!'=")
+
+
+# By name, not by symbol: files and classes come again with every one of their methods.
+@lru_cache(maxsize=65_536)
+def _terms(name: str) -> frozenset[str]:
+    return frozenset(tokens(name))
+
+
+@lru_cache(maxsize=16_384)
+def path_kind(path: str) -> str:
+    """test, prose, example, minified, stub, or "" for anything else."""
+    low = path.lower()
+    if _TEST_PATH.search(low):
+        return "test"
+    if _DOC_PATH.search(low):
+        return "prose"
+    if _EXAMPLE_PATH.search(low):
+        return "example"
+    if _MINIFIED_PATH.search(low):
+        return "minified"
+    return "stub" if _STUB_PATH.search(low) else ""

@@ -1,0 +1,119 @@
+"""What turns of one session say of each other. Pure.
+
+People answer each other: "Yes, Friday at six" has no word of the question about the dinner, the turn before
+it has all of them. So each turn gets a share of what speaks for those next to it. What was asked is seldom the answer,
+and a turn of three words seldom tells anything. Measured in docs/recall.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from plait.domain.values import Collection, ItemId
+from plait.ports import Around, Place
+from plait.retrieval.ranking import fusion
+
+# Turns on either side that count, and the share of a neighbour's score: `SHARE / distance`.
+REACH = 4
+SHARE = 0.2
+# Share of what the words say of the turn right before: an answer need not repeat the words of its question.
+ANSWER = 0.3
+# So many of the best, and of the best by words, bring what is next to them.
+SEEDS = 32
+# Up to so many tokens a turn is shown with what it replies to: "Yes, the second one" answers nothing alone.
+SHORT_REPLY = 16
+# Facts, rules and how-tos: short, and understood alone.
+WHOLE = frozenset(["semantic", "procedural"])
+# A turn that is nothing but a question.
+ASKED = 0.7
+# A turn of n tokens counts 1 − SHORT · e^(−n / TOKENS).
+SHORT, TOKENS = 0.5, 5.0
+
+
+def seeds(
+    order: Sequence[ItemId], places: Mapping[ItemId, Place], words: Mapping[ItemId, float]
+) -> list[ItemId]:
+    """The best that were said in a session or a run, of all and of those that the `words` found."""
+    said = [id_ for id_ in order if in_thread(places[id_])]
+    by_words = sorted((i for i in said if i in words), key=lambda i: -words[i])
+    return list(dict.fromkeys((*said[:SEEDS], *by_words[:SEEDS])))
+
+
+def by_words(rankings: fusion.Rankings, weights: Mapping[str, float]) -> dict[ItemId, float]:
+    """What the words alone say of each item, as a part of its fused score."""
+    both = weights.get("lexical", 0.0) + weights.get("semantic", 0.0)
+    ranking = rankings.get("lexical")
+    if not ranking or not both:
+        return {}
+    share = weights["lexical"] / both if rankings.get("semantic") else 1.0
+    return {id_: share * value for id_, value in fusion.scale(ranking, fusion.FLOORS["lexical"])}
+
+
+def in_thread(place: Place) -> bool:
+    said = bool(place.session_key) or place.episode_id is not None
+    return said and place.collection is Collection.MEMORIES
+
+
+def openings(around: Around) -> frozenset[ItemId]:
+    """Of those asked about, the ones that nothing was said before."""
+    return frozenset(id_ for id_, beside in around.items() if -1 not in beside.values())
+
+
+def before(around: Around, places: Mapping[ItemId, Place]) -> dict[ItemId, ItemId]:
+    """By turn that is too short to be understood alone, what was said right before it."""
+    found: dict[ItemId, ItemId] = {}
+    for id_, beside in around.items():
+        place = places.get(id_)
+        if place is not None and 0 < place.tokens <= SHORT_REPLY and place.type not in WHOLE:
+            found.update((id_, other) for other, step in beside.items() if step == -1)
+    return found
+
+
+def lifted(
+    around: Around,
+    fused: Mapping[ItemId, float],
+    best: Sequence[ItemId],
+    words: Mapping[ItemId, float] = MappingProxyType({}),
+) -> dict[ItemId, float]:
+    """New scores of all that stands next to something with a score: `s + Σ SHARE / |step| · s'`, and ANSWER of
+    what the `words` say of the turn before, scaled so that the best keeps the score that `best` has. What
+    was not found before has 0 of its own."""
+    known: dict[ItemId, dict[ItemId, int]] = {}
+    for seed, beside in around.items():
+        for id_, step in beside.items():
+            known.setdefault(id_, {})[seed] = step
+            known.setdefault(seed, {})[id_] = -step
+    # Exact sums: rows come in no order, and a replay must give the same to the last digit.
+    scores = {
+        id_: math.fsum(
+            (
+                fused.get(id_, 0.0),
+                *(SHARE / abs(step) * fused.get(other, 0.0) for other, step in beside.items()),
+                *(ANSWER * words.get(other, 0.0) for other, step in beside.items() if step == 1),
+            )
+        )
+        for id_, beside in known.items()
+    }
+    top = max((fused.get(id_, 0.0) for id_ in best), default=0.0)
+    most = max(scores.values(), default=0.0)
+    most = max([most, *(fused.get(id_, 0.0) for id_ in best if id_ not in scores)])
+    if most > top > 0.0:
+        scale = top / most
+        scores |= {id_: fused[id_] for id_ in best if id_ not in scores}
+        scores = {id_: score * scale for id_, score in scores.items()}
+    return scores
+
+
+def factors(places: Mapping[ItemId, Place]) -> dict[ItemId, float]:
+    """What multiplies scores of turns for what they are; 1.0 is left out."""
+    found = {}
+    for id_, place in places.items():
+        if in_thread(place) and place.tokens and place.type not in WHOLE:
+            found[id_] = factor(place.tokens, asks=place.asks)
+    return found
+
+
+def factor(tokens: int, *, asks: bool) -> float:
+    return (ASKED if asks else 1.0) * (1.0 - SHORT * math.exp(-tokens / TOKENS))

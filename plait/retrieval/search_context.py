@@ -1,0 +1,155 @@
+"""What the stages hand on, what they may ask, and the tuple's runner."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from plait.domain.copies import copier
+from plait.domain.deadline import Deadline
+from plait.domain.recall import Block, Dropped, Impact, RecallOptions
+from plait.domain.values import Candidate, Hit, Item, ItemId, Timing
+from plait.ports import (
+    EmbeddingProvider,
+    ImpactStore,
+    LanguageModel,
+    Place,
+    RecallStore,
+    RelationStore,
+    Reranker,
+    SearchStore,
+    Standing,
+    View,
+)
+from plait.retrieval.query.analysis import Analysis, SearchQuery
+from plait.retrieval.query.code_references import Anchors
+from plait.retrieval.query.strategy import Strategy
+from plait.settings import LanguageSettings, RecallSettings, RerankSettings, SearchSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """A part that an answer lacks, and why: an error's reason, or a short word."""
+
+    part: str  # an arm or a stage
+    cause: str
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.cause}"
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """What stages may ask. Openers are awaited at each use, so that a model opens on first need; what is
+    None is not configured, and its stage passes the context on."""
+
+    store: SearchStore
+    provider: Callable[[], Awaitable[EmbeddingProvider]]
+    settings: SearchSettings
+    recall: RecallSettings = field(default_factory=RecallSettings)
+    relations: RelationStore | None = None
+    impact: ImpactStore | None = None
+    receipts: RecallStore | None = None
+    reranker: Callable[[], Awaitable[Reranker]] | None = None
+    language: Callable[[], Awaitable[LanguageModel]] | None = None
+    rerank_settings: RerankSettings = field(default_factory=RerankSettings)
+    language_settings: LanguageSettings = field(default_factory=LanguageSettings)
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    # Begins to embed a text that `provider` will be asked for, if that costs no opening.
+    foresee: Callable[[str], None] = lambda text: None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """`terms`: further BM25 terms with their weight beside the query's own 1.0. `passages`: what an answer
+    may look like (HyDE), embedded beside the query. `by`: identifiers, or a model's name."""
+
+    terms: Mapping[str, float] = field(default_factory=dict)
+    passages: tuple[str, ...] = ()
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The candidates after one stage, best first, with their scores: what explanations are read from."""
+
+    stage: str
+    scores: Mapping[ItemId, float]  # in the order of rank
+
+
+@dataclass(frozen=True, slots=True)
+class SearchContext:
+    """One search or recall on its way through the stages; each returns a changed copy.
+
+    `order` holds the candidates that are still in, best first, `fused` their scores. A stage that takes
+    one out says why in `dropped`. `factors` has by stage what multiplies a score (1.0: left out); `score`
+    applies them."""
+
+    query: SearchQuery
+    asked: Analysis
+    k: int  # hits wanted; for a context the most items it may hold
+    fusion: str
+    deadline: Deadline
+    options: RecallOptions | None = None  # a context is wanted; None: hits
+    view: View | None = None
+    anchors: Anchors = field(default_factory=Anchors)
+    rewrite: Rewrite = field(default_factory=Rewrite)
+    strategy: Strategy = field(default_factory=Strategy)
+    rankings: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
+    fused: Mapping[ItemId, float] = field(default_factory=dict)
+    order: Sequence[ItemId] = ()
+    places: Mapping[ItemId, Place] = field(default_factory=dict)
+    standing: Mapping[ItemId, Standing] = field(default_factory=dict)
+    openings: frozenset[ItemId] = frozenset()  # of the best those that begin their session
+    before: Mapping[ItemId, ItemId] = field(default_factory=dict)  # of short turns
+    also: Mapping[ItemId, tuple[ItemId, ...]] = field(default_factory=dict)  # joined neighbours
+    reasons: Mapping[ItemId, tuple[str, ...]] = field(default_factory=dict)
+    factors: Mapping[str, Mapping[ItemId, float]] = field(default_factory=dict)
+    signals: Mapping[ItemId, Mapping[str, float]] = field(default_factory=dict)  # for `explain`
+    dropped: Mapping[ItemId, Dropped] = field(default_factory=dict)
+    shown: frozenset[ItemId] = frozenset()  # left out by the session's cool-down
+    items: Mapping[ItemId, Item] = field(default_factory=dict)
+    impact: Impact = field(default_factory=Impact)
+    hits: tuple[Hit, ...] = ()
+    block: Block | None = None
+    degraded: tuple[Degraded, ...] = ()
+    timings: tuple[Timing, ...] = ()
+    trail: tuple[Snapshot, ...] = ()
+
+    @property
+    def at(self) -> View:
+        """The revisions this search reads, once `resolve` has run."""
+        if self.view is None:
+            raise RuntimeError("`resolve` must run before this stage")
+        return self.view
+
+    @property
+    def traced(self) -> bool:
+        """Whether the caller wants to know what each stage did."""
+        return self.query.explain or bool(self.query.why_not)
+
+
+changed = copier(SearchContext)  # as `dataclasses.replace`; a search does it 20 times
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One decision.
+
+    `calls_model`: asks a language model, so `Mode.FAST` is without it. `arm`: brings candidates; arms that
+    stand next to each other run side by side. `needed`: cannot be switched off. `shed`: the order in
+    which stages are left out when time runs short, 1 first; 0: never. `when`: whether it has anything to
+    do; a stage that has not is neither run, nor timed, nor missed.
+    """
+
+    run: Callable[[SearchContext, Deps], Awaitable[SearchContext]]
+    calls_model: bool = False
+    arm: bool = False
+    needed: bool = False
+    shed: int = 0
+    when: Callable[[SearchContext, Deps], bool] = lambda ctx, deps: True
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__

@@ -1,0 +1,1 @@
+"""What texts say, read without I/O: words, diffs, stack traces, times, tests, issues."""

@@ -1,0 +1,1 @@
+"""Requests to values, checked; values to responses."""

@@ -1,0 +1,120 @@
+"""KnowledgeService: parse the request, ask the app, convert the answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from plait.domain.errors import Conflict, InvalidInput, PlaitError
+from plait.domain.scope import Scope, unqualify
+from plait.domain.values import Episode, EpisodeReceipt
+from plait.v1 import knowledge_service_pb2 as pb
+from plait.v1 import knowledge_service_pb2_grpc
+from server.app import App
+from server.grpc import visible
+from server.grpc.limits import Limits
+from server.grpc.messages import convert, parse, scope, times
+from server.grpc.services import graph_reads, ingest
+from server.grpc.services.recall import Recalls
+
+_SERVICE = "/plait.v1.KnowledgeService/"
+
+
+class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
+    def __init__(self, app: App, limits: Limits) -> None:
+        self._app = app
+        self._limits = limits
+        self._recalls = Recalls(app)
+
+    def _tenant(self, context: Any) -> str:
+        return scope.tenant_of(context, self._app.settings.scope)
+
+    async def Search(self, request: pb.SearchRequest, context: Any) -> pb.SearchResponse:
+        start = perf_counter()
+        tenant = self._tenant(context)
+        deadline = self._limits.deadline(_SERVICE + "Search", context)
+        query = parse.search(request, deadline)
+        where = replace(scope.filter_in(tenant, query.where), as_of=times.as_of(request.as_of))
+        where = await visible.narrowed(self._app.truth, where)
+        query = await self._app.masking.query(replace(query, where=where))
+        answer = await self._app.search.search(query)
+        response = convert.search(tenant, answer, query, (perf_counter() - start) * 1e3)
+        # A tenth stays for what frames the message and for what `fit` itself adds.
+        convert.fit(response, self._app.settings.server.max_message_bytes * 9 // 10)
+        return response
+
+    async def GraphQuery(
+        self, request: pb.GraphQueryRequest, context: Any
+    ) -> pb.GraphQueryResponse:
+        start = perf_counter()
+        deadline = self._limits.deadline(_SERVICE + "GraphQuery", context)
+        tenant = self._tenant(context)
+        asked = graph_reads.parsed(tenant, request, self._app.settings.graph.max_rows)
+        reader = graph_reads.GraphReader(self._app, tenant, deadline)
+        result, shown = await reader.read(asked)
+        return convert.graph(tenant, result, shown, asked.as_of, (perf_counter() - start) * 1e3)
+
+    async def AppendEpisode(
+        self, request: pb.AppendEpisodeRequest, context: Any
+    ) -> pb.AppendEpisodeResponse:
+        episode = await self._episode(self._tenant(context), request)
+        stored = await self._app.commit(self._append(episode))
+        return convert.receipt(stored, episode)
+
+    async def _episode(self, tenant: str, request: pb.AppendEpisodeRequest) -> Episode:
+        """Checked, its repository qualified, its credentials covered. Raises: EpisodeInvalid, InvalidInput."""
+        episode = parse.episode(request)
+        repo = scope.name_in(tenant, episode.repo, "episode.repository")
+        return await self._app.masking.episode(replace(episode, repo=repo, tenant=tenant))
+
+    async def _append(self, episode: Episode) -> EpisodeReceipt:
+        stored = await self._app.truth.append(episode)
+        self._app.written({episode.repo}, {_scope(episode)})
+        return stored
+
+    async def IngestEpisodes(
+        self, requests: AsyncIterator[pb.IngestEpisodesRequest], context: Any
+    ) -> AsyncIterator[pb.IngestEpisodesResponse]:
+        tenant = self._tenant(context)
+
+        async def store(episodes: Sequence[Episode]) -> Sequence[EpisodeReceipt | PlaitError]:
+            return await self._app.commit(self._append_many(episodes))
+
+        async for answer in ingest.answers(tenant, requests, partial(self._episode, tenant), store):
+            yield answer
+
+    async def _append_many(
+        self, episodes: Sequence[Episode]
+    ) -> Sequence[EpisodeReceipt | PlaitError]:
+        try:
+            stored: Sequence[EpisodeReceipt | PlaitError] = await self._app.truth.append_many(
+                episodes
+            )
+        except (InvalidInput, Conflict) as exc:
+            if len(episodes) == 1:
+                return [exc]
+            # One of them is at fault, and nothing of the batch is stored: each alone.
+            return [answer for one in episodes for answer in await self._append_many([one])]
+        self._app.written({e.repo for e in episodes}, {_scope(e) for e in episodes})
+        return stored
+
+    async def Recall(self, request: pb.RecallRequest, context: Any) -> pb.RecallResponse:
+        deadline = self._limits.deadline(_SERVICE + "Recall", context)
+        return await self._recalls.recall(self._tenant(context), request, deadline)
+
+    async def ReplayRecall(
+        self, request: pb.ReplayRecallRequest, context: Any
+    ) -> pb.ReplayRecallResponse:
+        return await self._recalls.replay(self._tenant(context), request)
+
+    async def ReportFeedback(
+        self, request: pb.ReportFeedbackRequest, context: Any
+    ) -> pb.ReportFeedbackResponse:
+        return await self._recalls.report(self._tenant(context), request)
+
+
+def _scope(episode: Episode) -> Scope:
+    return Scope(episode.tenant, unqualify(episode.tenant, episode.repo), episode.agent_id)

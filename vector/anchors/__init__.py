@@ -1,0 +1,1 @@
+"""Where agents' items are anchored in code, and how fresh those anchors are."""

@@ -1,0 +1,1 @@
+"""Connections to PostgreSQL: pools, roles, types, locks, errors, migrations."""

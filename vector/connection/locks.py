@@ -1,0 +1,63 @@
+"""Session advisory locks: held by a connection, so the server drops them when the process dies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from plait.domain.errors import PlaitError
+from vector.connection.errors import translated
+from vector.connection.pool import Connection
+
+# First key of the two-key advisory locks; the second is the repository's id.
+INDEXING: Final = 0x504C0001
+PROJECTING: Final = 0x504C0002
+MERGING: Final = 0x504C0003
+# Shared by who keeps a receipt (vector/sql/0005_recall.sql has the number too), alone `forget`'s.
+RECALLING: Final = 0x504C0004
+
+# How long a server is waited for that is told to let go of what ends with its connection anyway.
+RELEASE_S = 5.0
+
+
+async def try_lock(conn: Connection, space: int, repo_id: int) -> bool:
+    """Take the lock if nobody else has it. The same connection may take it twice: keep count outside."""
+    with translated():
+        cursor = await conn.execute("SELECT pg_try_advisory_lock(%s, %s)", (space, repo_id))
+        row = await cursor.fetchone()
+        return bool(row and row[0])
+
+
+async def unlock(conn: Connection, space: int, repo_id: int) -> None:
+    with translated():
+        await conn.execute("SELECT pg_advisory_unlock(%s, %s)", (space, repo_id))
+
+
+async def release(conn: Connection, space: int, repo_id: int) -> None:
+    """Give the lock back, whatever state its connection is in, and close that.
+
+    Closing alone would do, but the server would learn of it a moment later.
+    """
+    await _let_go(conn, unlock(conn, space, repo_id))
+
+
+async def release_all(conn: Connection) -> None:
+    """As `release`, of every lock that the connection holds."""
+    await _let_go(conn, _unlock_all(conn))
+
+
+async def _unlock_all(conn: Connection) -> None:
+    with translated():
+        await conn.execute("SELECT pg_advisory_unlock_all()")
+
+
+async def _let_go(conn: Connection, unlocking: Coroutine[Any, Any, None]) -> None:
+    try:
+        # A server that answers nothing holds nobody up who leaves: what it is told next is the end.
+        async with asyncio.timeout(RELEASE_S):
+            await unlocking
+    except (PlaitError, TimeoutError):
+        pass  # the connection is lost, or is so below, and the locks with it
+    finally:
+        await conn.close()

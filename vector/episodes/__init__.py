@@ -1,0 +1,1 @@
+"""EpisodeStore: runs, their items and their links."""

@@ -1,0 +1,267 @@
+"""EpisodeStore: agent runs, their items, their answers and their events in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import chain
+from uuid import UUID
+
+from plait.domain import failpoint
+from plait.domain.errors import PlaitError, RequestForgotten, RequestIdReused, StoreContended
+from plait.domain.off_loop import off_loop
+from plait.domain.values import Episode, EpisodeReceipt, ItemId
+from vector.anchors import anchored, anchored_text
+from vector.connection import locks
+from vector.connection.bulk import array_literal, insert_rows
+from vector.connection.clock import tick
+from vector.connection.pool import Connection, Database, Scoped
+from vector.episodes import rows as r
+from vector.index import segments
+from vector.index.repositories import drop_segments, ensure_row
+from vector.memories import links
+
+logger = logging.getLogger(__name__)
+
+Answer = EpisodeReceipt | RequestIdReused
+
+MAX_ITEMS = 500  # of one transaction
+MAX_EPISODES = 500
+# A search reads every segment: at most this many more than merging leaves before it is merged again.
+MERGE_EVERY = 8
+
+_REQUESTS = """
+INSERT INTO request (tenant, request_id, repo_id, body_hash, episode_id, item_ids)
+SELECT %(tenant)s, id, repo, hash, episode, items::uuid[]
+  FROM unnest(%(ids)s::text[], %(repos)s::int4[], %(hashes)s::bytea[], %(episodes)s::uuid[],
+              %(items)s::text[]) AS sent (id, repo, hash, episode, items)
+ ORDER BY id
+    ON CONFLICT DO NOTHING RETURNING episode_id
+"""
+_ANSWERED = """
+SELECT request_id, body_hash, episode_id, item_ids FROM request
+ WHERE tenant = %s AND request_id = ANY(%s)
+"""
+_EVENTS = """
+INSERT INTO outbox (repo_id, kind, episode_id)
+SELECT repo, 'episode', id FROM unnest(%s::int4[], %s::uuid[]) AS sent (repo, id)
+"""
+
+
+class Episodes:
+    _db: Database
+    _app: Scoped
+    _unmerged: dict[tuple[int, str], int]
+    _merging: set[asyncio.Task[None]]
+
+    async def append(self, episode: Episode) -> EpisodeReceipt:
+        (answer,) = await self.append_many([episode])
+        if isinstance(answer, RequestIdReused):
+            raise answer
+        return answer
+
+    async def append_many(self, episodes: Sequence[Episode]) -> list[Answer]:
+        answers: dict[int, Answer] = {}
+        for places in _portions(episodes):
+            batch = r.number([episodes[i] for i in places])
+            answers.update(zip(places, await self._append_batch(batch), strict=True))
+        return [answers[i] for i in range(len(episodes))]
+
+    async def _append_batch(self, batch: Sequence[r.Numbered]) -> list[Answer]:
+        answers, grown = await self._app.retry(lambda _: self._append(batch))
+        self._merge_grown(grown)
+        return answers
+
+    async def _append(
+        self, batch: Sequence[r.Numbered]
+    ) -> tuple[list[Answer], list[tuple[int, str]]]:
+        """The answers, and the (repository, collection) pairs that have a segment more."""
+        tenant = batch[0].episode.tenant
+        async with self._app.transaction(tenant) as conn:
+            names = sorted({one.episode.repo for one in batch})
+            repos = {name: await ensure_row(conn, name, tenant) for name in names}
+            fresh = await _claim_requests(conn, tenant, batch, repos)
+            if len(fresh) < len(batch):
+                answers = await _answers(conn, tenant, batch)
+            else:
+                answers = [EpisodeReceipt(one.id, one.items, repeated=False) for one in batch]
+            grown = await _write(conn, [one for one in batch if one.id in fresh], repos)
+            failpoint.hit("append.before_commit")
+        failpoint.hit("append.after_commit")
+        return answers, grown
+
+    def _merge_grown(self, grown: Sequence[tuple[int, str]]) -> None:
+        """Merge where segments may have become many, behind the answer; a process that begins looks
+        at once. One at a time."""
+        due: dict[int, list[str]] = {}
+        for place in grown:
+            since = self._unmerged.get(place, MERGE_EVERY) + 1
+            self._unmerged[place] = since
+            if since >= MERGE_EVERY and not self._merging:
+                self._unmerged[place] = 0
+                due.setdefault(place[0], []).append(place[1])
+        if due:
+            task = asyncio.create_task(self._merge_all(due))
+            self._merging.add(task)
+            task.add_done_callback(self._merging.discard)
+
+    async def _merge_all(self, due: dict[int, list[str]]) -> None:
+        for repo_id, collections in due.items():
+            await self._merge(repo_id, collections)
+
+    async def merged(self) -> None:
+        """Wait for the merging that has begun; `close` does."""
+        while tasks := set(self._merging):
+            await asyncio.wait(tasks)
+            self._merging -= tasks
+
+    async def _merge(self, repo_id: int, collections: Sequence[str]) -> None:
+        """Keep segments few. What fails here is logged: the episode is stored, a later one tries again."""
+        try:
+            async with self._db.transaction() as conn:
+                cursor = await conn.execute(
+                    "SELECT pg_try_advisory_xact_lock(%s, %s)", (locks.MERGING, repo_id)
+                )
+                row = await cursor.fetchone()
+                if not row or not row[0]:
+                    self._unmerged.update({(repo_id, c): MERGE_EVERY for c in collections})
+                    return
+                for collection in collections:
+                    await segments.merge_small(conn, repo_id, collection)
+                await drop_segments(
+                    conn,
+                    "repo_id = %(repo)s AND replaced_at < now() - interval '10 minutes'",
+                    {"repo": repo_id},
+                )
+        except PlaitError as exc:
+            logger.warning(
+                "merging segments failed", extra={"reason": exc.reason, "error": str(exc)}
+            )
+
+
+def _portions(episodes: Sequence[Episode]) -> Iterator[list[int]]:
+    """Places of episodes that share a transaction: of one tenant, up to 500 items together."""
+    by_tenant: dict[str, list[int]] = {}
+    for i, episode in enumerate(episodes):
+        by_tenant.setdefault(episode.tenant, []).append(i)
+    for places in by_tenant.values():
+        portion: list[int] = []
+        items = 0
+        for i in places:
+            n = len(episodes[i].artifacts)
+            if portion and (items + n > MAX_ITEMS or len(portion) == MAX_EPISODES):
+                yield portion
+                portion, items = [], 0
+            portion.append(i)
+            items += n
+        yield portion
+
+
+async def _claim_requests(
+    conn: Connection, tenant: str, batch: Sequence[r.Numbered], repos: dict[str, int]
+) -> set[UUID]:
+    """Ids of the episodes whose request is new. Another call with one of these request ids waits
+    here until that one has ended; in the order of ids, so that two such calls do not lock each other.
+    """
+    cursor = await conn.execute(
+        _REQUESTS,
+        {
+            "tenant": tenant,
+            "ids": [one.episode.request_id for one in batch],
+            "repos": [repos[one.episode.repo] for one in batch],
+            "hashes": [one.episode.body_hash for one in batch],
+            "episodes": [one.id for one in batch],
+            "items": [array_literal(one.items) for one in batch],
+        },
+    )
+    return {row[0] for row in await cursor.fetchall()}
+
+
+async def _answers(conn: Connection, tenant: str, batch: Sequence[r.Numbered]) -> list[Answer]:
+    """What each request is answered, some of which were stored before."""
+    ids = [one.episode.request_id for one in batch]
+    cursor = await conn.execute(_ANSWERED, (tenant, ids))
+    known = {row[0]: row[1:] for row in await cursor.fetchall()}
+    answers: list[Answer] = []
+    for one in batch:
+        request_id = one.episode.request_id
+        if request_id not in known:
+            raise StoreContended(f"request {request_id!r} was removed just now; send it again")
+        body_hash, episode_id, item_ids = known[request_id]
+        if not body_hash:
+            answers.append(RequestForgotten(request_id))
+            continue
+        if bytes(body_hash) != one.episode.body_hash:
+            answers.append(RequestIdReused(request_id))
+            continue
+        # Our own id: new, or an earlier try of this very call whose answer was lost on the way.
+        repeated = episode_id != one.id
+        items = tuple(ItemId(i) for i in item_ids)
+        answers.append(EpisodeReceipt(episode_id, items, repeated=repeated))
+    return answers
+
+
+async def _write(
+    conn: Connection, batch: Sequence[r.Numbered], repos: dict[str, int]
+) -> list[tuple[int, str]]:
+    """Everything of `batch` but its requests; the (repository, collection) pairs of its segments.
+
+    What does not need the recorded time comes before it: from the tick on, other writers of these
+    repositories wait. The server writes the segments while the rows are made here.
+    """
+    if not batch:
+        return []
+    async with conn.pipeline():
+        # Up to 500 texts of 1 MB: seconds.
+        chars = sum(len(a.content) for one in batch for a in one.episode.artifacts)
+        built = await off_loop(chars, r.segments_of, batch)
+        for (repo, collection), segment in built.items():
+            await segments.insert_whole(conn, repos[repo], collection.value, segment)
+        made = await off_loop(chars, lambda: [r.prepare(one) for one in batch])
+        mine = [(repos[one.episode.repo], p) for one, p in zip(batch, made, strict=True)]
+        anchors = {
+            n: await anchored.read(conn, n, (a for m, p in mine if m == n for a in p.anchors()))
+            for n in sorted({n for n, _ in mine})
+        }
+        named = await _named(conn, mine)
+        at = {n: await tick(conn, n) for n in sorted({n for n, _ in mine})}
+        tables = (
+            ("episode", r.EPISODE_COLUMNS, [p.episode_row(n, at[n]) for n, p in mine], ""),
+            ("item", r.ITEM_COLUMNS, [x for n, p in mine for x in p.item_rows(n, at[n], anchors[n], named)], ""),
+            ("hunk", r.HUNK_COLUMNS, [x for n, p in mine for x in p.hunk_rows(n)], ""),
+            ("test_result", r.RESULT_COLUMNS, [x for n, p in mine for x in p.result_rows(n, at[n])], ""),
+            ("evidence", r.EVIDENCE_COLUMNS, [x for n, p in mine for x in p.evidence_rows(n)], ""),
+            ("memory_node", r.NODE_COLUMNS, _nodes(mine, at), "ON CONFLICT DO NOTHING"),
+            ("memory_edge", r.EDGE_COLUMNS, [x for n, p in mine for x in p.edge_rows(n, at[n])], ""),
+        )  # fmt: skip
+        for table, columns, rows, on_conflict in tables:
+            await insert_rows(conn, table, columns, rows, on_conflict=on_conflict)
+        await conn.execute(_EVENTS, ([n for n, _ in mine], [p.id for _, p in mine]))
+    return [(repos[repo], collection.value) for repo, collection in built]
+
+
+async def _named(conn: Connection, mine: Sequence[tuple[int, r.Prepared]]) -> dict[ItemId, str]:
+    """By item the column `anchors`: what its text names, and how that reads now. At most three queries a
+    repository, none where nothing is named."""
+    out: dict[ItemId, str] = {}
+    for repo in sorted({n for n, p in mine if p.mentions}):
+        parts = [p for n, p in mine if n == repo]
+        said = {id_: one for p in parts for id_, one in p.mentions.items()}
+        index = (await links.look_up(conn, repo, said)).index
+        given = {row[0]: (row[4], row[5]) for p in parts for row in p.item_parts}
+        wanted = {id_: index.named(one, given[id_]) for id_, one in said.items()}
+        reads = await anchored_text.read(conn, repo, chain.from_iterable(wanted.values()))
+        for part in parts:
+            changed = part.changed
+            for id_ in part.mentions:
+                if column := anchored_text.kept(wanted[id_], reads, changed):
+                    out[id_] = column
+    return out
+
+
+def _nodes(mine: Sequence[tuple[int, r.Prepared]], at: dict[int, datetime]) -> list[r.Row]:
+    """Sorted: two writers that make the same Issue nodes wait for each other in one order."""
+    rows = {row[:2]: row for n, p in mine for row in p.node_rows(n, at[n])}
+    return [rows[key] for key in sorted(rows)]

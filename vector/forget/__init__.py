@@ -1,0 +1,1 @@
+"""Removal for good, and the proof of it."""

@@ -1,0 +1,1 @@
+"""ImpactStore: what a diff changes in the index."""

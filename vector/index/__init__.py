@@ -1,0 +1,1 @@
+"""IndexStore: a repository's next revision, its words and its vectors."""

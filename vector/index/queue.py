@@ -1,0 +1,213 @@
+"""VectorQueue: vectors that fill in behind a published revision."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+from psycopg.errors import DiskFull, OutOfMemory
+
+from plait.domain import failpoint
+from plait.domain.errors import EmbeddingModelMismatch, InvalidInput, RepositoryNotIndexed
+from plait.domain.values import Collection, embedded_text
+from plait.ports import PendingText, Vectors
+from vector.connection.pool import Connection, Database
+
+logger = logging.getLogger(__name__)
+
+# Below this many vectors a collection is scanned exactly whatever the filter: no index is built.
+INDEX_FROM_ROWS = 10_000
+
+# Agents' items first, they are few and asked for soon; then code, tests, prose. Equal texts once.
+PENDING = """
+WITH waiting AS MATERIALIZED (
+    SELECT id, rank FROM (
+        SELECT DISTINCT ON (i.content_hash) i.id,
+               CASE WHEN i.collection <> 'files' THEN 0 WHEN i.symbol = '' THEN 3
+                    WHEN i.is_test THEN 2 ELSE 1 END AS rank
+          FROM item i
+         WHERE i.repo_id = (SELECT id FROM repository WHERE name = %(repo)s)
+           AND (%(code)s OR i.collection <> 'files')
+           AND i.embedding IS NULL AND (i.superseded_at IS NULL OR i.kept_until > now())
+           AND i.rev_from <= (SELECT published FROM repository WHERE name = %(repo)s)
+           AND (i.rev_to IS NULL
+                OR i.rev_to > (SELECT published FROM repository WHERE name = %(repo)s))
+         ORDER BY i.content_hash, rank, i.id) distinct_texts
+     ORDER BY rank, id LIMIT %(limit)s)
+SELECT i.content_hash, i.path, i.symbol, i.content, i.context
+  FROM waiting w JOIN item i USING (id) ORDER BY w.rank, w.id
+"""
+
+STORE = """
+WITH stored AS (
+    UPDATE item i SET embedding = v.embedding, embedding_model = %(model)s
+      FROM new_vector v
+     WHERE i.content_hash = v.content_hash AND i.embedding IS NULL
+    RETURNING i.repo_id, i.collection, i.rev_from, i.rev_to),
+counted AS (
+    SELECT s.repo_id, count(*) AS n FROM stored s JOIN repository r ON r.id = s.repo_id
+     WHERE s.collection = 'files' AND s.rev_from <= r.published
+       AND (s.rev_to IS NULL OR s.rev_to > r.published) GROUP BY s.repo_id)
+UPDATE repository r SET embedded = embedded + n FROM counted c WHERE r.id = c.repo_id
+"""
+
+COVERAGE = """
+SELECT embedded, chunks,
+       (SELECT count(*) FROM item i WHERE i.repo_id = r.id AND i.collection <> 'files'
+           AND i.embedding IS NULL AND (i.superseded_at IS NULL OR i.kept_until > now()))
+  FROM repository r WHERE r.name = %(repo)s
+"""
+
+RECOUNT = """
+UPDATE repository r SET embedded =
+       (SELECT count(*) FROM files f WHERE f.repo_id = r.id AND f.embedding IS NOT NULL
+           AND f.rev_from <= r.published AND (f.rev_to IS NULL OR f.rev_to > r.published))
+ WHERE r.name = %(repo)s
+"""
+
+
+class Queue:
+    _db: Database
+
+    async def ensure_space(self, model: str, dim: int) -> None:
+        await self._db.retry(lambda _: self._ensure_space(model, dim))
+
+    async def _ensure_space(self, model: str, dim: int) -> None:
+        async with self._db.connection() as conn:
+            await conn.execute(
+                "INSERT INTO embedding_space (model, dim) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                (model, dim),
+            )
+            cursor = await conn.execute("SELECT model, dim, filled FROM embedding_space")
+            row = await cursor.fetchone()
+            assert row is not None
+            if (row[0], row[1]) == (model, dim):
+                return
+            if row[2]:
+                raise EmbeddingModelMismatch(row[0], row[1], model, dim)
+            # Nothing was ever embedded with the recorded model: there is nothing to mix with.
+            await conn.execute(
+                "UPDATE embedding_space SET model = %s, dim = %s WHERE NOT filled", (model, dim)
+            )
+
+    async def pending(self, repo: str, limit: int, *, code: bool = True) -> Sequence[PendingText]:
+        rows = await self._db.rows(PENDING, {"repo": repo, "limit": limit, "code": code})
+        return [
+            PendingText(content_hash, embedded_text(path, symbol, content, context))
+            for content_hash, path, symbol, content, context in rows
+        ]
+
+    async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None:
+        if vectors.shape[0] != len(hashes):
+            raise InvalidInput(f"{len(hashes)} hashes came with {vectors.shape[0]} vectors")
+        if not hashes:
+            return
+
+        async def write(_attempt: int) -> None:
+            async with self._db.transaction() as conn:
+                model, dim = await _space(conn)
+                if vectors.shape[1] != dim:
+                    raise EmbeddingModelMismatch(model, dim, "the vectors'", vectors.shape[1])
+                await conn.execute(
+                    "CREATE TEMP TABLE IF NOT EXISTS new_vector"
+                    " (content_hash bytea, embedding halfvec) ON COMMIT DELETE ROWS"
+                )
+                await _copy_vectors(conn, hashes, vectors)
+                await conn.execute(STORE, {"model": model})
+                await conn.execute("UPDATE embedding_space SET filled = true WHERE NOT filled")
+                failpoint.hit("vectors.before_commit")
+
+        await self._db.retry(write)
+
+    async def coverage(self, repo: str) -> tuple[int, int]:
+        """Chunks are counted as they are stored; agents' items count while they wait for a vector."""
+        rows = await self._db.rows(COVERAGE, {"repo": repo})
+        if not rows:
+            raise RepositoryNotIndexed(repo)
+        return int(rows[0][0]), int(rows[0][1] + rows[0][2])
+
+    async def finish(self, repo: str) -> None:
+        """Count what is embedded, and index each collection that is large enough for an index to pay."""
+        await self._db.retry(lambda _: self._finish(repo))
+
+    async def _finish(self, repo: str) -> None:
+        async with self._db.connection() as conn:
+            await conn.execute(RECOUNT, {"repo": repo})
+        async with self._db.transaction() as conn:
+            await conn.execute("SET LOCAL statement_timeout = 0")
+            # One builder at a time; a second one finds the work done.
+            await conn.execute("LOCK TABLE embedding_space IN SHARE ROW EXCLUSIVE MODE")
+            cursor = await conn.execute("SELECT dim FROM embedding_space WHERE filled")
+            row = await cursor.fetchone()
+            if row is None:
+                return
+            for collection in Collection:
+                await _index(conn, collection.value, int(row[0]))
+
+
+async def _space(conn: Connection) -> tuple[str, int]:
+    cursor = await conn.execute("SELECT model, dim FROM embedding_space FOR SHARE")
+    row = await cursor.fetchone()
+    if row is None:
+        raise InvalidInput("no embedding model is recorded yet; call `ensure_space` first")
+    return str(row[0]), int(row[1])
+
+
+async def _copy_vectors(conn: Connection, hashes: Sequence[bytes], vectors: Vectors) -> None:
+    """Binary COPY: a halfvec is its dimension, a spare int16, and big-endian half floats; psycopg sends
+    bytes as they are. As text the same took ten times as long."""
+    head = struct.pack(">hh", vectors.shape[1], 0)
+    half = np.asarray(vectors).astype(">f2")
+    async with (
+        conn.cursor() as cursor,
+        cursor.copy("COPY new_vector (content_hash, embedding) FROM STDIN (FORMAT BINARY)") as copy,
+    ):
+        for hash_, row in zip(hashes, half, strict=True):
+            await copy.write_row((hash_, head + row.tobytes()))
+
+
+async def _build_mb(conn: Connection, table: str, dim: int) -> int:
+    """Megabytes for the graph of `table`'s vectors, 512 to 4,096: when it outgrows them, building falls
+    back to one write a vector. 100,000 of 384 dimensions take some 150."""
+    cursor = await conn.execute(f"SELECT count(embedding) FROM {table}")
+    row = await cursor.fetchone()
+    assert row is not None
+    return int(min(4096, max(512, row[0] * (2 * dim + 900) // 2**20)))
+
+
+async def _index(conn: Connection, table: str, dim: int) -> None:
+    """The HNSW index of one collection, once it is large enough. Raises as `transaction`."""
+    name = f"{table}_embedding_{dim}"
+    cursor = await conn.execute(
+        "SELECT to_regclass(%s) IS NOT NULL,"
+        f" (SELECT count(*) FROM (SELECT FROM {table} WHERE embedding IS NOT NULL LIMIT %s) few)",
+        (name, INDEX_FROM_ROWS),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    exists, rows = row
+    if exists or rows < INDEX_FROM_ROWS:
+        return
+    logger.info("building an HNSW index", extra={"table": table, "dim": dim})
+    megabytes = await _build_mb(conn, table, dim)
+    try:
+        await _build(conn, name, table, dim, megabytes)
+    except (DiskFull, OutOfMemory) as exc:
+        # Workers are given all of it at once in /dev/shm, of which containers have little; one process
+        # alone takes as much as it needs.
+        logger.warning("building an HNSW index without workers", extra={"error": str(exc)})
+        await conn.execute("SET LOCAL max_parallel_maintenance_workers = 0")
+        await _build(conn, name, table, dim, megabytes)
+    await conn.execute(f"ANALYZE {table}")
+
+
+async def _build(conn: Connection, name: str, table: str, dim: int, megabytes: int) -> None:
+    """Whole or not at all; the transaction around it stays usable."""
+    async with conn.transaction():
+        await conn.execute(f"SET LOCAL maintenance_work_mem = '{megabytes}MB'")
+        await conn.execute(
+            f"CREATE INDEX {name} ON {table} USING hnsw"
+            f" ((embedding::halfvec({dim})) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64)"
+        )

@@ -1,0 +1,397 @@
+"""IndexStore: one repository's next revision, written in small transactions, shown by one.
+
+Rows of a draft carry `rev_from` = its number, rows it retires `rev_to` = its number; both mean nothing
+to readers until `publish` raises `repository.published` to that number.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+from psycopg import errors as pg
+
+from plait.domain import failpoint
+from plait.domain.errors import (
+    DraftLost,
+    PlaitError,
+    RepositoryBusy,
+    RepositoryNameTaken,
+    StoreFull,
+    StoreUnavailable,
+)
+from plait.domain.scope import DEFAULT_TENANT, check_tenant
+from plait.domain.values import Chunk, Revision
+from plait.ports import Draft, FileGraph, FileRow, IndexStats, Segment, StoredFile
+from vector.connection import locks
+from vector.connection.clock import tick
+from vector.connection.errors import translated
+from vector.connection.pool import Connection, Database, copy_rows
+from vector.index import segments
+from vector.index import sql as q
+from vector.index.repositories import (
+    COLUMNS,
+    collect_garbage,
+    drop_segments,
+    ensure_row,
+    to_revision,
+)
+from vector.projection.store import queue_index
+
+logger = logging.getLogger(__name__)
+
+# Facts travel in portions of this many files: some 5 kB each.
+FACTS_ROUND = 500
+# A run that wrote more than this share of the chunks changes what the planner should know.
+SETTLE_SHARE = 0.2
+
+
+@dataclass(slots=True)
+class _Open:
+    """A draft of this process: its lock's connection, and what `publish` has to know."""
+
+    conn: Connection
+    token: UUID
+    root: str
+    wrote: bool = False
+    writes: int = 0  # transactions that the server has confirmed
+    chunks: int = 0
+    names: set[str] = field(default_factory=set)
+
+
+class Drafts:
+    """The part of IndexStore that writes. One object may hold drafts of several repositories."""
+
+    _db: Database
+    _drafts: dict[int, _Open]
+
+    async def begin(
+        self, repo: str, root: str, *, move: bool = False, tenant: str = DEFAULT_TENANT
+    ) -> Draft:
+        return await self._db.retry(lambda _: self._first(repo, root, move, tenant))
+
+    async def _first(self, repo: str, root: str, move: bool, tenant: str) -> Draft:
+        """`begin` once. What a lost connection leaves of it, the next one undoes."""
+        async with self._db.connection() as conn:
+            repo_id = await ensure_row(conn, repo, check_tenant(tenant))
+        if repo_id in self._drafts:
+            raise RepositoryBusy(repo)
+        lock = await self._db.dedicated()
+        try:
+            if not await locks.try_lock(lock, locks.INDEXING, repo_id):
+                raise RepositoryBusy(repo)
+            with translated(self._db.timeout_s):
+                return await self._begin(lock, repo_id, repo, root, move)
+        except BaseException:
+            await lock.close()
+            raise
+
+    async def _begin(
+        self, lock: Connection, repo_id: int, repo: str, root: str, move: bool
+    ) -> Draft:
+        cursor = await lock.execute(
+            "SELECT r.root, r.published, r.last_number, r.draft_token, s.model,"
+            " coalesce((r.stats->>'facts_version')::int, 0), r.stats->'timed_out'"
+            " FROM repository r LEFT JOIN embedding_space s ON s.filled WHERE r.id = %s",
+            (repo_id,),
+        )
+        known = await cursor.fetchone()
+        assert known is not None  # rows of `repository` are never deleted
+        indexed_root, published, last, broken, model, facts_version, timed_out = known
+        if published and indexed_root not in ("", root) and not move:
+            raise RepositoryNameTaken(repo, indexed_root, root)
+        token = uuid4()
+        # From here on a writer of the broken draft, if one still runs, is refused by the fence.
+        await lock.execute(
+            "UPDATE repository SET draft_token = %s, draft_writes = 0 WHERE id = %s",
+            (token, repo_id),
+        )
+        if broken is not None:
+            await _clean(lock, repo_id)
+        await collect_garbage(lock, repo_id, self._db.settings.index.keep_s)
+        if published and indexed_root != root:
+            await lock.execute("UPDATE repository SET root = %s WHERE id = %s", (root, repo_id))
+        self._drafts[repo_id] = _Open(lock, token, root)
+        return Draft(
+            repo_id, repo, last + 1, published, model or "", facts_version, timed_out or {}
+        )
+
+    async def stored_files(self, draft: Draft) -> dict[str, StoredFile]:
+        rows = await self._db.rows(q.STORED_FILES, {"repo": draft.repo_id, "base": draft.base})
+        return {
+            path: StoredFile(path, content_hash, language, graph_hash, lines)
+            for path, content_hash, language, lines, graph_hash in rows
+        }
+
+    async def facts(
+        self, draft: Draft, paths: Iterable[str] | None = None
+    ) -> AsyncIterator[tuple[str, bytes]]:
+        wanted = sorted(await self.stored_files(draft) if paths is None else set(paths))
+        for start in range(0, len(wanted), FACTS_ROUND):
+            portion = wanted[start : start + FACTS_ROUND]
+            params = {"repo": draft.repo_id, "base": draft.base, "paths": portion}
+            for path, blob in await self._db.rows(q.FACTS, params):
+                yield path, blob
+
+    async def write_files(self, draft: Draft, files: Sequence[FileRow]) -> None:
+        paths = [file.path for file in files]
+        number = draft.number
+        rows = [
+            (draft.repo_id, number, f.lines, f.size_bytes, f.is_test, f.content_hash, f.language,
+             f.path, f.facts)
+            for f in files
+        ]  # fmt: skip
+
+        async def write(conn: Connection, again: bool) -> None:
+            if again:
+                await _unwrite(conn, draft, paths)
+            if draft.base:
+                await _retire(conn, draft, paths, q.RETIRE_FILE)
+            await copy_rows(conn, "source_file", q.FILE_COLUMNS, rows)
+
+        await self._write(draft, write)
+
+    async def write_chunks(self, draft: Draft, chunks: Sequence[Chunk]) -> None:
+        rows = [_chunk_row(draft, chunk) for chunk in chunks]
+
+        async def write(conn: Connection, again: bool) -> None:
+            if again:
+                await conn.execute(
+                    "DELETE FROM files WHERE id = ANY(%s)", ([c.id for c in chunks],)
+                )
+            await copy_rows(conn, "files", q.CHUNK_COLUMNS, rows)
+            if draft.embedding_model:
+                await conn.execute(q.TAKE_OVER, {"ids": [chunk.id for chunk in chunks]})
+
+        await self._write(draft, write)
+        mine = self._open(draft)
+        mine.names.update(row[q.NAME_AT] for row in rows)
+        mine.chunks += len(rows)
+
+    async def write_segment(self, draft: Draft, segment: Segment) -> None:
+        # One transaction however many terms: half a segment is of no use to anybody.
+        async def write(conn: Connection, again: bool) -> None:
+            if again:
+                same = "repo_id = %(repo)s AND rev_from = %(number)s AND ids = %(ids)s"
+                ids = b"".join(id_.bytes for id_ in segment.ids)
+                await drop_segments(
+                    conn, same, {"repo": draft.repo_id, "number": draft.number, "ids": ids}
+                )
+            await segments.insert(conn, draft.repo_id, "files", segment, rev_from=draft.number)
+
+        await self._write(draft, write)
+
+    async def write_graph(self, draft: Draft, parts: Sequence[FileGraph]) -> None:
+        paths = [part.path for part in parts]
+        rows = [
+            (draft.repo_id, draft.number, part.graph_hash, part.path, part.nodes, part.edges)
+            for part in parts
+        ]
+
+        async def write(conn: Connection, again: bool) -> None:
+            if again:
+                await conn.execute(q.UNWRITE_GRAPH, _keys(draft, paths))
+            if draft.base:
+                await _retire(conn, draft, paths, q.RETIRE_GRAPH)
+            await copy_rows(conn, "file_graph", q.GRAPH_COLUMNS, rows)
+
+        await self._write(draft, write)
+
+    async def retire(self, draft: Draft, paths: Sequence[str]) -> None:
+        size = self._db.settings.index.batch_items
+        for start in range(0, len(paths), size):
+            portion = list(paths[start : start + size])
+
+            async def write(conn: Connection, again: bool, portion: list[str] = portion) -> None:
+                await _unwrite(conn, draft, portion)
+                await conn.execute(q.UNWRITE_GRAPH, _keys(draft, portion))
+                await _retire(conn, draft, portion, q.RETIRE_FILE)
+                await _retire(conn, draft, portion, q.RETIRE_GRAPH)
+
+            await self._write(draft, write)
+
+    async def publish(self, draft: Draft, stats: IndexStats) -> Revision:
+        mine = self._open(draft)
+        if draft.base:
+            await self._write(draft, lambda conn, again: segments.tidy(conn, draft))
+        names = sorted(mine.names - {""})
+        published = await self._db.retry(
+            lambda attempt: self._publish(draft, stats, mine, names, attempt)
+        )
+        await self._release(draft)
+        if mine.chunks > SETTLE_SHARE * published.chunks:
+            await self._settle()
+        return published
+
+    async def _settle(self) -> None:
+        """Do at once what autovacuum would do in a minute: tell the planner of a large load, which
+        would read whole tables where an index does, and sort new names into their index."""
+        try:
+            async with self._db.connection() as conn:
+                await conn.execute(q.ANALYZE)
+                # New names wait in a list that each trigram search would read: 45 ms after Django.
+                await conn.execute("SELECT gin_clean_pending_list('symbol_name_trigram')")
+        except PlaitError as exc:
+            # The revision is published; slower plans are no reason to call it failed.
+            logger.warning(
+                "settling after a load failed", extra={"reason": exc.reason, "error": str(exc)}
+            )
+
+    async def _publish(
+        self, draft: Draft, stats: IndexStats, mine: _Open, names: list[str], attempt: int
+    ) -> Revision:
+        async with self._db.transaction() as conn:
+            cursor = await conn.execute(q.FENCE, (draft.repo_id, mine.token))
+            fenced = await cursor.fetchone()
+            if fenced is None:
+                return await _published_before(conn, draft, attempt)
+            if fenced[0] < mine.writes:
+                raise DraftLost(draft.repo)
+            params = {
+                "repo": draft.repo_id,
+                "number": draft.number,
+                "root": mine.root,
+                "names": names,
+            }
+            await conn.execute(q.ADD_NAMES, params)
+            if draft.base:
+                await segments.bury(conn, draft)
+            await conn.execute(q.PUBLISH, {**params, **q.stats_params(stats)})
+            await queue_index(conn, draft.repo_id, draft.number)
+            # Last: whoever writes this repository's memory waits from here on.
+            at = await tick(conn, draft.repo_id)
+            await conn.execute(q.LOG, {**params, "at": at})
+            cursor = await conn.execute(
+                f"SELECT {COLUMNS} FROM repository r WHERE r.id = %s", (draft.repo_id,)
+            )
+            row = await cursor.fetchone()
+            assert row is not None
+            failpoint.hit("publish.before_commit")
+            return to_revision(row)
+
+    async def discard(self, draft: Draft) -> None:
+        """Never fails for what the next `begin` mends: what is left of the draft means nothing to
+        readers, and this is called on the way out of another error."""
+        mine = self._drafts.get(draft.repo_id)
+        if mine is None:
+            return
+        try:
+            async with self._db.transaction() as conn:
+                cursor = await conn.execute(q.FENCE, (draft.repo_id, mine.token))
+                if await cursor.fetchone() is None:
+                    return  # the lock was lost, and another process has cleaned up already
+                if mine.wrote:
+                    await _clean(conn, draft.repo_id)
+                await conn.execute(
+                    "UPDATE repository SET draft_token = NULL WHERE id = %s", (draft.repo_id,)
+                )
+        except (StoreUnavailable, StoreFull) as exc:
+            logger.warning("a draft is left to the next run", extra={"error": str(exc)})
+        finally:
+            await self._release(draft)
+
+    async def _release(self, draft: Draft) -> None:
+        mine = self._drafts.pop(draft.repo_id, None)
+        if mine is not None:
+            await locks.release(mine.conn, locks.INDEXING, draft.repo_id)
+
+    async def _close_drafts(self) -> None:
+        """Locks go; the rows go with the next `begin`."""
+        for repo_id in list(self._drafts):
+            await locks.release(self._drafts.pop(repo_id).conn, locks.INDEXING, repo_id)
+
+    def _open(self, draft: Draft) -> _Open:
+        mine = self._drafts.get(draft.repo_id)
+        if mine is None:
+            raise RepositoryBusy(draft.repo)
+        return mine
+
+    async def _write(
+        self, draft: Draft, write: Callable[[Connection, bool], Awaitable[object]]
+    ) -> None:
+        """One transaction of a draft, fenced: it fails once another process has begun a newer draft.
+
+        `write(conn, again)`: `again` says that a trial before may have left these very rows.
+        """
+        mine = self._open(draft)
+        mine.wrote = True
+
+        async def attempt(number: int, again: bool = False) -> int:
+            async with self._db.transaction(durable=False) as conn:
+                cursor = await conn.execute(q.COUNTED_FENCE, (draft.repo_id, mine.token))
+                row = await cursor.fetchone()
+                if row is None:
+                    raise RepositoryBusy(draft.repo)
+                if row[0] <= mine.writes:
+                    raise DraftLost(draft.repo)
+                await write(conn, again or number > 1)
+                return int(row[0])
+
+        try:
+            mine.writes = await self._db.retry(attempt)
+        except pg.UniqueViolation:
+            # The caller writes something of this draft a second time: the later one counts.
+            mine.writes = await self._db.retry(lambda number: attempt(number, again=True))
+
+
+def _keys(draft: Draft, paths: Sequence[str]) -> dict[str, Any]:
+    return {"repo": draft.repo_id, "number": draft.number, "paths": list(paths)}
+
+
+async def _retire(
+    conn: Connection, draft: Draft, paths: Sequence[str], statements: Sequence[str]
+) -> None:
+    for statement in statements:
+        await conn.execute(statement, _keys(draft, paths))
+
+
+async def _unwrite(conn: Connection, draft: Draft, paths: Sequence[str]) -> None:
+    """Take back what this very draft wrote of `paths`."""
+    await conn.execute(q.UNWRITE_FILES, _keys(draft, paths))
+    await conn.execute(q.UNWRITE_CHUNKS, _keys(draft, paths))
+
+
+async def _clean(conn: Connection, repo_id: int) -> None:
+    """Undo all that was written past the published revision."""
+    async with conn.transaction():
+        params = {"id": repo_id}
+        await conn.execute("SET LOCAL statement_timeout = 0")
+        future = (
+            "repo_id = %(id)s AND rev_from > (SELECT published FROM repository WHERE id = %(id)s)"
+        )
+        retired = (
+            "repo_id = %(id)s AND rev_to > (SELECT published FROM repository WHERE id = %(id)s)"
+        )
+        for table in ("files", "source_file", "file_graph"):
+            await conn.execute(f"DELETE FROM {table} WHERE {future}", params)
+            await conn.execute(f"UPDATE {table} SET rev_to = NULL WHERE {retired}", params)
+        await drop_segments(conn, future, params)
+        await conn.execute(f"UPDATE segment SET rev_to = NULL WHERE {retired}", params)
+
+
+async def _published_before(conn: Connection, draft: Draft, attempt: int) -> Revision:
+    """The revision that an earlier trial committed without hearing of it.
+
+    Raises: RepositoryBusy, when there was none: the lock was lost and another process took over.
+    """
+    cursor = await conn.execute(
+        f"SELECT {COLUMNS} FROM repository r WHERE r.id = %s AND r.published = %s",
+        (draft.repo_id, draft.number),
+    )
+    row = await cursor.fetchone()
+    if attempt == 1 or row is None:
+        raise RepositoryBusy(draft.repo)
+    return to_revision(row)
+
+
+def _chunk_row(draft: Draft, chunk: Chunk) -> tuple[Any, ...]:
+    """In the order of `CHUNK_COLUMNS`. PostgreSQL's text has no NUL."""
+    content = chunk.content.replace("\0", "\ufffd") if "\0" in chunk.content else chunk.content
+    return (
+        chunk.id, draft.repo_id, draft.number, chunk.start_line, chunk.end_line, chunk.is_test,
+        "files", chunk.kind, chunk.language, chunk.content_hash, chunk.path, chunk.symbol,
+        chunk.symbol.rpartition(".")[2], content,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""MemoryStore: memories with two times."""

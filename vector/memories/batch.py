@@ -1,0 +1,202 @@
+"""A batch of memories, in one transaction: all of it or nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from psycopg import Rollback
+from psycopg import errors as pg
+
+from plait.domain import failpoint
+from plait.domain.errors import PlaitError, StoreContended
+from plait.domain.graph import Relation
+from plait.domain.memory import MemoryId, MemoryReceipt, TurnReceipt
+from plait.domain.off_loop import off_loop
+from vector.anchors import anchored
+from vector.connection.clock import tick
+from vector.connection.pool import Connection, Scoped
+from vector.index.repositories import ensure_row
+from vector.memories import links, requests
+from vector.memories import write as rows
+from vector.memories.plan import Plan, Prepared, Slot, plan
+from vector.memories.requests import Request
+
+
+@dataclass(slots=True)
+class Done:
+    """What a transaction did: an answer for each request, and the repositories it added text to."""
+
+    answers: dict[str, TurnReceipt] = field(default_factory=dict)
+    refused: dict[str, PlaitError] = field(default_factory=dict)
+    again: Set[str] = frozenset()  # requests that were answered, and ask anew
+    grown: list[int] = field(default_factory=list)
+
+
+async def attempt(app: Scoped, tenant: str, asked: Sequence[Request], model: str) -> Done:
+    """One try of a whole batch, in one transaction. Raises: StoreContended."""
+    done = Done()
+    try:
+        async with app.transaction(tenant) as conn:
+            parts = [part for request in asked for part in request.parts]
+            # Not for one: it would wait longer than it reads.
+            async with conn.pipeline() if len(parts) > 1 else nullcontext():
+                given = await requests.ask(conn, tenant, asked)
+                await off_loop(_chars(parts), rows.read, parts)
+            known = await requests.answered(conn, asked, given)
+            done.answers, done.refused = known.answers, {**known.refused}
+            done.again = known.again
+            fresh = [r for r in asked if r.id not in known.answers and r.id not in known.refused]
+            by_repo: dict[str, list[Request]] = defaultdict(list)
+            for request in fresh:
+                by_repo[request.repo].append(request)
+            ids = {await ensure_row(conn, repo, tenant): repo for repo in sorted(by_repo)}
+            # In the order of their ids: two batches never wait for each other's clocks.
+            for repo_id in sorted(ids):
+                await _write(conn, tenant, repo_id, by_repo[ids[repo_id]], model, done)
+            if fresh and all(request.id in done.refused for request in fresh):
+                raise Rollback  # nothing is stored, so no repository is made either, nor a time taken
+            failpoint.hit("memory.before_commit")
+        failpoint.hit("memory.after_commit")
+    except pg.UniqueViolation as exc:
+        raise StoreContended(
+            "two writers stored the same text, or answered one request, at once; run the same again"
+        ) from exc
+    return done
+
+
+async def _write(
+    conn: Connection,
+    tenant: str,
+    repo_id: int,
+    asked: Sequence[Request],
+    model: str,
+    done: Done,
+) -> None:
+    """One repository's part of a batch."""
+    parts = [part for request in asked for part in request.parts]
+    if not parts:
+        recorded = await requests.record(conn, tenant, repo_id, asked, {}, done.again)
+        requests.check_recorded(recorded, asked)
+        done.answers |= {r.id: TurnReceipt(r.id, (), r.note) for r in asked}
+        return
+    mentioned = await links.code(conn, repo_id, parts)
+    anchors = await anchored.read(conn, repo_id, ((p.entry.path, p.entry.symbol) for p in parts))
+    said = await links.anchors(conn, repo_id, parts, mentioned)
+    at = await tick(conn, repo_id)
+    targets = await rows.newest(
+        conn, repo_id, [p.write.supersedes for p in parts if p.write.supersedes is not None]
+    )
+    # Sent without waiting for answers, and what takes the server long first: it looks up and writes while
+    # words are counted here, and each statement while the next is made.
+    async with conn.pipeline():
+        living = await rows.ask_alive(conn, repo_id, parts)
+        await off_loop(_chars(parts), rows.sketch, parts)
+        made = plan(asked[0].repo, parts, await rows.alive(living), targets)
+        refused = await _refused(conn, tenant, asked, made)
+        done.refused |= refused
+        asked = [request for request in asked if request.id not in refused]
+        if not asked:
+            return
+        alike = await links.ask_alike(conn, repo_id, parts)
+        new = rows.versions(repo_id, tenant, made, at, anchors, said)
+        near = await links.buckets(alike)
+        touched = await rows.write(conn, repo_id, made, new, at, model)
+        # The server takes no more until it has read all rows: first what sends nothing.
+        index = await off_loop(_chars(parts), rows.indexed, new)
+        stored = _stored(parts, made, at)
+        recorded = await requests.record(conn, tenant, repo_id, asked, stored, done.again)
+        await rows.write_index(conn, repo_id, index)
+        similar = links.near(made, near)
+        await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar, at))
+        await rows.queue_event(conn, repo_id, touched)
+        receipts = _receipts(stored, similar)
+        for request in asked:
+            found = tuple(receipts[id(part)] for part in request.parts)
+            done.answers[request.id] = TurnReceipt(request.id, found, request.note)
+    requests.check_recorded(recorded, asked)
+    if any(slot.is_new or slot.changed for slot in made.slots):
+        done.grown.append(repo_id)
+
+
+async def _refused(
+    conn: Connection, tenant: str, asked: Sequence[Request], made: Plan
+) -> dict[str, PlaitError]:
+    """By id, why a request is not stored. Raises: StoreContended, when one of them was answered by
+    another transaction while this one waited: it is its own repeat that has the place it asks for."""
+    outcomes = iter(made.outcomes)
+    refused: dict[str, PlaitError] = {}
+    for request in asked:
+        for _, outcome in zip(request.parts, outcomes, strict=False):
+            if isinstance(outcome, PlaitError):
+                if len(request.parts) > 1:
+                    raise outcome  # of a turn all is stored or nothing
+                refused[request.id] = outcome
+    if refused:
+        again = [request for request in asked if request.id in refused]
+        known = await requests.answered(conn, again, await requests.ask(conn, tenant, again))
+        if known.answers or known.refused:
+            raise StoreContended("a request with the same id ended just now; run the same again")
+    return refused
+
+
+def _chars(parts: Sequence[Prepared]) -> int:
+    return sum(len(part.entry.content) for part in parts)
+
+
+async def close(conn: Connection, tenant: str, repo_id: int, id_: MemoryId) -> bool:
+    """End the entry, unless it has ended: False."""
+    at = await tick(conn, repo_id)
+    row = (await rows.newest(conn, repo_id, [id_])).get(id_)
+    if row is None or not row.alive:
+        return False
+    made = Plan([Slot(row.entry, row, closed=True)])
+    new = rows.versions(repo_id, tenant, made, at)
+    await rows.queue_event(conn, repo_id, await rows.write(conn, repo_id, made, new, at))
+    return True
+
+
+def _edges(
+    made: Plan,
+    mentioned: links.Code,
+    similar: Mapping[MemoryId, Sequence[tuple[MemoryId, float]]],
+    at: datetime,
+) -> list[rows.Edge]:
+    out: list[rows.Edge] = []
+    for slot in made.slots:
+        if slot.is_new and slot.prepared is not None:
+            entry = slot.result(at)
+            out += mentioned.edges(entry, slot.prepared)
+            for other, score in similar.get(slot.id, ()):
+                target = f"memory/{other}"
+                out.append((entry, Relation.SIMILAR_TO.value, target, "", "words", score))
+    for new, old in made.supersedes:
+        target = f"memory/{old.id}"
+        out.append((new.result(at), Relation.SUPERSEDES.value, target, "", "", 1.0))
+    return out
+
+
+def _stored(parts: Sequence[Prepared], made: Plan, at: datetime) -> requests.Stored:
+    """Of the parts that are not refused."""
+    return {
+        id(part): (outcome[0].result(at), outcome[1])
+        for part, outcome in zip(parts, made.outcomes, strict=True)
+        if not isinstance(outcome, PlaitError)
+    }
+
+
+def _receipts(
+    stored: requests.Stored, similar: Mapping[MemoryId, Sequence[tuple[MemoryId, float]]]
+) -> dict[int, MemoryReceipt]:
+    """By the identity of a part, as `stored` is."""
+    return {
+        part: MemoryReceipt(
+            entry,
+            duplicate=duplicate,
+            similar=tuple(id_ for id_, _ in similar.get(entry.id, ())),
+        )
+        for part, (entry, duplicate) in stored.items()
+    }

@@ -1,0 +1,1 @@
+"""The outbox: what waits to be projected to the graph."""

@@ -1,0 +1,1 @@
+"""RecallStore: receipts, feedback, savings."""

@@ -1,0 +1,1 @@
+"""RetentionStore: what is compacted, and its undoing."""

@@ -1,0 +1,1 @@
+"""SearchStore and RelationStore: what one snapshot answers, an arm at a time."""

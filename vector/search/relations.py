@@ -1,0 +1,167 @@
+"""RelationStore: the code graph of a view's revision, what runs and memories are linked to, and the
+chunks and items behind nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from plait.domain.values import Collection, Filter, ItemId, Revision
+from plait.ports import CodeGraph, MemoryLink, View
+from vector.connection.pool import Scoped
+from vector.search.filters import condition
+from vector.search.relations_cache import GraphCache
+
+MAX_ENDS = 400  # of one question; more than a context has room for
+MAX_LINKS = 400
+
+_LINK = """
+SELECT e.id, r.name, e.relation, e.source, e.target, e.confidence::float8, e.resolver, e.recorded_from
+  FROM unnest(%(repos)s::int[], %(names)s::text[]) AS w (repo_id, name)
+  JOIN memory_edge e ON e.repo_id = w.repo_id AND e.{end} = w.name
+  JOIN repository r ON r.id = e.repo_id
+ WHERE {times}
+"""
+_NOW = "e.recorded_to IS NULL"
+_THEN = (
+    "e.recorded_from <= %(recorded)s AND (e.recorded_to IS NULL OR e.recorded_to > %(recorded)s)"
+)
+_VALID = (
+    " AND (e.valid_from IS NULL OR e.valid_from <= coalesce(%(valid)s, now()))"
+    " AND (e.valid_to IS NULL OR e.valid_to > coalesce(%(valid)s, now()))"
+)
+
+
+class Relations:
+    _app: Scoped
+    _graphs: GraphCache
+
+    async def code_graph(self, view: View, repo: str, *, wait_s: float = 0.0) -> CodeGraph | None:
+        revision = _revision(view, repo)
+        if revision is None:
+            return None
+
+        async def read(query: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
+            return await self._app.rows(query, given, tenant=view.tenant)
+
+        return await self._graphs.load(revision, read, wait_s)
+
+    def graph_state(self, view: View, repo: str) -> str:
+        revision = _revision(view, repo)
+        return "none" if revision is None else self._graphs.state(revision)
+
+    async def links(
+        self, view: View, ends: Sequence[tuple[str, str]], limit: int
+    ) -> list[MemoryLink]:
+        asked = _ends(view, ends)
+        if not asked or limit <= 0:
+            return []
+        given = {
+            "repos": [repo_id for repo_id, _ in asked],
+            "names": [name for _, name in asked],
+            "valid": view.valid,
+            "recorded": view.recorded,
+            "limit": min(limit, MAX_LINKS),
+        }
+        times = (_NOW if view.recorded is None else _THEN) + _VALID
+        query = (
+            f"SELECT * FROM ({_LINK.format(end='source', times=times)}"
+            f" UNION {_LINK.format(end='target', times=times)}) AS l"
+            " ORDER BY l.recorded_from DESC, l.id DESC LIMIT %(limit)s"
+        )
+        rows = await self._app.rows(query, given, tenant=view.tenant)
+        return [MemoryLink(*row[1:]) for row in rows]
+
+    async def items_of(
+        self, view: View, ends: Sequence[tuple[str, str]], where: Filter, limit: int
+    ) -> dict[tuple[str, str], list[ItemId]]:
+        names = {revision.repo_id: revision.repo for revision in view.revisions}
+        # By the kind of id: a diff's is its item's, a memory's its entry's, a run has several items.
+        asked: dict[str, dict[UUID, list[tuple[str, str]]]] = {"id": {}, "entry": {}, "episode": {}}
+        for repo_id, name in _ends(view, ends):
+            kind, id_ = _parsed(name)
+            if kind:
+                asked[kind].setdefault(id_, []).append((names[repo_id], name))
+        of_agents = tuple(c for c in where.collections or Collection if c != Collection.FILES)
+        if not any(asked.values()) or not of_agents:
+            return {}
+        cond = condition(view, _only(where, of_agents))
+        given = {
+            **cond.params,
+            **{f"{kind}s": list(ids) for kind, ids in asked.items()},
+            "limit": min(limit, MAX_LINKS),
+        }
+        # Each kind by its own index; only memories have one of entries.
+        query = (
+            f"SELECT i.id, i.entry_id, i.episode_id FROM {cond.table} i WHERE {cond.where}"
+            " AND i.id = ANY(%(ids)s::uuid[] || ARRAY("
+            "SELECT m.id FROM memories m WHERE m.entry_id = ANY(%(entrys)s)"
+            " UNION ALL SELECT e.id FROM item e WHERE e.episode_id = ANY(%(episodes)s)))"
+            " ORDER BY i.ts DESC, i.id LIMIT %(limit)s"
+        )
+        found: dict[tuple[str, str], list[ItemId]] = {}
+        for row in await self._app.rows(query, given, tenant=view.tenant):
+            for kind, id_ in zip(asked, row, strict=True):
+                for end in asked[kind].get(id_, ()):
+                    found.setdefault(end, []).append(ItemId(row[0]))
+        return found
+
+    async def chunks_of(
+        self, view: View, symbols: Sequence[tuple[str, str, str]], where: Filter
+    ) -> list[ItemId | None]:
+        if not symbols or Collection.FILES not in (where.collections or Collection):
+            return [None] * len(symbols)
+        ids = {revision.repo: revision.repo_id for revision in view.revisions}
+        asked = [
+            (ids[repo], path.replace("\0", ""), symbol.replace("\0", ""))
+            for repo, path, symbol in dict.fromkeys(symbols)
+            if repo in ids
+        ]
+        cond = condition(view, _only(where, (Collection.FILES,)))
+        given = {
+            **cond.params,
+            "in": [repo_id for repo_id, _, _ in asked],
+            "paths": [path for _, path, _ in asked],
+            "symbols": [symbol for _, _, symbol in asked],
+        }
+        # The parts of a long symbol all have its name; `#n` is its n-th definition.
+        query = (
+            "SELECT DISTINCT ON (i.repo_id, i.path, i.symbol) i.repo_id, i.path, i.symbol, i.id"
+            " FROM unnest(%(in)s::int[], %(paths)s::text[], %(symbols)s::text[])"
+            " AS w (repo_id, path, symbol)"
+            f" JOIN {cond.table} i ON i.repo_id = w.repo_id AND i.path = w.path"
+            f" AND i.symbol = w.symbol WHERE {cond.where}"
+            " ORDER BY i.repo_id, i.path, i.symbol, i.start_line, i.id"
+        )
+        rows = await self._app.rows(query, given, tenant=view.tenant)
+        found = {(repo, path, symbol): ItemId(id_) for repo, path, symbol, id_ in rows}
+        return [found.get((ids.get(repo, 0), path, symbol)) for repo, path, symbol in symbols]
+
+
+def _revision(view: View, repo: str) -> Revision | None:
+    return next((r for r in view.revisions if r.repo == repo), None)
+
+
+def _ends(view: View, ends: Sequence[tuple[str, str]]) -> list[tuple[int, str]]:
+    """Those in the view's repositories, once each, at most `MAX_ENDS`, as `(repo_id, name)`."""
+    ids = {revision.repo: revision.repo_id for revision in view.revisions}
+    found = dict.fromkeys(
+        (ids[repo], name) for repo, name in ends if repo in ids and name and "\0" not in name
+    )
+    return list(found)[:MAX_ENDS]
+
+
+def _parsed(name: str) -> tuple[str, UUID]:
+    """Of `diff/<item>/<path>`, `memory/<entry>` and `episode/<id>` the kind of id and the id; "" else."""
+    head, _, rest = name.partition("/")
+    kind = {"diff": "id", "memory": "entry", "episode": "episode"}.get(head, "")
+    try:
+        return kind, UUID(rest.partition("/")[0])
+    except ValueError:
+        return "", UUID(int=0)
+
+
+def _only(where: Filter, collections: tuple[Collection, ...]) -> Filter:
+    return replace(where, collections=collections)

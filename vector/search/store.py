@@ -1,0 +1,498 @@
+"""SearchStore: what one view of the truth answers, an arm at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+from uuid import UUID
+
+import numpy as np
+
+from plait.domain.values import Candidate, Collection, Filter, Item, ItemId
+from plait.ports import Place, View
+from plait.text.tokenize import query_terms, tokens
+from vector.connection.arrays import uuid_array
+from vector.connection.pool import Scoped
+from vector.connection.uuids import uuids
+from vector.index import bm25
+from vector.index.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
+from vector.index.segments import Bools, split_body
+from vector.search.filters import Condition, condition
+from vector.search.snapshots import PinnedView, read_view
+from vector.search.threads import AHEAD
+
+T = TypeVar("T")
+Docs = np.typing.NDArray[np.int64]
+
+# Candidates fetched for each one wanted when a filter will thin them out; chosen by hand.
+OVER_FETCH = 4
+# Ids checked one by one against a filter; when more are needed it is cheaper to ask for all that match.
+MAX_ROUND = 4_000
+# Texts in which the words of a phrase are looked for, best BM25 first.
+PHRASE_TEXTS = 1_000
+# Of those that hold it, parsed to be ranked: 0.1 ms each.
+PHRASE_PARSED = 100
+MAX_PHRASE = 500  # characters
+SIMILAR_NAMES = 50
+TURNS = 6
+
+SEGMENTS = """
+SELECT s.id, s.lengths, s.ids,
+       (SELECT string_agg(d.docs, ''::bytea) FROM segment_dead d
+         WHERE d.segment_id = s.id AND d.rev <= w.dead_rev)
+  FROM unnest(%(ids)s::bigint[], %(dead)s::int[]) AS w (id, dead_rev) JOIN segment s USING (id)
+"""
+
+# The bodies of terms that are in too many documents to count stay where they are: `octet_length` of a
+# value kept out of line reads none of it. `most` allows for the dead, so nothing is left out wrongly.
+POSTINGS = """
+SELECT term, segment_id,
+       CASE WHEN sum(octet_length(body)) OVER (PARTITION BY term) <= %(most)s THEN body END
+  FROM posting WHERE segment_id = ANY(%(segments)s) AND term = ANY(%(terms)s)
+"""
+
+# `octet_length` of a value kept out of line reads none of it.
+FREQUENCIES = """
+SELECT term, sum(octet_length(body))::bigint FROM posting
+ WHERE segment_id = ANY(%(segments)s) AND term = ANY(%(terms)s) GROUP BY term
+"""
+# Bounded by id, so that an index finds them.
+LATER = """
+SELECT coalesce(string_agg(uuid_send(i.id), ''::bytea), ''::bytea) FROM item i
+ WHERE i.repo_id = ANY(%(repos)s) AND i.collection = ANY(%(collections)s) AND i.id >= %(floor)s
+   AND i.recorded_at > %(recorded)s
+"""
+BYTES_A_POSTING = 5  # an int32 document and a uint8 frequency
+
+# ASCII punctuation: what separates the words of a phrase, besides spaces.
+MARKS = "".join(c for c in map(chr, range(33, 127)) if not c.isalnum())
+_UNMARKED = str.maketrans(MARKS, " " * len(MARKS))
+_MARKS_CLASS = "!-/:-@\\[-`{-~"
+
+_COLLECTIONS = {c.value: c for c in Collection}
+_NOT_CODE = tuple(c for c in Collection if c is not Collection.FILES)
+
+ITEM_COLUMNS = (
+    "i.id, i.collection, r.name, i.kind, i.path, i.symbol, i.language, i.start_line, i.end_line,"
+    " i.content, i.ts, i.meta, i.tags, i.is_test"
+)
+
+PLACE_COLUMNS = (
+    "i.id, i.repo_id, i.collection, i.path, i.symbol, i.kind, i.is_test, i.start_line, i.end_line"
+)
+# What only agents' items have, in the order of `Place`. A chat that is learned later is as old as it is.
+# A text that asks and says nothing else: no end of a sentence before its question marks.
+ASKS = (
+    "CASE WHEN i.collection = 'memories' AND octet_length(i.content) <= 300"
+    " THEN i.content ~ '^[^.!\\n]*[?][^[:alnum:]]*$' ELSE false END"
+)
+AGENT_PLACE_COLUMNS = (
+    f"{PLACE_COLUMNS}, i.importance, coalesce(i.valid_from, i.ts), i.type, i.source, i.agent_id,"
+    f" i.session_key, i.tags, i.episode_id, i.tokens, {ASKS}, {AHEAD}"
+)
+
+
+class Lexical:
+    """The arms that work on text."""
+
+    _app: Scoped
+    _spaces: bm25.SpaceCache
+
+    async def view(self, where: Filter) -> View:
+        return await read_view(self._app, where)
+
+    async def lexical(
+        self,
+        view: View,
+        terms: Sequence[str],
+        where: Filter,
+        k: int,
+        weights: Mapping[str, float] | None = None,
+    ) -> list[Candidate]:
+        less = {term for term, weight in (weights or {}).items() if weight < 1.0}
+        space, postings = await self._postings(view, terms, where, beside=less)
+        if space is None:
+            return []
+        await _give_way()
+        scores = bm25.score(space, postings, weights=weights)
+        await _give_way()
+        return await self._filtered(view, where, space, scores, k)
+
+    async def counts(
+        self, view: View, terms: Sequence[str], where: Filter
+    ) -> tuple[int, dict[str, int]]:
+        """By the sizes of posting lists, whose bodies stay where they are."""
+        refs = _segments_of(view, where)
+        wanted = sorted({term.replace("\0", "") for term in terms} - {""})
+        if not refs or not wanted:
+            return 0, dict.fromkeys(wanted, 0)
+        space = await self._space(view, refs)
+        later = await self._later(view, refs, space)
+        if later is not None:
+            everything = await self._read_postings(view, refs, wanted, 1 << 40)
+            counted = {t: _counted(space, bodies, later) for t, bodies in everything.items()}
+            living = bm25.without(space, later).living
+            return living, {t: min(living, counted.get(t, 0)) for t in wanted}
+        params = {"segments": [ref.id for ref in refs], "terms": wanted}
+        found = dict(await self._app.rows(FREQUENCIES, params, tenant=view.tenant))
+        # The dead are counted with the living: they are few, and no list is read to tell them.
+        return space.living, {
+            term: min(space.living, found.get(term, 0) // BYTES_A_POSTING) for term in wanted
+        }
+
+    async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
+        """The words of `phrase` are first looked up as BM25 terms; only texts that hold all of them
+        become a tsvector. No index of tsvectors is kept: see docs/schema-postgres.md for its cost."""
+        # A phrase of stop words alone is looked up by them.
+        terms = query_terms(phrase[:MAX_PHRASE]) or sorted(set(tokens(phrase[:MAX_PHRASE])))
+        space, postings = await self._postings(view, terms, where, all_of_them=True)
+        if space is None or any(t not in postings or not len(postings[t].docs) for t in terms):
+            return []
+        scores = bm25.score(space, postings)
+        holding = np.zeros(len(scores), np.int32)
+        for term in terms:
+            holding[postings[term].docs] += 1
+        # A common term may have added nothing to the score: what holds all of them is a candidate.
+        scores = np.where(holding == len(terms), scores + np.float32(1e-6), np.float32(0))
+        held = await self._filtered(view, where, space, scores, PHRASE_TEXTS)
+        if not held:
+            return []
+        cond = condition(view, where)
+        params = {
+            **cond.params,
+            "phrase": phrase.replace("\0", " ")[:MAX_PHRASE],
+            "pattern": _phrase_pattern(phrase.replace("\0", " ")[:MAX_PHRASE]),
+            "marks": MARKS,
+            "blanks": " " * len(MARKS),
+            "k": k,
+            "texts": max(2 * k, PHRASE_PARSED),
+            "ids": [c.id for c in held],
+        }
+        rows = await self._app.rows(_phrase_query(cond), params, tenant=view.tenant)
+        return [Candidate(ItemId(id_), float(rank)) for id_, rank in rows]
+
+    async def identifiers(self, view: View, name: str, where: Filter, k: int) -> list[Candidate]:
+        cond = condition(view, where)
+        wanted = name.replace("\0", "").rpartition(".")[2][:200]
+        if not wanted:
+            return []
+        params = {
+            **cond.params,
+            "name": wanted,
+            "k": k,
+            "in": [r.repo_id for r in view.revisions],
+            "at": [r.number for r in view.revisions],
+            "names": SIMILAR_NAMES,
+        }
+        rows = await self._app.rows(_identifier_query(cond), params, tenant=view.tenant)
+        return [Candidate(ItemId(id_), float(similarity)) for id_, similarity in rows]
+
+    async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
+        assert isinstance(view, PinnedView), "views come from `view`"
+        missing = [id_ for id_ in ids if id_.int not in view.seen]
+        if missing:
+            rows = await self._by_id(
+                view, missing, tuple, PLACE_COLUMNS, agents=AGENT_PLACE_COLUMNS
+            )
+            remember(view, rows.values())
+        repos = {r.repo_id: r.repo for r in view.revisions}
+        found: dict[ItemId, Place] = {}
+        for id_ in ids:
+            known = view.seen.get(id_.int)
+            if isinstance(known, tuple):
+                known = view.seen[id_.int] = to_place(repos[known[1]], known)
+            if known is not None:
+                found[id_] = known
+        return found
+
+    async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
+        join = " JOIN repository r ON r.id = i.repo_id"
+        return await self._by_id(view, ids, to_item, ITEM_COLUMNS, join)
+
+    async def _by_id(
+        self,
+        view: View,
+        ids: Sequence[ItemId],
+        make: Callable[[tuple[Any, ...]], T],
+        columns: str,
+        join: str = "",
+        *,
+        agents: str = "",
+    ) -> dict[ItemId, T]:
+        """What `make` makes of `columns`, the id first, of the `ids` that `view` sees, in the order of
+        `ids`; of agents' items the columns `agents`, if given."""
+        found: dict[ItemId, T] = {}
+        missing = ids
+        # Most candidates are code: the other partitions are asked only for what is not.
+        for collections in ((Collection.FILES,), _NOT_CODE):
+            if not missing:
+                break
+            cond = condition(view, Filter(collections=collections))
+            wanted = columns if collections == (Collection.FILES,) else agents or columns
+            query = (
+                f"SELECT {wanted} FROM {cond.table} i{join}"
+                f" WHERE i.id = ANY(%(ids)s) AND {cond.where}"
+            )
+            params = {**cond.params, "ids": uuid_array(missing)}
+            for row in await self._app.rows(query, params, tenant=view.tenant):
+                found[row[0]] = make(row)
+            missing = [id_ for id_ in missing if id_ not in found]
+        return {id_: made for id_ in ids if (made := found.get(id_)) is not None}
+
+    async def _postings(
+        self,
+        view: View,
+        terms: Sequence[str],
+        where: Filter,
+        *,
+        all_of_them: bool = False,
+        beside: Container[str] = (),
+    ) -> tuple[Space | None, dict[str, TermPostings]]:
+        """The space of the view's segments and the postings that scoring needs. Terms `beside` the
+        query's own never make a common one of those superfluous."""
+        refs = _segments_of(view, where)
+        wanted = sorted({term.replace("\0", "") for term in terms} - {""})
+        if not refs or not wanted:
+            return None, {}
+        space = await self._space(view, refs)
+        later = await self._later(view, refs, space)
+        if later is not None:
+            space = bm25.without(space, later)
+        everything = 1 << 40
+        rare = bm25.common_from(space.living) - 1 + space.dead
+        found = await self._read_postings(
+            view, refs, wanted, everything if all_of_them else 5 * rare
+        )
+        postings = _gathered(space, found)
+        own = {term: p for term, p in postings.items() if term not in beside}
+        if len(postings) < len(found) and not bm25.has_rare(space, own):
+            # Only common terms: then they all count.
+            found = await self._read_postings(view, refs, wanted, everything)
+            postings = _gathered(space, found)
+        return space, postings
+
+    async def _read_postings(
+        self, view: View, refs: Sequence[SegmentRef], terms: list[str], most: int
+    ) -> dict[str, list[tuple[int, bytes | None]]]:
+        params = {"segments": [ref.id for ref in refs], "terms": terms, "most": most}
+        found: dict[str, list[tuple[int, bytes | None]]] = {}
+        for term, segment_id, body in sorted(
+            await self._app.rows(POSTINGS, params, tenant=view.tenant), key=lambda row: row[:2]
+        ):
+            found.setdefault(term, []).append((segment_id, body))
+        return found
+
+    async def _space(self, view: View, refs: Sequence[SegmentRef]) -> Space:
+        space = self._spaces.get(refs)
+        if space is None:
+            params = {"ids": [ref.id for ref in refs], "dead": [ref.dead_rev for ref in refs]}
+            found = await self._app.rows(SEGMENTS, params, tenant=view.tenant)
+            rows = {row[0]: row for row in found}
+            # A segment that was collected since the view was pinned has no documents any more.
+            space = bm25.space_of(refs, [_loaded(ref, rows.get(ref.id)) for ref in refs])
+            self._spaces.put(refs, space)
+        return space
+
+    async def _later(self, view: View, refs: Sequence[SegmentRef], space: Space) -> Bools | None:
+        """Documents that were recorded after the time of `view`: a score as of then knows nothing of
+        them. None where there are none. Code has revisions, and each its own documents."""
+        timed = sorted({ref.collection for ref in refs if ref.collection != Collection.FILES})
+        if view.recorded is None or not timed:
+            return None
+        # Ids grow with time, by the clock of who made them: the index finds the few that may be later.
+        since = max(0, int((view.recorded.timestamp() - 86_400) * 1000))
+        params = {
+            "repos": sorted({ref.repo_id for ref in refs}),
+            "collections": timed,
+            "recorded": view.recorded,
+            "floor": UUID(int=since << 80),
+        }
+        ((ids,),) = await self._app.rows(LATER, params, tenant=view.tenant)
+        marked = bm25.only(space, np.ones(len(space.norm), np.float32), ids) > 0
+        return marked if ids and marked.any() else None
+
+    async def _filtered(
+        self, view: View, where: Filter, space: Space, scores: bm25.Floats, k: int
+    ) -> list[Candidate]:
+        """The `k` best that match `where`, looking further down for as long as too few do."""
+        cond = condition(view, where)
+        if not cond.checked:
+            docs, _ = bm25.best(space, scores, k)
+            return _candidates(space, scores, docs[:k])
+        docs, complete = bm25.best(space, scores, k)
+        if not cond.restrictive and not bm25.is_said(space, docs).any():
+            return _candidates(space, scores, docs[:k])  # code alone
+        docs, complete = bm25.best(space, scores, OVER_FETCH * k)
+        kept = await self._matching(view, where, cond, space, scores, docs)
+        if len(kept) >= k or complete:
+            return kept[:k]
+        wanted = math.ceil(1.5 * k * len(docs) / max(len(kept), 1))
+        if wanted <= MAX_ROUND:
+            docs, complete = bm25.best(space, scores, wanted)
+            kept = await self._matching(view, where, cond, space, scores, docs)
+            if len(kept) >= k or complete:
+                return kept[:k]
+        ((ids,),) = await self._app.rows(
+            "SELECT coalesce(string_agg(uuid_send(i.id), ''::bytea), ''::bytea)"
+            f" FROM {cond.table} i WHERE {cond.where}",
+            cond.params,
+            tenant=view.tenant,
+        )
+        docs, _ = bm25.best(space, bm25.only(space, scores, ids), k)
+        return _candidates(space, scores, docs[:k])
+
+    async def _matching(
+        self,
+        view: View,
+        where: Filter,
+        cond: Condition,
+        space: Space,
+        scores: bm25.Floats,
+        docs: Docs,
+    ) -> list[Candidate]:
+        """Those of `docs` that match `where`, whose condition is `cond`. Code that only times could leave
+        out is in: it has none, and what of it lives the segments know."""
+        portion = _candidates(space, scores, docs)
+        asked = portion
+        if not cond.restrictive:
+            said = bm25.is_said(space, docs).tolist()
+            asked = [c for c, is_said in zip(portion, said, strict=True) if is_said]
+            if not asked:
+                return portion
+            theirs = tuple(c for c in where.collections or Collection if c is not Collection.FILES)
+            cond = condition(view, replace(where, collections=theirs))
+        query = f"SELECT i.id FROM {cond.table} i WHERE i.id = ANY(%(ids)s) AND {cond.where}"
+        params = {**cond.params, "ids": uuid_array([c.id for c in asked])}
+        rows = await self._app.rows(query, params, tenant=view.tenant)
+        left_out = {c.id for c in asked} - {row[0] for row in rows}
+        return [c for c in portion if c.id not in left_out] if left_out else portion
+
+
+async def _give_way() -> None:
+    """Let what has come meanwhile go on: the query's vector, whose neighbours take the longest to find. From
+    the thread that makes it to the statement that asks with it are so many turns of the loop."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+def _counted(space: Space, bodies: Sequence[tuple[int, bytes | None]], later: Bools) -> int:
+    """Documents of a term that are not `later`; the dead are counted, as by the sizes of lists."""
+    found = [split_body(body)[0] + space.offsets[n] for n, body in bodies if body is not None]
+    return sum(int(np.count_nonzero(~later[docs])) for docs in found)
+
+
+def remember(view: View, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Rows of `PLACE_COLUMNS`, or of those of agents' items, need not be read again for `view`."""
+    assert isinstance(view, PinnedView), "views come from `view`"
+    view.seen.update((row[0].int, row) for row in rows)
+
+
+def to_place(repo: str, row: tuple[Any, ...]) -> Place:
+    """From a row of `PLACE_COLUMNS` or `AGENT_PLACE_COLUMNS`."""
+    if len(row) == 9:
+        return Place(repo, _COLLECTIONS[row[2]], *row[3:])
+    place = Place(repo, _COLLECTIONS[row[2]], *row[3:15])
+    known = replace(place, tags=tuple(row[15]), episode_id=row[16], tokens=row[17])
+    return replace(known, asks=row[18], ahead=row[19])
+
+
+def to_item(row: tuple[Any, ...]) -> Item:
+    """From a row of `ITEM_COLUMNS`."""
+    return Item(
+        id=ItemId(row[0]),
+        collection=Collection(row[1]),
+        repo=row[2],
+        kind=row[3],
+        path=row[4],
+        symbol=row[5],
+        language=row[6],
+        start_line=row[7],
+        end_line=row[8],
+        content=row[9],
+        ts=row[10],
+        meta=row[11],
+        tags=tuple(row[12]),
+        is_test=row[13],
+    )
+
+
+def _segments_of(view: View, where: Filter) -> tuple[SegmentRef, ...]:
+    assert isinstance(view, PinnedView), "views come from `view`"
+    collections = set(where.collections or Collection)
+    return tuple(s for s in view.segments if s.collection in collections)
+
+
+def _gathered(
+    space: Space, found: Mapping[str, Sequence[tuple[int, bytes | None]]]
+) -> dict[str, TermPostings]:
+    """The terms whose bodies were read."""
+    return {
+        term: bm25.gather(space, [(segment, body) for segment, body in bodies if body is not None])
+        for term, bodies in found.items()
+        if bodies[0][1] is not None
+    }
+
+
+def _loaded(ref: SegmentRef, row: tuple[Any, ...] | None) -> LoadedSegment:
+    if row is None:
+        return LoadedSegment(
+            bytes(16 * ref.docs), np.zeros(ref.docs, np.int32), np.zeros(ref.docs, np.bool_)
+        )
+    _, lengths, ids, dead = row
+    alive = None
+    if dead:
+        alive = np.ones(ref.docs, np.bool_)
+        alive[np.frombuffer(dead, "<i4")] = False
+    return LoadedSegment(bytes(ids), np.frombuffer(bytes(lengths), "<i4"), alive)
+
+
+def _ids(space: Space, docs: np.typing.NDArray[np.int64]) -> list[UUID]:
+    return uuids(space.ids[docs].tobytes())
+
+
+def _candidates(
+    space: Space, scores: bm25.Floats, docs: np.typing.NDArray[np.int64]
+) -> list[Candidate]:
+    return [
+        Candidate(ItemId(id_), float(score))
+        for id_, score in zip(_ids(space, docs), scores[docs], strict=True)
+    ]
+
+
+def _phrase_query(cond: Condition) -> str:
+    """Texts that hold the words in a row by a plain pattern, then `ts_rank` of those.
+
+    Punctuation goes before the text is parsed: PostgreSQL would take `a.b` for a host and `a/b` for a
+    file. A tsvector holds 1 MB at most.
+    """
+    plain = "translate({}, %(marks)s, %(blanks)s)"
+    return (
+        "WITH held AS MATERIALIZED (SELECT i.id, left(i.content, 250000) AS content"
+        f" FROM unnest(%(ids)s) WITH ORDINALITY AS w (id, place) JOIN {cond.table} i USING (id)"
+        f" WHERE {cond.where} AND i.content ~* %(pattern)s ORDER BY w.place LIMIT %(texts)s),"
+        # Materialized, or the planner parses each text twice: to match it and to rank it.
+        f" parsed AS MATERIALIZED (SELECT id, to_tsvector('simple', {plain.format('content')}) AS words"
+        " FROM held)"
+        " SELECT p.id, ts_rank(p.words, q.query) AS rank FROM parsed p,"
+        f" (SELECT phraseto_tsquery('simple', {plain.format('%(phrase)s')}) AS query) q"
+        " WHERE p.words @@ q.query ORDER BY rank DESC, p.id LIMIT %(k)s"
+    )
+
+
+def _phrase_pattern(phrase: str) -> str:
+    """The words of `phrase` in a row with anything but letters and digits between them; a superset of
+    what the tsquery finds."""
+    words = phrase.translate(_UNMARKED).split()
+    return f"[{_MARKS_CLASS}[:space:]]+".join(words)
+
+
+def _identifier_query(cond: Condition) -> str:
+    # Trigrams are compared inside the function: behind row security no index serves them.
+    return (
+        "SELECT i.id, s.score FROM similar_names(%(in)s, %(at)s, %(name)s, %(names)s) s"
+        f" JOIN {cond.table} i ON i.repo_id = s.repo_id AND i.name = s.name AND i.name <> ''"
+        f" WHERE {cond.where} ORDER BY s.score DESC, i.id LIMIT %(k)s"
+    )
