@@ -151,7 +151,7 @@ def notes(
         if part.cause == "no_model":
             told.append(
                 "--mode full asked no model, as none is configured: this is what `fast` answers; set "
-                "`language.provider` and `language.model` (docs/language.md)"
+                "`language.provider` and `language.model` (docs/models.md)"
             )
             continue
         if part.cause not in ("coverage", "no_vectors"):

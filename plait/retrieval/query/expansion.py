@@ -6,7 +6,7 @@ from plait.ports import SearchStore, View
 from plait.retrieval.query.analysis import Analysis
 from plait.text.tokenize import stem, words
 
-# Beside 1.0 for the query's own terms; see docs/language.md for what was measured.
+# Beside 1.0 for the query's own terms; see docs/models.md for what was measured.
 RELATED = 0.3  # for a word that no name holds one of its family: serialize for serialization
 JOINED = 0.25  # a name made of words that follow each other: command_name for "command name"
 PER_WORD = 3
