@@ -150,7 +150,7 @@ def notes(
             continue
         if part.cause == "no_model":
             told.append(
-                "--mode full asked no model, as none is configured: this is what `fast` answers; set "
+                "--mode full called no model, since none is configured: the answer is that of `fast`; set "
                 "`language.provider` and `language.model` (docs/models.md)"
             )
             continue
