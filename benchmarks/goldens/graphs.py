@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.goldens.cases import Cases
-from benchmarks.goldens.corpus import TREES, folder
+from benchmarks.goldens.corpus import GRAPHS, folder
 from benchmarks.goldens.under_test import Checkout
 
 NO_FILE = "(no file)"
@@ -15,7 +15,7 @@ NO_FILE = "(no file)"
 
 def record(checkout: Checkout, cache: Path) -> dict[str, Cases]:
     """By tree the lines of `plait index --export`, which needs no store."""
-    return {t.name: _dump(checkout, t.name, folder(t, cache)) for t in TREES if t.graph}
+    return {t.name: _dump(checkout, t.name, folder(t, cache)) for t in GRAPHS}
 
 
 def _dump(checkout: Checkout, name: str, root: Path) -> Cases:
