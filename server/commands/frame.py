@@ -18,7 +18,7 @@ from plait.domain.errors import PlaitError, ScopeMissing
 from server.commands.output import wording
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.settings import Settings
 
 OK = 0

@@ -16,8 +16,8 @@ from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
-    from plait.client.key_calls import NewSecret
+    from plait.client import AsyncPlaitClient
+    from plait.client.calls.keys import NewSecret
     from plait.domain.keys import ApiKey
     from plait.settings import Settings
 

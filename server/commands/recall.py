@@ -15,7 +15,7 @@ from server.commands.output import explained
 from server.commands.search import COLLECTIONS, notes
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.client.recall_values import RecallResult
     from plait.domain.recall import Impact, RecalledItem
     from plait.domain.values import Collection, Filter

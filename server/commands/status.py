@@ -53,7 +53,7 @@ def _ready(args: argparse.Namespace) -> int:
     address = discovery.running(frame.load(args).home)
     ready = False
     if address is not None:
-        from plait.client.sync import PlaitClient
+        from plait.client import PlaitClient
 
         with PlaitClient(address.target) as client:
             ready = client.healthy(timeout_s=READY_S)
@@ -91,7 +91,7 @@ async def _stored(
     settings: Settings, address: ServerAddress
 ) -> tuple[tuple[Repository, ...], Memory, str]:
     """What is indexed and what agents keep, or why the service does not say it."""
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.domain.errors import PlaitError
 
     async with AsyncPlaitClient(address.target, tenant=settings.scope.tenant) as client:

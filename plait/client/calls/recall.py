@@ -1,4 +1,4 @@
-"""Calls about recalls as values; see `calls`."""
+"""Calls about recalls as values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Literal
 from uuid import UUID
 
 from plait.client import decode
-from plait.client.calls import SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S, Call, as_of_of, fusion_of, mode_of
+from plait.client.calls import timeouts
+from plait.client.calls.call import Call
+from plait.client.calls.knowledge import as_of_of, fusion_of, mode_of
 from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
 from plait.domain.errors import InvalidInput
 from plait.domain.recall import ItemVerdict, RecallFormat, RecallId, RecallOptions, Verdict
@@ -102,7 +104,7 @@ def recall(
         why_not=[str(id_) for id_ in asked.why_not],
         include_content=asked.with_content,
     )
-    timeout = timeout_s or SEARCH_TIMEOUT_S
+    timeout = timeout_s or timeouts.SEARCH_S
     return Call(_SERVICE, "Recall", request, pb.RecallResponse, recalled, timeout)
 
 
@@ -130,7 +132,7 @@ def replay(
         why_not=[str(id_) for id_ in why_not],
         include_content=with_content,
     )
-    timeout = timeout_s or SEARCH_TIMEOUT_S
+    timeout = timeout_s or timeouts.SEARCH_S
     return Call(_SERVICE, "ReplayRecall", request, pb.ReplayRecallResponse, _replayed, timeout)
 
 
@@ -208,7 +210,7 @@ def report(
         outcome=messages.outcome(outcome) if outcome else None,
         proof=proof,
     )
-    timeout = timeout_s or WRITE_TIMEOUT_S
+    timeout = timeout_s or timeouts.WRITE_S
     return Call(_SERVICE, "ReportFeedback", request, pb.ReportFeedbackResponse, _taken, timeout)
 
 

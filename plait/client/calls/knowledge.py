@@ -1,80 +1,37 @@
-"""Every call as a value: method, request, how to read the response, how long, and whether to retry.
-
-Both clients run these, so the sync one and the async one can't drift apart.
-"""
+"""Calls of KnowledgeService but for recalls, and the health check, as values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
-from uuid import UUID, uuid4
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
 
-from plait.client.lazily import lazily
+from plait.client.calls import timeouts
+from plait.client.calls.call import Call
+from plait.client.lazy import lazy_module
 from plait.domain.errors import InvalidInput
 from plait.domain.memory import NOW
 from plait.wire.sendable import sendable
 
 if TYPE_CHECKING:
-    from google.protobuf.message import Message
     from grpc_health.v1 import health_pb2
 
     from plait.client import decode
-    from plait.client.values import (
-        AppendedEpisode,
-        GraphAnswer,
-        IndexJob,
-        Repository,
-        SearchResult,
-        Stats,
-    )
+    from plait.client.values import AppendedEpisode, GraphAnswer, SearchResult
     from plait.domain.values import Episode, Filter
-    from plait.v1 import admin_service_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
+    from plait.v1 import knowledge_service_pb2, types_pb2
     from plait.wire import memory_messages as memory_wire
     from plait.wire import messages as wire
     from plait.wire.memory_messages import When
 else:
-    health_pb2 = lazily("grpc_health.v1.health_pb2")
-    decode = lazily("plait.client.decode")
-    memory_wire = lazily("plait.wire.memory_messages")
-    wire = lazily("plait.wire.messages")
-    admin_service_pb2 = lazily("plait.v1.admin_service_pb2")
-    index_service_pb2 = lazily("plait.v1.index_service_pb2")
-    knowledge_service_pb2 = lazily("plait.v1.knowledge_service_pb2")
-    types_pb2 = lazily("plait.v1.types_pb2")
-
-T = TypeVar("T")
-
-SEARCH_TIMEOUT_S = 15.0
-GRAPH_TIMEOUT_S = 30.0
-WRITE_TIMEOUT_S = 60.0
-READ_TIMEOUT_S = 30.0
+    health_pb2 = lazy_module("grpc_health.v1.health_pb2")
+    decode = lazy_module("plait.client.decode")
+    memory_wire = lazy_module("plait.wire.memory_messages")
+    wire = lazy_module("plait.wire.messages")
+    knowledge_service_pb2 = lazy_module("plait.v1.knowledge_service_pb2")
 
 INGEST_PATH = "/plait.v1.KnowledgeService/IngestEpisodes"
-TENANT_KEY = "plait-tenant"  # of the metadata
-
-
-def metadata(tenant: str) -> tuple[tuple[str, str], ...]:
-    """What every call of a client carries beside its request."""
-    return ((TENANT_KEY, tenant),) if tenant else ()
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
-    """`retry`: reading, or made safe by a request id, so it may be sent again when UNAVAILABLE."""
-
-    service: str
-    method: str
-    request: Message
-    response: type[Message]
-    decode: Callable[[Any], T]
-    timeout_s: float
-    retry: bool = True
-
-    @property
-    def path(self) -> str:
-        package = "" if "." in self.service else "plait.v1."
-        return f"/{package}{self.service}/{self.method}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +86,7 @@ def search(
         stages_off=stages_off,
         why_not=[str(id_) for id_ in why_not],
     )
-    timeout = timeout_s or SEARCH_TIMEOUT_S
+    timeout = timeout_s or timeouts.SEARCH_S
     return Call("KnowledgeService", "Search", request, pb.SearchResponse, decode.search, timeout)
 
 
@@ -211,7 +168,7 @@ def _graph(
     if (as_of := memory_wire.as_of(where.valid_as_of, where.recorded_as_of)) is not None:
         request.as_of.CopyFrom(as_of)
     response = knowledge_service_pb2.GraphQueryResponse
-    timeout = timeout_s or GRAPH_TIMEOUT_S
+    timeout = timeout_s or timeouts.GRAPH_S
     return Call("KnowledgeService", "GraphQuery", request, response, decode.graph, timeout)
 
 
@@ -219,7 +176,7 @@ def append_episode(episode: Episode, timeout_s: float | None) -> Call[AppendedEp
     """`episode.request_id` empty: the server makes one of the body, so a retry is safe either way."""
     pb = knowledge_service_pb2
     request = append_request(episode)
-    timeout = timeout_s or WRITE_TIMEOUT_S
+    timeout = timeout_s or timeouts.WRITE_S
     return Call(
         "KnowledgeService",
         "AppendEpisode",
@@ -242,76 +199,20 @@ def ingest_request(episode: Episode) -> knowledge_service_pb2.IngestEpisodesRequ
     return knowledge_service_pb2.IngestEpisodesRequest(append=append_request(episode))
 
 
-@sendable
-def start_index(
-    path: str,
-    *,
-    repository: str,
-    embed: bool,
-    move: bool,
-    request_id: str,
-    timeout_s: float | None,
-) -> Call[IndexJob]:
-    pb = index_service_pb2
-    request = pb.StartIndexRequest(
-        request_id=request_id or uuid4().hex,
-        path=path,
-        repository=repository,
-        skip_embedding=not embed,
-        move=move,
-    )
-    timeout = timeout_s or READ_TIMEOUT_S
-    return Call("IndexService", "StartIndex", request, pb.StartIndexResponse, _job, timeout)
+def ingest_requests(
+    episodes: Iterable[Episode],
+) -> Iterator[knowledge_service_pb2.IngestEpisodesRequest]:
+    """The messages of a stream, each made when it is sent."""
+    return map(ingest_request, episodes)
 
 
-@sendable
-def get_index_job(job_id: str, timeout_s: float | None) -> Call[IndexJob]:
-    pb = index_service_pb2
-    request = pb.GetIndexJobRequest(id=job_id)
-    timeout = timeout_s or READ_TIMEOUT_S
-    return Call("IndexService", "GetIndexJob", request, pb.GetIndexJobResponse, _job, timeout)
-
-
-def watch_index_job(job_id: str) -> Call[IndexJob]:
-    """A stream without a deadline: it ends with the job."""
-    pb = index_service_pb2
-    request = pb.WatchIndexJobRequest(id=job_id)
-    return Call("IndexService", "WatchIndexJob", request, pb.WatchIndexJobResponse, _job, 0.0)
-
-
-def _job(message: Any) -> IndexJob:
-    return decode.job(message.job)
-
-
-@sendable
-def list_repositories(
-    page_token: str, timeout_s: float | None
-) -> Call[tuple[tuple[Repository, ...], str]]:
-    pb = index_service_pb2
-    request = pb.ListRepositoriesRequest(page_size=1000, page_token=page_token)
-    response = pb.ListRepositoriesResponse
-    timeout = timeout_s or READ_TIMEOUT_S
-    return Call("IndexService", "ListRepositories", request, response, decode.repositories, timeout)
-
-
-@sendable
-def delete_repository(name: str, timeout_s: float | None) -> Call[None]:
-    """Not retried: a second try after a lost answer would say NOT_FOUND."""
-    pb = index_service_pb2
-    request = pb.DeleteRepositoryRequest(name=name)
-    response = pb.DeleteRepositoryResponse
-    timeout = timeout_s or WRITE_TIMEOUT_S
-    return Call(
-        "IndexService", "DeleteRepository", request, response, nothing, timeout, retry=False
-    )
-
-
-def nothing(_: Any) -> None:
-    return None
-
-
-def stats(include_graph: bool, timeout_s: float | None) -> Call[Stats]:
-    pb = admin_service_pb2
-    request = pb.StatsRequest(include_graph=include_graph)
-    timeout = timeout_s or READ_TIMEOUT_S
-    return Call("AdminService", "Stats", request, pb.StatsResponse, decode.stats, timeout)
+async def async_ingest_requests(
+    episodes: AsyncIterable[Episode] | Iterable[Episode],
+) -> AsyncIterator[knowledge_service_pb2.IngestEpisodesRequest]:
+    """As `ingest_requests`, of episodes that may come asynchronously."""
+    if isinstance(episodes, AsyncIterable):
+        async for episode in episodes:
+            yield ingest_request(episode)
+        return
+    for episode in episodes:
+        yield ingest_request(episode)

@@ -1,4 +1,4 @@
-"""Calls of AdminService as values, but for `Stats`; see `calls`."""
+"""Calls of AdminService as values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from datetime import timedelta
 from uuid import UUID
 
 from plait.client import decode
-from plait.client.calls import READ_TIMEOUT_S, Call
+from plait.client.calls import timeouts
+from plait.client.calls.call import Call
 from plait.client.memory_values import (
     Compacted,
     Comparison,
@@ -16,6 +17,7 @@ from plait.client.memory_values import (
     Forgotten,
     Letter,
 )
+from plait.client.values import Stats
 from plait.domain.memory import MemorySource
 from plait.domain.retention import Action, Budget, Selector, Step
 from plait.v1 import admin_service_pb2 as pb
@@ -24,8 +26,6 @@ from plait.wire import memory_messages, messages
 from plait.wire.sendable import sendable
 
 _SERVICE = "AdminService"
-# Upkeep reads whole repositories.
-UPKEEP_TIMEOUT_S = 300.0
 
 ACTIONS = {
     Action.SUMMARIZE: pb.COMPACTION_ACTION_SUMMARIZE,
@@ -47,7 +47,7 @@ def verify(
     repositories: Sequence[str], everywhere: bool, timeout_s: float | None
 ) -> Call[tuple[Comparison, ...]]:
     request = pb.VerifyRequest(repositories=repositories, all_repositories=everywhere)
-    timeout = timeout_s or UPKEEP_TIMEOUT_S
+    timeout = timeout_s or timeouts.UPKEEP_S
     return Call(_SERVICE, "Verify", request, pb.VerifyResponse, _verified, timeout)
 
 
@@ -74,7 +74,7 @@ def _verified(message: pb.VerifyResponse) -> tuple[Comparison, ...]:
 @sendable
 def rebuild(repositories: Sequence[str], everywhere: bool, timeout_s: float | None) -> Call[int]:
     request = pb.RebuildRequest(repositories=repositories, all_repositories=everywhere)
-    timeout = timeout_s or UPKEEP_TIMEOUT_S
+    timeout = timeout_s or timeouts.UPKEEP_S
     return Call(_SERVICE, "Rebuild", request, pb.RebuildResponse, lambda m: int(m.waiting), timeout)
 
 
@@ -100,7 +100,7 @@ def compact(
     )
     if undo_s is not None:
         request.undo_window.FromTimedelta(timedelta(seconds=undo_s))
-    timeout = timeout_s or UPKEEP_TIMEOUT_S
+    timeout = timeout_s or timeouts.UPKEEP_S
     retry = dry_run or bool(request_id)
     return Call(_SERVICE, "Compact", request, pb.CompactResponse, _compacted, timeout, retry)
 
@@ -137,7 +137,7 @@ def undo_compaction(compaction_id: str, timeout_s: float | None) -> Call[int]:
     """Not retried: a second try after a lost answer would say UNDO_EXPIRED."""
     request = pb.UndoCompactionRequest(compaction_id=compaction_id)
     response = pb.UndoCompactionResponse
-    timeout = timeout_s or UPKEEP_TIMEOUT_S
+    timeout = timeout_s or timeouts.UPKEEP_S
     return Call(
         _SERVICE,
         "UndoCompaction",
@@ -157,7 +157,7 @@ def forget(
     request = pb.ForgetRequest(
         repository=repo, selector=selector_of(selector), dry_run=dry_run, reclaim=reclaim
     )
-    timeout = timeout_s or UPKEEP_TIMEOUT_S
+    timeout = timeout_s or timeouts.UPKEEP_S
     return Call(_SERVICE, "Forget", request, pb.ForgetResponse, _forgotten, timeout)
 
 
@@ -196,7 +196,7 @@ def dead_letters(
     repositories: Sequence[str], everywhere: bool, timeout_s: float | None
 ) -> Call[DeadLetters]:
     request = pb.ListDeadLettersRequest(repositories=repositories, all_repositories=everywhere)
-    timeout = timeout_s or READ_TIMEOUT_S
+    timeout = timeout_s or timeouts.READ_S
     return Call(_SERVICE, "ListDeadLetters", request, pb.ListDeadLettersResponse, _letters, timeout)
 
 
@@ -221,5 +221,11 @@ def retry_dead_letters(
 ) -> Call[int]:
     request = pb.RetryDeadLettersRequest(repositories=repositories, all_repositories=everywhere)
     response = pb.RetryDeadLettersResponse
-    timeout = timeout_s or READ_TIMEOUT_S
+    timeout = timeout_s or timeouts.READ_S
     return Call(_SERVICE, "RetryDeadLetters", request, response, lambda m: int(m.revived), timeout)
+
+
+def stats(include_graph: bool, timeout_s: float | None) -> Call[Stats]:
+    request = pb.StatsRequest(include_graph=include_graph)
+    timeout = timeout_s or timeouts.READ_S
+    return Call(_SERVICE, "Stats", request, pb.StatsResponse, decode.stats, timeout)

@@ -1,25 +1,30 @@
-"""The synchronous client: for one caller in a loop it is faster than the asynchronous one."""
+"""The asynchronous client."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from uuid import UUID
 
 import grpc
+import grpc.aio
 
-from plait.client import calls, here
-from plait.client.calls import Call, GraphScope
+from plait.client import here
+from plait.client.aio.keys import AsyncKeyMethods
+from plait.client.aio.memory import AsyncMemoryMethods
+from plait.client.aio.recall import AsyncRecallMethods
+from plait.client.calls import knowledge
+from plait.client.calls.call import Call
 from plait.client.errors import PlaitRpcError, from_rpc
-from plait.client.lazily import lazily
-from plait.client.sync_keys import KeyMethods
-from plait.client.sync_memory import MemoryMethods
-from plait.client.sync_recall import RecallMethods
-from plait.client.transport import OPTIONS, Endpoint, endpoint, may_retry, told, waits
+from plait.client.lazy import lazy_module
+from plait.client.transport import OPTIONS, Endpoint, endpoint, may_retry, more_telling, pauses_of
 
 if TYPE_CHECKING:
     from plait.client import decode
+    from plait.client.calls import admin as admin_calls
+    from plait.client.calls import index as index_calls
     from plait.client.values import (
         AppendedEpisode,
         GraphAnswer,
@@ -33,14 +38,16 @@ if TYPE_CHECKING:
     from plait.v1 import knowledge_service_pb2
     from plait.wire.memory_messages import When
 else:
-    decode = lazily("plait.client.decode")
-    knowledge_service_pb2 = lazily("plait.v1.knowledge_service_pb2")
+    decode = lazy_module("plait.client.decode")
+    admin_calls = lazy_module("plait.client.calls.admin")
+    index_calls = lazy_module("plait.client.calls.index")
+    knowledge_service_pb2 = lazy_module("plait.v1.knowledge_service_pb2")
 
 T = TypeVar("T")
 
 
-class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
-    """Calls a Plait server, from any thread. One channel: share the client, and close it.
+class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods, AsyncKeyMethods):
+    """Calls a Plait server from asyncio. One channel: share the client, and close it.
 
     `target`: `host:port`, or `unix:/path/to/socket`; empty: what PLAIT_SERVER names, else the service of this
     PLAIT_HOME, started in the background where none runs. Every call raises `PlaitRpcError` when it fails, has
@@ -66,22 +73,22 @@ class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
         self.target = found.target
         self.tenant = tenant
         self._metadata = found.metadata
-        self._channel = _channel(found)
+        self._channel = open_channel(found)
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
 
-    def close(self) -> None:
-        self._channel.close()
+    async def close(self) -> None:
+        await self._channel.close(None)
 
-    def healthy(self, *, timeout_s: float = 5.0) -> bool:
+    async def healthy(self, *, timeout_s: float = 5.0) -> bool:
         """Whether the server says it can serve. Raises PlaitRpcError when it doesn't answer."""
-        return self._run(calls.healthy(timeout_s))
+        return await self._run(knowledge.healthy(timeout_s))
 
-    def search(
+    async def search(
         self,
         query: str,
         *,
@@ -99,8 +106,8 @@ class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
     ) -> SearchResult:
         """The `k` items that answer `query` best (0: the server's setting). `why_not`: ids whose fate
         the answer tells."""
-        return self._run(
-            calls.search(
+        return await self._run(
+            knowledge.search(
                 query,
                 where=where,
                 k=k,
@@ -116,7 +123,7 @@ class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
             )
         )
 
-    def graph_query(
+    async def graph_query(
         self,
         cypher: str,
         parameters: Mapping[str, Any] | None = None,
@@ -129,10 +136,12 @@ class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
         recorded_as_of: When = None,
     ) -> GraphAnswer:
         """One read-only Cypher statement."""
-        where = GraphScope(repositories, all_repositories, valid_as_of, recorded_as_of)
-        return self._run(calls.graph_query(cypher, parameters, where, max_rows, timeout_s))
+        where = knowledge.GraphScope(repositories, all_repositories, valid_as_of, recorded_as_of)
+        return await self._run(
+            knowledge.graph_query(cypher, parameters, where, max_rows, timeout_s)
+        )
 
-    def template(
+    async def template(
         self,
         name: str,
         parameters: Mapping[str, Any] | None = None,
@@ -145,36 +154,38 @@ class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
         recorded_as_of: When = None,
     ) -> GraphAnswer:
         """A named graph query: callers, callees, impact and so on."""
-        where = GraphScope(repositories, all_repositories, valid_as_of, recorded_as_of)
-        return self._run(calls.template(name, parameters, where, max_rows, timeout_s))
+        where = knowledge.GraphScope(repositories, all_repositories, valid_as_of, recorded_as_of)
+        return await self._run(knowledge.template(name, parameters, where, max_rows, timeout_s))
 
-    def append_episode(
+    async def append_episode(
         self, episode: Episode, *, timeout_s: float | None = None
     ) -> AppendedEpisode:
         """Store an agent run; safe to repeat."""
-        return self._run(calls.append_episode(episode, timeout_s))
+        return await self._run(knowledge.append_episode(episode, timeout_s))
 
-    def ingest(self, episodes: Iterable[Episode]) -> Iterator[AppendedEpisode | PlaitRpcError]:
+    async def ingest(
+        self, episodes: AsyncIterable[Episode] | Iterable[Episode]
+    ) -> AsyncIterator[AppendedEpisode | PlaitRpcError]:
         """Store many agent runs over one stream: an answer each, in their order, once it is durable.
 
         What is refused is an error in its place. When the stream itself breaks it raises; to send the
         rest again, or all, is harmless.
         """
         stream = self._channel.stream_stream(
-            calls.INGEST_PATH,
+            knowledge.INGEST_PATH,
             request_serializer=knowledge_service_pb2.IngestEpisodesRequest.SerializeToString,
             response_deserializer=knowledge_service_pb2.IngestEpisodesResponse.FromString,
         )
-        call = stream(map(calls.ingest_request, episodes), metadata=self._metadata)
+        call: Any = stream(knowledge.async_ingest_requests(episodes), metadata=self._metadata)
         try:
-            for message in call:
+            async for message in call:
                 yield decode.ingested(message)
-        except grpc.RpcError as exc:
+        except grpc.aio.AioRpcError as exc:
             raise from_rpc(exc) from None
         finally:
-            call.cancel()  # type: ignore[no-untyped-call]
+            call.cancel()
 
-    def start_index(
+    async def start_index(
         self,
         path: str,
         *,
@@ -185,8 +196,8 @@ class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
         timeout_s: float | None = None,
     ) -> IndexJob:
         """Begin to index a folder of the server's machine."""
-        return self._run(
-            calls.start_index(
+        return await self._run(
+            index_calls.start_index(
                 path,
                 repository=repository,
                 embed=embed,
@@ -196,68 +207,70 @@ class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
             )
         )
 
-    def get_index_job(self, job_id: str, *, timeout_s: float | None = None) -> IndexJob:
-        return self._run(calls.get_index_job(job_id, timeout_s))
+    async def get_index_job(self, job_id: str, *, timeout_s: float | None = None) -> IndexJob:
+        return await self._run(index_calls.get_index_job(job_id, timeout_s))
 
-    def watch_index_job(self, job_id: str) -> Iterator[IndexJob]:
+    async def watch_index_job(self, job_id: str) -> AsyncIterator[IndexJob]:
         """The job now and at each change; the last one is final."""
-        call = calls.watch_index_job(job_id)
+        call = index_calls.watch_index_job(job_id)
         stream = self._channel.unary_stream(
             call.path,
             request_serializer=type(call.request).SerializeToString,
             response_deserializer=call.response.FromString,
         )
         try:
-            for message in stream(call.request, metadata=self._metadata):
+            async for message in stream(call.request, metadata=self._metadata):
                 yield call.decode(message)
-        except grpc.RpcError as exc:
+        except grpc.aio.AioRpcError as exc:
             raise from_rpc(exc) from None
 
-    def list_repositories(self, *, timeout_s: float | None = None) -> tuple[Repository, ...]:
+    async def list_repositories(self, *, timeout_s: float | None = None) -> tuple[Repository, ...]:
         """Every indexed repository, by name."""
-        found, token = self._run(calls.list_repositories("", timeout_s))
+        found, token = await self._run(index_calls.list_repositories("", timeout_s))
         while token:
-            page, token = self._run(calls.list_repositories(token, timeout_s))
+            page, token = await self._run(index_calls.list_repositories(token, timeout_s))
             found += page
         return found
 
-    def delete_repository(self, name: str, *, timeout_s: float | None = None) -> None:
-        self._run(calls.delete_repository(name, timeout_s))
+    async def delete_repository(self, name: str, *, timeout_s: float | None = None) -> None:
+        await self._run(index_calls.delete_repository(name, timeout_s))
 
-    def stats(self, *, include_graph: bool = False, timeout_s: float | None = None) -> Stats:
-        return self._run(calls.stats(include_graph, timeout_s))
+    async def stats(self, *, include_graph: bool = False, timeout_s: float | None = None) -> Stats:
+        return await self._run(admin_calls.stats(include_graph, timeout_s))
 
-    def _run(self, call: Call[T]) -> T:
+    async def _run(self, call: Call[T]) -> T:
         try:
-            return self._send(call)
+            return await self._send(call)
         except PlaitRpcError as exc:
             if not here.is_missing(call, exc):
                 raise
             error = exc
-        return self._send(here.scoped(call, self.list_repositories(), error))
+        return await self._send(here.scoped(call, await self.list_repositories(), error))
 
-    def _send(self, call: Call[T]) -> T:
+    async def _send(self, call: Call[T]) -> T:
         method = self._channel.unary_unary(
             call.path,
             request_serializer=type(call.request).SerializeToString,
             response_deserializer=call.response.FromString,
         )
         end = time.monotonic() + call.timeout_s
-        pauses = waits(call, call.timeout_s)
+        pauses = pauses_of(call, call.timeout_s)
         before: PlaitRpcError | None = None
         while True:
             try:
                 left_s = max(0.001, end - time.monotonic())
-                return call.decode(method(call.request, timeout=left_s, metadata=self._metadata))
-            except grpc.RpcError as exc:
-                before = error = told(before, from_rpc(exc))
+                return call.decode(
+                    await method(call.request, timeout=left_s, metadata=self._metadata)
+                )
+            except grpc.aio.AioRpcError as exc:
+                before = error = more_telling(before, from_rpc(exc))
             pause_s = next(pauses, None) if may_retry(error) else None
             if pause_s is None or time.monotonic() + pause_s >= end:
                 raise error
-            time.sleep(pause_s)
+            await asyncio.sleep(pause_s)
 
 
-def _channel(found: Endpoint) -> grpc.Channel:
+def open_channel(found: Endpoint) -> grpc.aio.Channel:
     if found.credentials is None:
-        return grpc.insecure_channel(found.target, options=OPTIONS)
-    return grpc.secure_channel(found.target, found.credentials, options=OPTIONS)
+        return grpc.aio.insecure_channel(found.target, options=OPTIONS)
+    return grpc.aio.secure_channel(found.target, found.credentials, options=OPTIONS)

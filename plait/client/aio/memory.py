@@ -1,4 +1,4 @@
-"""The synchronous client's methods for memories and upkeep; part of `sync`."""
+"""The asynchronous client's methods for memories and upkeep; part of `aio`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from plait.client.lazily import lazily
+from plait.client.lazy import lazy_module
 
 if TYPE_CHECKING:
-    from plait.client import admin_calls, memory_calls, savings_calls
-    from plait.client.calls import Call
+    from plait.client.calls import admin as admin_calls
+    from plait.client.calls import memory as memory_calls
+    from plait.client.calls import savings as savings_calls
+    from plait.client.calls.call import Call
     from plait.client.errors import PlaitRpcError
     from plait.client.memory_values import (
         Compacted,
@@ -29,20 +31,20 @@ if TYPE_CHECKING:
     from plait.domain.savings import Savings
     from plait.wire.memory_messages import When
 else:
-    admin_calls = lazily("plait.client.admin_calls")
-    memory_calls = lazily("plait.client.memory_calls")
-    savings_calls = lazily("plait.client.savings_calls")
+    admin_calls = lazy_module("plait.client.calls.admin")
+    memory_calls = lazy_module("plait.client.calls.memory")
+    savings_calls = lazy_module("plait.client.calls.savings")
 
 T = TypeVar("T")
 
 
-class MemoryMethods(ABC):
+class AsyncMemoryMethods(ABC):
     """Memories: `new_memory` makes entries; times of a read are instants or words (`last Tuesday`)."""
 
     @abstractmethod
-    def _run(self, call: Call[T]) -> T: ...
+    async def _run(self, call: Call[T]) -> T: ...
 
-    def store(
+    async def store(
         self,
         entry: MemoryEntry,
         *,
@@ -52,9 +54,9 @@ class MemoryMethods(ABC):
     ) -> StoredMemory:
         """Store a memory; `supersedes` is closed with it. Safe to repeat."""
         request = memory_calls.store_request(entry, supersedes, request_id)
-        return self._run(memory_calls.store(request, timeout_s))
+        return await self._run(memory_calls.store(request, timeout_s))
 
-    def batch_store(
+    async def batch_store(
         self,
         entries: Sequence[MemoryEntry],
         *,
@@ -66,9 +68,9 @@ class MemoryMethods(ABC):
         requests = [
             memory_calls.store_request(e, None, i) for e, i in zip(entries, ids, strict=True)
         ]
-        return self._run(memory_calls.batch_store(requests, timeout_s))
+        return await self._run(memory_calls.batch_store(requests, timeout_s))
 
-    def get(
+    async def get(
         self,
         id_: MemoryId | str,
         repo: str,
@@ -79,11 +81,11 @@ class MemoryMethods(ABC):
         timeout_s: float | None = None,
     ) -> MemoryEntry:
         """One memory, now or as of other times."""
-        return self._run(
+        return await self._run(
             memory_calls.get(id_, repo, valid_as_of, recorded_as_of, with_embedding, timeout_s)
         )
 
-    def list(
+    async def list(
         self,
         where: MemoryFilter,
         *,
@@ -95,7 +97,7 @@ class MemoryMethods(ABC):
         timeout_s: float | None = None,
     ) -> Memories:
         """One page of memories, newest first; `after` is the `next` of the page before."""
-        return self._run(
+        return await self._run(
             memory_calls.list_(
                 where,
                 limit=limit,
@@ -107,7 +109,7 @@ class MemoryMethods(ABC):
             )
         )
 
-    def query(
+    async def query(
         self,
         text: str,
         where: MemoryFilter,
@@ -120,7 +122,7 @@ class MemoryMethods(ABC):
         timeout_s: float | None = None,
     ) -> MemoryAnswer:
         """The `top_k` memories that answer `text` best (0: ten)."""
-        return self._run(
+        return await self._run(
             memory_calls.query(
                 text,
                 where,
@@ -133,11 +135,13 @@ class MemoryMethods(ABC):
             )
         )
 
-    def delete(self, id_: MemoryId | str, repo: str, *, timeout_s: float | None = None) -> bool:
+    async def delete(
+        self, id_: MemoryId | str, repo: str, *, timeout_s: float | None = None
+    ) -> bool:
         """Close a memory: its history stays (`forget` removes). False: it was closed before."""
-        return self._run(memory_calls.delete(id_, repo, timeout_s))
+        return await self._run(memory_calls.delete(id_, repo, timeout_s))
 
-    def learn(
+    async def learn(
         self,
         *,
         repo: str,
@@ -150,7 +154,7 @@ class MemoryMethods(ABC):
         timeout_s: float | None = None,
     ) -> Learned:
         """Take one turn of a conversation in. Safe to repeat."""
-        return self._run(
+        return await self._run(
             memory_calls.learn(
                 repo=repo,
                 agent_id=agent_id,
@@ -163,7 +167,7 @@ class MemoryMethods(ABC):
             )
         )
 
-    def savings(
+    async def savings(
         self,
         repositories: Sequence[str] = (),
         *,
@@ -175,7 +179,7 @@ class MemoryMethods(ABC):
     ) -> Savings:
         """What Plait's answers cost sessions, and what these searched and read without it; of the
         `limit` sessions that ended last (0: a hundred), and of all together."""
-        return self._run(
+        return await self._run(
             savings_calls.savings(
                 repositories,
                 all_repositories,
@@ -186,7 +190,7 @@ class MemoryMethods(ABC):
             )
         )
 
-    def verify(
+    async def verify(
         self,
         repositories: Sequence[str] = (),
         *,
@@ -194,9 +198,9 @@ class MemoryMethods(ABC):
         timeout_s: float | None = None,
     ) -> tuple[Comparison, ...]:
         """Compare repositories' graphs with the truth."""
-        return self._run(admin_calls.verify(repositories, all_repositories, timeout_s))
+        return await self._run(admin_calls.verify(repositories, all_repositories, timeout_s))
 
-    def rebuild(
+    async def rebuild(
         self,
         repositories: Sequence[str] = (),
         *,
@@ -204,9 +208,9 @@ class MemoryMethods(ABC):
         timeout_s: float | None = None,
     ) -> int:
         """Project repositories again from the truth; how many projections wait now."""
-        return self._run(admin_calls.rebuild(repositories, all_repositories, timeout_s))
+        return await self._run(admin_calls.rebuild(repositories, all_repositories, timeout_s))
 
-    def compact(
+    async def compact(
         self,
         repo: str,
         agent_id: str | None,
@@ -219,7 +223,7 @@ class MemoryMethods(ABC):
     ) -> Compacted:
         """Thin out an agent's memories (None: those of no agent's), or say what that would do. `budget`: what
         was stored on purpose (the default), or what was said and done in runs."""
-        return self._run(
+        return await self._run(
             admin_calls.compact(
                 repo,
                 agent_id,
@@ -231,11 +235,11 @@ class MemoryMethods(ABC):
             )
         )
 
-    def undo_compaction(self, compaction_id: str, *, timeout_s: float | None = None) -> int:
+    async def undo_compaction(self, compaction_id: str, *, timeout_s: float | None = None) -> int:
         """Bring back what a compaction closed; how many memories those were."""
-        return self._run(admin_calls.undo_compaction(compaction_id, timeout_s))
+        return await self._run(admin_calls.undo_compaction(compaction_id, timeout_s))
 
-    def forget(
+    async def forget(
         self,
         repo: str,
         selector: Selector,
@@ -246,9 +250,9 @@ class MemoryMethods(ABC):
     ) -> Forgotten:
         """Remove memories and episodes for good, or say what would go. `reclaim`: also from the files
         under the tables, each of which is locked meanwhile."""
-        return self._run(admin_calls.forget(repo, selector, dry_run, reclaim, timeout_s))
+        return await self._run(admin_calls.forget(repo, selector, dry_run, reclaim, timeout_s))
 
-    def dead_letters(
+    async def dead_letters(
         self,
         repositories: Sequence[str] = (),
         *,
@@ -256,9 +260,9 @@ class MemoryMethods(ABC):
         timeout_s: float | None = None,
     ) -> DeadLetters:
         """Changes that could not be projected to the graph."""
-        return self._run(admin_calls.dead_letters(repositories, all_repositories, timeout_s))
+        return await self._run(admin_calls.dead_letters(repositories, all_repositories, timeout_s))
 
-    def retry_dead_letters(
+    async def retry_dead_letters(
         self,
         repositories: Sequence[str] = (),
         *,
@@ -266,4 +270,6 @@ class MemoryMethods(ABC):
         timeout_s: float | None = None,
     ) -> int:
         """Queue them again; how many that were."""
-        return self._run(admin_calls.retry_dead_letters(repositories, all_repositories, timeout_s))
+        return await self._run(
+            admin_calls.retry_dead_letters(repositories, all_repositories, timeout_s)
+        )

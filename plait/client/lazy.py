@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 
-def lazily(name: str) -> Any:
+def lazy_module(name: str) -> Any:
     """The module `name`, executed when something of it is first used.
 
     Import it under `TYPE_CHECKING` too, so that types and import rules see it. A client's import took 0.25

@@ -1,4 +1,4 @@
-"""Calls of AccessService as values; see `calls`."""
+"""Calls of AccessService as values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from plait.client.calls import READ_TIMEOUT_S, WRITE_TIMEOUT_S, Call
+from plait.client.calls import timeouts
+from plait.client.calls.call import Call
 from plait.domain.access import Quota, Verb
 from plait.domain.keys import ApiKey
 from plait.v1 import access_service_pb2 as pb
@@ -52,7 +53,7 @@ def create_key(
     )
     if ttl is not None:
         request.ttl.FromTimedelta(ttl)
-    timeout, answer = timeout_s or WRITE_TIMEOUT_S, pb.CreateKeyResponse
+    timeout, answer = timeout_s or timeouts.WRITE_S, pb.CreateKeyResponse
     return Call(_SERVICE, "CreateKey", request, answer, _created, timeout, retry=False)
 
 
@@ -63,7 +64,7 @@ def _created(message: pb.CreateKeyResponse) -> NewSecret:
 @sendable
 def list_keys(include_ended: bool, timeout_s: float | None) -> Call[tuple[ApiKey, ...]]:
     request = pb.ListKeysRequest(include_ended=include_ended)
-    timeout, answer = timeout_s or READ_TIMEOUT_S, pb.ListKeysResponse
+    timeout, answer = timeout_s or timeouts.READ_S, pb.ListKeysResponse
     return Call(_SERVICE, "ListKeys", request, answer, _listed, timeout)
 
 
@@ -77,7 +78,7 @@ def rotate_key(key_id: str, grace: timedelta | None, timeout_s: float | None) ->
     request = pb.RotateKeyRequest(key_id=key_id)
     if grace is not None:
         request.grace.FromTimedelta(grace)
-    timeout, answer = timeout_s or WRITE_TIMEOUT_S, pb.RotateKeyResponse
+    timeout, answer = timeout_s or timeouts.WRITE_S, pb.RotateKeyResponse
     return Call(_SERVICE, "RotateKey", request, answer, _rotated, timeout, retry=False)
 
 
@@ -89,7 +90,7 @@ def _rotated(message: pb.RotateKeyResponse) -> NewSecret:
 @sendable
 def revoke_key(key_id: str, timeout_s: float | None) -> Call[ApiKey]:
     request, answer = pb.RevokeKeyRequest(key_id=key_id), pb.RevokeKeyResponse
-    timeout = timeout_s or WRITE_TIMEOUT_S
+    timeout = timeout_s or timeouts.WRITE_S
     return Call(
         _SERVICE, "RevokeKey", request, answer, lambda m: key_messages.key_of(m.key), timeout
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from plait.client.calls import READ_TIMEOUT_S, Call
+from plait.client.calls import timeouts
+from plait.client.calls.call import Call
 from plait.domain.savings import Savings
 from plait.v1 import memory_service_pb2 as pb
 from plait.wire import messages, savings_messages
@@ -29,7 +30,7 @@ def savings(
         since=messages.timestamp(since),
         page_size=limit,
     )
-    answer, timeout = pb.GetSavingsResponse, timeout_s or READ_TIMEOUT_S
+    answer, timeout = pb.GetSavingsResponse, timeout_s or timeouts.READ_S
     return Call(
         "MemoryService", "GetSavings", request, answer, savings_messages.savings_of, timeout
     )

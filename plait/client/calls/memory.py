@@ -1,11 +1,12 @@
-"""Calls of MemoryService as values; see `calls`."""
+"""Calls of MemoryService as values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from plait.client import decode
-from plait.client.calls import READ_TIMEOUT_S, SEARCH_TIMEOUT_S, WRITE_TIMEOUT_S, Call
+from plait.client.calls import timeouts
+from plait.client.calls.call import Call
 from plait.client.errors import PlaitRpcError, from_item
 from plait.client.memory_values import Learned, Memories, MemoryAnswer, StoredMemory, Tool
 from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId, MemoryMatch
@@ -30,7 +31,7 @@ def store_request(
 
 def store(request: pb.StoreMemoryRequest, timeout_s: float | None) -> Call[StoredMemory]:
     """Without a request id the server makes one of the body, so a retry is safe either way."""
-    timeout = timeout_s or WRITE_TIMEOUT_S
+    timeout = timeout_s or timeouts.WRITE_S
     return Call(_SERVICE, "StoreMemory", request, pb.StoreMemoryResponse, _stored, timeout)
 
 
@@ -51,7 +52,7 @@ def batch_store(
 ) -> Call[tuple[StoredMemory | PlaitRpcError, ...]]:
     request = pb.BatchStoreMemoriesRequest(requests=requests)
     response = pb.BatchStoreMemoriesResponse
-    timeout = timeout_s or WRITE_TIMEOUT_S
+    timeout = timeout_s or timeouts.WRITE_S
     return Call(_SERVICE, "BatchStoreMemories", request, response, _batch, timeout)
 
 
@@ -77,7 +78,7 @@ def get(
         as_of=memory_messages.as_of(valid_as_of, recorded_as_of),
         include_embedding=with_embedding,
     )
-    timeout = timeout_s or READ_TIMEOUT_S
+    timeout = timeout_s or timeouts.READ_S
     return Call(_SERVICE, "GetMemory", request, pb.GetMemoryResponse, _got, timeout)
 
 
@@ -103,7 +104,7 @@ def list_(
         include_superseded=include_superseded,
         as_of=memory_messages.as_of(valid_as_of, recorded_as_of),
     )
-    timeout = timeout_s or READ_TIMEOUT_S
+    timeout = timeout_s or timeouts.READ_S
     return Call(_SERVICE, "ListMemories", request, pb.ListMemoriesResponse, _page, timeout)
 
 
@@ -135,7 +136,7 @@ def query(
         min_score=min_score,
         as_of=memory_messages.as_of(valid_as_of, recorded_as_of),
     )
-    timeout = timeout_s or SEARCH_TIMEOUT_S
+    timeout = timeout_s or timeouts.SEARCH_S
     return Call(_SERVICE, "QueryMemories", request, pb.QueryMemoriesResponse, _answer, timeout)
 
 
@@ -155,7 +156,7 @@ def _answer(message: pb.QueryMemoriesResponse) -> MemoryAnswer:
 def delete(id_: MemoryId | str, repo: str, timeout_s: float | None) -> Call[bool]:
     """Retried: to close twice is no error."""
     request = pb.DeleteMemoryRequest(id=str(id_), repository=repo)
-    timeout = timeout_s or WRITE_TIMEOUT_S
+    timeout = timeout_s or timeouts.WRITE_S
     return Call(_SERVICE, "DeleteMemory", request, pb.DeleteMemoryResponse, _closed, timeout)
 
 
@@ -187,7 +188,7 @@ def learn(
             for t in tool_outcomes
         ],
     )
-    timeout = timeout_s or WRITE_TIMEOUT_S
+    timeout = timeout_s or timeouts.WRITE_S
     return Call(_SERVICE, "Learn", request, pb.LearnResponse, _learned, timeout)
 
 

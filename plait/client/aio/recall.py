@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar
 from uuid import UUID
 
-from plait.client.lazily import lazily
+from plait.client.lazy import lazy_module
 
 if TYPE_CHECKING:
-    from plait.client import recall_calls
-    from plait.client.calls import Call
+    from plait.client.calls import recall as recall_calls
+    from plait.client.calls.call import Call
     from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
     from plait.domain.memory import MemoryMatch
     from plait.domain.recall import ItemVerdict, RecallFormat
     from plait.domain.values import Collection, Filter, Hit, Outcome
     from plait.wire.memory_messages import When
 else:
-    recall_calls = lazily("plait.client.recall_calls")
+    recall_calls = lazy_module("plait.client.calls.recall")
 
 T = TypeVar("T")
 

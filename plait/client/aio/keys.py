@@ -7,16 +7,16 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from plait.client.lazily import lazily
+from plait.client.lazy import lazy_module
 from plait.domain.access import Quota, Verb
 
 if TYPE_CHECKING:
-    from plait.client import key_calls
-    from plait.client.calls import Call
-    from plait.client.key_calls import NewSecret
+    from plait.client.calls import keys as key_calls
+    from plait.client.calls.call import Call
+    from plait.client.calls.keys import NewSecret
     from plait.domain.keys import ApiKey
 else:
-    key_calls = lazily("plait.client.key_calls")
+    key_calls = lazy_module("plait.client.calls.keys")
 
 T = TypeVar("T")
 NO_LIMITS = Quota()
