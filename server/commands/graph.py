@@ -183,7 +183,8 @@ def without_doubles(
         or (
             i not in edges
             and any(
-                all(row[i] == said[e] for row, said in zip(rows, shown, strict=True)) for e in edges
+                all(row[i] == relations[e] for row, relations in zip(rows, shown, strict=True))
+                for e in edges
             )
         )
     }

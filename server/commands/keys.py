@@ -293,12 +293,12 @@ def _verbs_of(key: ApiKey) -> str:
 
 def _limits(key: ApiKey) -> str:
     quota = key.caller.quota
-    told = (
+    limits = (
         (quota.calls_per_minute, "calls a minute"),
         (quota.max_request_bytes, "bytes a request"),
         (quota.max_concurrent, "calls at a time"),
     )
-    return ", ".join(f"{limit:,} {what}" for limit, what in told if limit) or "(none)"
+    return ", ".join(f"{limit:,} {what}" for limit, what in limits if limit) or "(none)"
 
 
 def _end(key: ApiKey) -> str:

@@ -126,8 +126,10 @@ def _delete_parser(actions: Any, prog: str) -> None:
 
 
 def _learn_parser(actions: Any, prog: str) -> None:
-    out = _action(actions, prog, "learn", "Store what is worth it of one turn of a conversation.", _learn)
-    out.add_argument("--user", default="", metavar="TEXT", help="the person's message")
+    out = _action(
+        actions, prog, "learn", "Store what is worth it of one turn of a conversation.", _learn
+    )
+    out.add_argument("--user", default="", metavar="TEXT", help="the user's message")
     out.add_argument("--assistant", default="", metavar="TEXT", help="what the assistant answered")
     out.add_argument(
         "--tool", action="append", default=[], metavar="NAME=TEXT", help="a tool's output"
@@ -353,8 +355,8 @@ async def _delete(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
         if not closed:
             before.append(id_)
         if not args.json:
-            said = "Closed" if closed else "Closed before:"
-            print(f"{said} {id_}; its history stays", file=sys.stderr)
+            label = "Closed" if closed else "Closed before:"
+            print(f"{label} {id_}; its history stays", file=sys.stderr)
     if args.json:
         _print({"deleted": args.id, "closed_before": before})
     return OK
@@ -400,10 +402,10 @@ def _tell_masked(count: int) -> None:
 
 
 def _named(text: str) -> tuple[str, str]:
-    name, equals, said = text.partition("=")
+    name, equals, output = text.partition("=")
     if not equals or not name:
         raise InvalidInput(f"{text[:60]!r} is not NAME=TEXT", field="tool")
-    return name, said
+    return name, output
 
 
 def _entry(entry: Any) -> dict[str, Any]:

@@ -128,7 +128,7 @@ async def _recall(args: argparse.Namespace) -> int:
             )
             answer, same = replayed.recall, replayed.same
         else:
-            answer = await _asked(args, client, query, attached)
+            answer = await _answer(args, client, query, attached)
     if args.json:
         print(to_json(_as_json(query, answer, same)))
     else:
@@ -136,7 +136,7 @@ async def _recall(args: argparse.Namespace) -> int:
     return OK if answer else NOTHING_FOUND
 
 
-async def _asked(
+async def _answer(
     args: argparse.Namespace, client: AsyncPlaitClient, query: str, attached: str
 ) -> RecallResult:
     return await client.recall(
@@ -218,7 +218,7 @@ def _show(args: argparse.Namespace, answer: RecallResult, same: bool | None) -> 
             explained.show(item.item.id, item.arms, answer.ranks, out)
         explained.show_timings(answer.timings, out)
     explained.show_fates(answer.why_not, out)
-    print(_said(answer), file=sys.stderr)
+    print(_summary(answer), file=sys.stderr)
     if same is not None:
         print("the same as then" if same else "not the same as then", file=sys.stderr)
     for note in notes(answer.as_of, answer.degraded, answer.revisions):
@@ -230,9 +230,9 @@ def _item_line(number: int, item: RecalledItem) -> str:
 
     one = item.item
     place = f"{one.path}:{one.start_line}" if one.start_line else one.path or str(one.collection)
-    said = f"{number:>2}. {item.score:.2f} {one.id} {place} {one.symbol}".rstrip()
+    line = f"{number:>2}. {item.score:.2f} {one.id} {place} {one.symbol}".rstrip()
     about = f"{item.tier}, {item.tokens} tokens, {item.freshness}, {item.trust}"
-    return show.clean(f"{said}  ({about}) {'; '.join(item.reasons)}".rstrip())
+    return show.clean(f"{line}  ({about}) {'; '.join(item.reasons)}".rstrip())
 
 
 def _show_impact(impact: Impact) -> None:
@@ -246,7 +246,7 @@ def _show_impact(impact: Impact) -> None:
         print(show.clean(f"{event.kind}: {event.title}"))
 
 
-def _said(answer: RecallResult) -> str:
+def _summary(answer: RecallResult) -> str:
     """One line on what it took, and the id that feedback names."""
     from server.commands.output import show
 
@@ -261,8 +261,8 @@ def _said(answer: RecallResult) -> str:
         causes: dict[str, int] = {}
         for omitted in answer.omitted:
             causes[omitted.why.cause] = causes.get(omitted.why.cause, 0) + 1
-        told = ", ".join(f"{cause} {count}" for cause, count in causes.items())
-        parts.append(f"{len(answer.omitted)} left out ({told})")
+        causes_shown = ", ".join(f"{cause} {count}" for cause, count in causes.items())
+        parts.append(f"{len(answer.omitted)} left out ({causes_shown})")
     if answer.recall_id:
         parts.append(f"recall {answer.recall_id}")
     return ", ".join(parts)

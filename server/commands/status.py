@@ -100,12 +100,12 @@ async def _stored(
                 memory = (await client.stats()).memory_usage
                 return await client.list_repositories(), memory, ""
         except TimeoutError:
-            said = (
+            state = (
                 f"does not answer within {ANSWER_S:g} s; `plait doctor` shows what it may wait for"
             )
         except PlaitError as exc:
-            said = f"can't tell what is indexed: {exc.message} [{exc.reason}]"
-    return (), {}, f"the service, process {address.pid}, {said}"
+            state = f"can't tell what is indexed: {exc.message} [{exc.reason}]"
+    return (), {}, f"the service, process {address.pid}, {state}"
 
 
 def _show(settings: Settings, address: ServerAddress | None, members: Sequence[Member]) -> None:
