@@ -49,7 +49,7 @@ def parser(
             "--server",
             default="",
             metavar="ADDRESS",
-            help="the server to ask, HOST:PORT or unix:/PATH (or PLAIT_SERVER; default: this home's)",
+            help="the server to call, HOST:PORT or unix:/PATH (or PLAIT_SERVER; default: this home's)",
         )
     out.add_argument("--json", action="store_true", help="print the result as JSON")
     out.add_argument("--debug", action="store_true", help="show tracebacks (or PLAIT_DEBUG=1)")
@@ -125,7 +125,7 @@ class Repos:
 
 def add_tenant(out: argparse.ArgumentParser) -> None:
     out.add_argument(
-        "--tenant", default="", metavar="NAME", help="whose data (default: scope.tenant)"
+        "--tenant", default="", metavar="NAME", help="the tenant (default: scope.tenant)"
     )
 
 
@@ -164,7 +164,7 @@ def add_as_of(out: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="what was true then: 'last Tuesday', 'two weeks ago', '2026-03-01', ISO 8601",
     )
-    out.add_argument("--recorded-as-of", metavar="TIME", help="what was known here then")
+    out.add_argument("--recorded-as-of", metavar="TIME", help="what was recorded by then")
 
 
 def load(args: argparse.Namespace) -> Settings:
@@ -244,5 +244,5 @@ def agreed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise Usage("nobody to ask; say --yes to go on")
+        raise Usage("no terminal to confirm on; give --yes to go on")
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

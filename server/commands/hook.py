@@ -34,7 +34,7 @@ examples:
   plait hook session-start --agent claude-code < payload.json
   PLAIT_HOOKS__AFTER_EDIT=false my-agent          switches one hook off
 
-docs/hooks.md says more.
+See docs/hooks.md.
 """
 
 

@@ -73,7 +73,9 @@ def _add_parser(actions: Any, prog: str) -> None:
         "--tenant", dest="key_tenant", default="", metavar="NAME",
         help="whose calls it makes (default: scope.tenant)",
     )  # fmt: skip
-    tenant.add_argument("--all-tenants", action="store_true", help="any tenant, as each call says")
+    tenant.add_argument(
+        "--all-tenants", action="store_true", help="any tenant: the one that each call names"
+    )
     repos = out.add_mutually_exclusive_group(required=True)
     repos.add_argument(
         "--repo", action="append", default=[], metavar="NAME",

@@ -27,7 +27,7 @@ EXAMPLES = """\
   plait memory delete 0198c5f2-…
   plait memory learn --user "always use tabs" --assistant "Will do." --agent fixer
 
-`plait memory ACTION --help` says more. A deleted memory keeps its history; `plait forget` removes.
+See `plait memory ACTION --help`. A deleted memory keeps its history; `plait forget` removes it.
 Exit code 3: nothing found.
 """
 TYPES = ("episodic", "semantic", "procedural")
@@ -53,7 +53,7 @@ async def _connected(args: argparse.Namespace) -> int:
 def _parser(prog: str) -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(
         prog=prog,
-        description="Keep and find what agents and people know.",
+        description="Store and find what agents and people know.",
         epilog=f"examples:\n{EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -126,7 +126,9 @@ def _delete_parser(actions: Any, prog: str) -> None:
 
 
 def _learn_parser(actions: Any, prog: str) -> None:
-    out = _action(actions, prog, "learn", "Take one turn of a conversation in.", _learn)
+    out = _action(
+        actions, prog, "learn", "Store what is worth it of one turn of a conversation.", _learn
+    )
     out.add_argument("--user", default="", metavar="TEXT", help="the user's message")
     out.add_argument("--assistant", default="", metavar="TEXT", help="what the assistant answered")
     out.add_argument(
@@ -389,7 +391,7 @@ async def _learn(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
     show.memories(learned.entries, show.console())
     _tell_masked(learned.masked)
     if learned.skipped_cause:
-        _notes([f"nothing was kept: {learned.skipped_cause}"])
+        _notes([f"nothing was stored: {learned.skipped_cause}"])
     return OK
 
 

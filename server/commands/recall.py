@@ -29,7 +29,7 @@ EXAMPLES = """\
   plait recall "retries" --why-not 0f8fad5b-d9cb-469f-a165-70867728950e
   plait recall --replay 7c9e6679-7425-40de-944b-e07fc1f90ae7
 
-The block for the prompt goes to standard output, notes on it to standard error.
+The block for the prompt goes to standard output, everything about it to standard error.
 `plait feedback` takes the recall's id. Exit code 3: nothing helps.
 """
 FORMATS = ("markdown", "structured", "repo-map")
@@ -52,7 +52,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "--window", type=int, default=0, metavar="N", help="context window; a tenth is the budget"
     )
     out.add_argument(
-        "--source", action="store_true", help="rather the source of a few than the places of many"
+        "--source",
+        action="store_true",
+        help="prefer the source of a few items to the locations of many",
     )
     out.add_argument(
         "--model", default="", metavar="NAME", help="whose tokenizer counts (default: o200k)"
@@ -77,7 +79,10 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 def _add_session(out: argparse.ArgumentParser) -> None:
     out.add_argument(
-        "--session", default="", metavar="KEY", help="don't show this session the same again"
+        "--session",
+        default="",
+        metavar="KEY",
+        help="the session: it is not shown the same item again for a while",
     )
     out.add_argument(
         "--cooldown", type=float, metavar="S", help="for how many seconds (default 1800; 0: show)"
@@ -109,9 +114,11 @@ async def _recall(args: argparse.Namespace) -> int:
 
     query, source = " ".join(args.query), args.diff or args.trace or args.issue
     if args.replay and (query or source):
-        raise frame.Usage("--replay asks what was asked then; leave the QUERY out")
+        raise frame.Usage("--replay repeats the stored query; leave the QUERY out")
     if not (args.replay or query or source):
-        raise frame.Usage("say what the agent is about to do, or give --diff, --trace or --issue")
+        raise frame.Usage(
+            "give a QUERY: what the agent is about to do; or --diff, --trace or --issue"
+        )
     attached = _read(source)
     async with connected(frame.load(args)) as client:
         same: bool | None = None

@@ -19,7 +19,7 @@ EXAMPLES = """\
   plait savings --session run-17 --json
   plait savings --all-repos --since "last month"
 
-Tokens are counted from ingested transcripts and from receipts of recalls; docs/savings.md says how.
+Tokens are counted from ingested transcripts and from receipts of recalls; docs/savings.md explains how.
 Exit code 3: there is nothing to count yet.
 """
 SESSIONS = 20

@@ -150,8 +150,8 @@ def notes(
             continue
         if part.cause == "no_model":
             lines.append(
-                "--mode full asked no model, as none is configured: this is what `fast` answers; set "
-                "`language.provider` and `language.model` (docs/language.md)"
+                "--mode full called no model, since none is configured: the answer is that of `fast`; set "
+                "`language.provider` and `language.model` (docs/models.md)"
             )
             continue
         if part.cause not in ("coverage", "no_vectors"):
