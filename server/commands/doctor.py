@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait doctor") -> int:
 
 
 async def _answers(args: argparse.Namespace) -> int:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
 
     async with AsyncPlaitClient(args.server, settings=frame.load(args)) as client:
         found = await client.list_repositories(timeout_s=ANSWER_S)

@@ -88,11 +88,11 @@ async def _feedback(args: argparse.Namespace) -> int:
             proof=args.proof,
             request_id=args.request_id,
         )
-    print(json.dumps(_as_json(taken)) if args.json else _said(taken))
+    print(json.dumps(_as_json(taken)) if args.json else _summary(taken))
     return OK
 
 
-def _said(taken: FeedbackTaken) -> str:
+def _summary(taken: FeedbackTaken) -> str:
     from server.commands.output import show
 
     parts = [show.counted(taken.accepted, "verdict")]

@@ -18,7 +18,7 @@ from plait.domain.errors import PlaitError, ScopeMissing
 from server.commands.output import wording
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.settings import Settings
 
 OK = 0
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, work: Callable[[], int]) -> int:
         _trace(args)
         if args.json:
             print(to_json(_as_json(exc)))
-        print(f"error: {wording.said(exc)} [{exc.reason}]", file=sys.stderr)
+        print(f"error: {wording.message(exc)} [{exc.reason}]", file=sys.stderr)
         return FAILED
     except Usage as exc:
         print(f"error: {exc} [USAGE]", file=sys.stderr)
@@ -171,12 +171,12 @@ def load(args: argparse.Namespace) -> Settings:
     """The settings, with what `--tenant` and `--server` say."""
     from plait import settings
 
-    told: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     if tenant := getattr(args, "tenant", ""):
-        told["scope"] = {"tenant": tenant}
+        given["scope"] = {"tenant": tenant}
     if server := getattr(args, "server", ""):
-        told["client"] = {"server": server}
-    return settings.load(args.config, **told)
+        given["client"] = {"server": server}
+    return settings.load(args.config, **given)
 
 
 def time(text: str) -> datetime:

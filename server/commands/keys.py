@@ -16,8 +16,8 @@ from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
-    from plait.client.key_calls import NewSecret
+    from plait.client import AsyncPlaitClient
+    from plait.client.calls.keys import NewSecret
     from plait.domain.keys import ApiKey
     from plait.settings import Settings
 
@@ -291,12 +291,12 @@ def _verbs_of(key: ApiKey) -> str:
 
 def _limits(key: ApiKey) -> str:
     quota = key.caller.quota
-    told = (
+    limits = (
         (quota.calls_per_minute, "calls a minute"),
         (quota.max_request_bytes, "bytes a request"),
         (quota.max_concurrent, "calls at a time"),
     )
-    return ", ".join(f"{limit:,} {what}" for limit, what in told if limit) or "(none)"
+    return ", ".join(f"{limit:,} {what}" for limit, what in limits if limit) or "(none)"
 
 
 def _end(key: ApiKey) -> str:

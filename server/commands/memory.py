@@ -14,7 +14,7 @@ from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.domain.memory import MemoryFilter
 
 EXAMPLES = """\
@@ -127,13 +127,13 @@ def _delete_parser(actions: Any, prog: str) -> None:
 
 def _learn_parser(actions: Any, prog: str) -> None:
     out = _action(actions, prog, "learn", "Take one turn of a conversation in.", _learn)
-    out.add_argument("--user", default="", metavar="TEXT", help="what the person said")
+    out.add_argument("--user", default="", metavar="TEXT", help="the user's message")
     out.add_argument("--assistant", default="", metavar="TEXT", help="what the assistant answered")
     out.add_argument(
-        "--tool", action="append", default=[], metavar="NAME=TEXT", help="what a tool said"
+        "--tool", action="append", default=[], metavar="NAME=TEXT", help="a tool's output"
     )
     out.add_argument(
-        "--failed", action="append", default=[], metavar="NAME=TEXT", help="what a failed tool said"
+        "--failed", action="append", default=[], metavar="NAME=TEXT", help="a failed tool's output"
     )
     frame.add_one_repo(out)
     _whose(out)
@@ -353,8 +353,8 @@ async def _delete(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
         if not closed:
             before.append(id_)
         if not args.json:
-            said = "Closed" if closed else "Closed before:"
-            print(f"{said} {id_}; its history stays", file=sys.stderr)
+            label = "Closed" if closed else "Closed before:"
+            print(f"{label} {id_}; its history stays", file=sys.stderr)
     if args.json:
         _print({"deleted": args.id, "closed_before": before})
     return OK
@@ -400,10 +400,10 @@ def _tell_masked(count: int) -> None:
 
 
 def _named(text: str) -> tuple[str, str]:
-    name, equals, said = text.partition("=")
+    name, equals, output = text.partition("=")
     if not equals or not name:
         raise InvalidInput(f"{text[:60]!r} is not NAME=TEXT", field="tool")
-    return name, said
+    return name, output
 
 
 def _entry(entry: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from server.commands.output import explained
 from server.commands.search import COLLECTIONS, notes
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.client.recall_values import RecallResult
     from plait.domain.recall import Impact, RecalledItem
     from plait.domain.values import Collection, Filter
@@ -29,7 +29,7 @@ EXAMPLES = """\
   plait recall "retries" --why-not 0f8fad5b-d9cb-469f-a165-70867728950e
   plait recall --replay 7c9e6679-7425-40de-944b-e07fc1f90ae7
 
-The block for the prompt goes to standard output, what is said about it to standard error.
+The block for the prompt goes to standard output, notes on it to standard error.
 `plait feedback` takes the recall's id. Exit code 3: nothing helps.
 """
 FORMATS = ("markdown", "structured", "repo-map")
@@ -121,7 +121,7 @@ async def _recall(args: argparse.Namespace) -> int:
             )
             answer, same = replayed.recall, replayed.same
         else:
-            answer = await _asked(args, client, query, attached)
+            answer = await _answer(args, client, query, attached)
     if args.json:
         print(to_json(_as_json(query, answer, same)))
     else:
@@ -129,7 +129,7 @@ async def _recall(args: argparse.Namespace) -> int:
     return OK if answer else NOTHING_FOUND
 
 
-async def _asked(
+async def _answer(
     args: argparse.Namespace, client: AsyncPlaitClient, query: str, attached: str
 ) -> RecallResult:
     return await client.recall(
@@ -211,7 +211,7 @@ def _show(args: argparse.Namespace, answer: RecallResult, same: bool | None) -> 
             explained.show(item.item.id, item.arms, answer.ranks, out)
         explained.show_timings(answer.timings, out)
     explained.show_fates(answer.why_not, out)
-    print(_said(answer), file=sys.stderr)
+    print(_summary(answer), file=sys.stderr)
     if same is not None:
         print("the same as then" if same else "not the same as then", file=sys.stderr)
     for note in notes(answer.as_of, answer.degraded, answer.revisions):
@@ -223,9 +223,9 @@ def _item_line(number: int, item: RecalledItem) -> str:
 
     one = item.item
     place = f"{one.path}:{one.start_line}" if one.start_line else one.path or str(one.collection)
-    said = f"{number:>2}. {item.score:.2f} {one.id} {place} {one.symbol}".rstrip()
+    line = f"{number:>2}. {item.score:.2f} {one.id} {place} {one.symbol}".rstrip()
     about = f"{item.tier}, {item.tokens} tokens, {item.freshness}, {item.trust}"
-    return show.clean(f"{said}  ({about}) {'; '.join(item.reasons)}".rstrip())
+    return show.clean(f"{line}  ({about}) {'; '.join(item.reasons)}".rstrip())
 
 
 def _show_impact(impact: Impact) -> None:
@@ -239,7 +239,7 @@ def _show_impact(impact: Impact) -> None:
         print(show.clean(f"{event.kind}: {event.title}"))
 
 
-def _said(answer: RecallResult) -> str:
+def _summary(answer: RecallResult) -> str:
     """One line on what it took, and the id that feedback names."""
     from server.commands.output import show
 
@@ -254,8 +254,8 @@ def _said(answer: RecallResult) -> str:
         causes: dict[str, int] = {}
         for omitted in answer.omitted:
             causes[omitted.why.cause] = causes.get(omitted.why.cause, 0) + 1
-        told = ", ".join(f"{cause} {count}" for cause, count in causes.items())
-        parts.append(f"{len(answer.omitted)} left out ({told})")
+        causes_shown = ", ".join(f"{cause} {count}" for cause, count in causes.items())
+        parts.append(f"{len(answer.omitted)} left out ({causes_shown})")
     if answer.recall_id:
         parts.append(f"recall {answer.recall_id}")
     return ", ".join(parts)

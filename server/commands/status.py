@@ -53,7 +53,7 @@ def _ready(args: argparse.Namespace) -> int:
     address = discovery.running(frame.load(args).home)
     ready = False
     if address is not None:
-        from plait.client.sync import PlaitClient
+        from plait.client import PlaitClient
 
         with PlaitClient(address.target) as client:
             ready = client.healthy(timeout_s=READY_S)
@@ -91,7 +91,7 @@ async def _stored(
     settings: Settings, address: ServerAddress
 ) -> tuple[tuple[Repository, ...], Memory, str]:
     """What is indexed and what agents keep, or why the service does not say it."""
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.domain.errors import PlaitError
 
     async with AsyncPlaitClient(address.target, tenant=settings.scope.tenant) as client:
@@ -100,12 +100,12 @@ async def _stored(
                 memory = (await client.stats()).memory_usage
                 return await client.list_repositories(), memory, ""
         except TimeoutError:
-            said = (
+            state = (
                 f"does not answer within {ANSWER_S:g} s; `plait doctor` shows what it may wait for"
             )
         except PlaitError as exc:
-            said = f"can't say what is indexed: {exc.message} [{exc.reason}]"
-    return (), {}, f"the service, process {address.pid}, {said}"
+            state = f"can't say what is indexed: {exc.message} [{exc.reason}]"
+    return (), {}, f"the service, process {address.pid}, {state}"
 
 
 def _show(settings: Settings, address: ServerAddress | None, members: Sequence[Member]) -> None:
