@@ -4,11 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: check quick test unit lint types imports proto proto-check buf format clean lock agents
+.PHONY: check quick test unit lint types imports proto proto-check sync sync-check buf format clean lock agents
 
 # Tests wait for servers now and then: types are checked meanwhile.
 check: $(READY)
-	$(MAKE) --no-print-directory -j2 types lint imports proto-check buf test
+	$(MAKE) --no-print-directory -j2 types lint imports proto-check sync-check buf test
 
 # Within a minute, once mypy has its cache: before each commit.
 quick: $(READY)
@@ -42,6 +42,13 @@ proto: $(READY)
 
 proto-check: $(READY)
 	$(BIN)/python proto/generate.py --check
+
+# Generate the synchronous client from the asynchronous one; `sync-check` fails when that would change a file.
+sync: $(READY)
+	$(BIN)/python tools/generate_sync_client.py
+
+sync-check: $(READY)
+	$(BIN)/python tools/generate_sync_client.py --check
 
 # buf is an npm package. Without npm this is left out on a laptop, and fails in CI.
 buf:

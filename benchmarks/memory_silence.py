@@ -36,7 +36,8 @@ from benchmarks.memory_store import MemoryStore
 from plait.models import embedding
 from plait.ports import EmbeddingProvider
 from plait.retrieval.ranking import silence
-from plait.retrieval.ranking.silence import Features, Weights
+from plait.retrieval.ranking.silence import Features
+from plait.retrieval.ranking.weights import SilenceRegression
 from plait.settings import EmbeddingSettings, RecallSettings
 
 Matrix = npt.NDArray[np.float64]
@@ -113,10 +114,12 @@ async def collect(args: argparse.Namespace) -> list[Case]:
 
 
 # What can only speak for an answer: a weight below 0 would be the noise of a small set.
-FOR = [i for i, f in enumerate(fields(Weights)) if f.name not in ("bias", "terms", "unseen")]
+FOR = [
+    i for i, f in enumerate(fields(SilenceRegression)) if f.name not in ("bias", "terms", "unseen")
+]
 
 
-def fit(cases: Sequence[Case], which: str) -> Weights:
+def fit(cases: Sequence[Case], which: str) -> SilenceRegression:
     """Logistic regression by Newton's method with a ridge, each (domain, label) of equal weight."""
     x = np.array([silence.row(_seen(c.features, which)) for c in cases])
     y = np.array([float(c.answerable) for c in cases])
@@ -128,7 +131,7 @@ def fit(cases: Sequence[Case], which: str) -> Weights:
         w[used] = _newton((x / spread)[:, used], y, _balanced(cases))
         wrong = [i for i in FOR if w[i] < 0.0]
         if not wrong:
-            return Weights(*(round(float(v), 3) for v in w / spread))
+            return SilenceRegression(*(round(float(v), 3) for v in w / spread))
         used[min(wrong, key=lambda i: w[i])] = False
 
 
@@ -182,8 +185,8 @@ def report(name: str, cases: Sequence[Case], chances: Matrix, bar: float) -> Non
             )
 
 
-def _chances(cases: Iterable[Case], weights: Weights, which: str) -> Matrix:
-    return np.array([weights.chance(_seen(c.features, which)) for c in cases])
+def _chances(cases: Iterable[Case], weights: SilenceRegression, which: str) -> Matrix:
+    return np.array([silence.logistic(weights, _seen(c.features, which)) for c in cases])
 
 
 def _seen(f: Features, which: str) -> Features:
@@ -203,7 +206,7 @@ def main() -> None:
     cases = asyncio.run(collect(args))
     tuned = [c for c in cases if not c.held_out]
     shipped = {
-        "cosine": silence.WITH_COSINE, "rise": silence.WITH_RISE, "words": silence.WORDS_ALONE,
+        "cosine": silence.WEIGHTS.with_cosine, "rise": silence.WEIGHTS.with_rise, "words": silence.WEIGHTS.words_alone,
     }  # fmt: skip
     for which, weights in shipped.items():
         bar = RecallSettings().silence

@@ -28,7 +28,7 @@ from plait.domain.recall import (
 from plait.domain.retention import Selector
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, ItemId, Outcome
 from plait.ports import View
-from plait.retrieval.ranking.feedback import SOURCE_CAP, SUCCESS_WEIGHT, UNPROVEN
+from plait.retrieval.ranking.weights import DEFAULT
 from tests.contract.conftest import IndexFiles
 from tests.processes import LIMIT_S
 from vector.connection import locks
@@ -196,7 +196,7 @@ async def test_an_outcome_alone_is_spread_by_score(store: Store, ids: list[ItemI
     assert (got.accepted, got.attributed) == (0, 3)
     found = await evidence(store, ids)
     total = sum(one.helped for one in found.values())
-    assert total == pytest.approx(SUCCESS_WEIGHT * UNPROVEN, rel=1e-3)
+    assert total == pytest.approx(DEFAULT.feedback.success * DEFAULT.feedback.unproven, rel=1e-3)
     assert found[ids[0]].helped == pytest.approx(2 * found[ids[1]].helped, rel=1e-3)
     # A failure is told later: the last outcome counts, once.
     await store.report(said(made, outcome="failure"))
@@ -223,9 +223,13 @@ async def test_a_recall_counts_once_and_a_verdict_stands(store: Store, ids: list
 async def test_one_source_is_capped_and_others_add(store: Store, ids: list[ItemId]) -> None:
     for _ in range(6):
         await store.report(said(await kept(store, ids), helped=ids[:1]))
-    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(SOURCE_CAP, abs=1e-3)
+    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(
+        DEFAULT.feedback.source_cap, abs=1e-3
+    )
     await store.report(said(await kept(store, ids, session_key="t"), helped=ids[:1]))
-    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(SOURCE_CAP + 1, abs=1e-3)
+    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(
+        DEFAULT.feedback.source_cap + 1, abs=1e-3
+    )
 
 
 async def test_feedback_fades_by_its_half_life(
@@ -432,7 +436,9 @@ async def test_forgetting_reaches_receipts_and_what_was_said_of_them(
     with pytest.raises(RequestForgotten):
         await store.report(reports[0])
     # What others said of code stays: their three verdicts, and of the report that named the memory.
-    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(SOURCE_CAP, abs=1e-3)
+    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(
+        DEFAULT.feedback.source_cap, abs=1e-3
+    )
 
 
 async def test_no_receipt_of_what_went_while_it_was_read(store: Store, index: IndexFiles) -> None:

@@ -15,12 +15,9 @@ from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.ports import Standing
 from plait.retrieval.gather import all_of
 from plait.retrieval.query.analysis import QueryKind, SearchQuery, analyse
-from plait.retrieval.query.strategy import EXACT_WEIGHT, SEMANTIC_WEIGHT
 from plait.retrieval.ranking import compacted, query_intent, threads, verbatim
 from plait.retrieval.ranking.fusion import minmax, order
-from plait.retrieval.ranking.memory_score import SAID_SEMANTIC
-from plait.retrieval.stages.fetch import PLACED
-from plait.retrieval.stages.fts import MOST_EXACT
+from plait.retrieval.ranking.weights import DEFAULT
 from vector.anchors.freshness import EXTERNAL, OUTSIDE
 from vector.connection.clock import hold
 from vector.connection.halfvec import half
@@ -76,17 +73,21 @@ class MemoryQuery(Lexical):
         lexical, semantic, numbered = await all_of(
             self._by_words(terms, cond, where.tenant, repo_ids, k) if terms else _nothing(),
             self._by_meaning(vector, cond, where.tenant, k) if vector is not None else _nothing(),
-            self._by_words(exact, cond, where.tenant, repo_ids, MOST_EXACT + 1)
+            self._by_words(exact, cond, where.tenant, repo_ids, DEFAULT.arms.most_exact + 1)
             if exact
             else _nothing(),
         )
         rankings = {"lexical": lexical, "semantic": semantic}
-        if len(numbered) <= MOST_EXACT:
+        if len(numbered) <= DEFAULT.arms.most_exact:
             rankings["exact"] = numbered
         # As a search ranks what agents wrote, see plait/retrieval/stages/score.py.
         plain = asked is None or asked.kind is QueryKind.PLAIN
-        weight = SAID_SEMANTIC if plain else SEMANTIC_WEIGHT[QueryKind.IDENTIFIERS]
-        weights = {"lexical": 1.0 - weight, "semantic": weight, "exact": EXACT_WEIGHT}
+        weight = (
+            DEFAULT.arms.memories_semantic
+            if plain
+            else DEFAULT.arms.semantic[QueryKind.IDENTIFIERS]
+        )
+        weights = {"lexical": 1.0 - weight, "semantic": weight, "exact": DEFAULT.arms.exact}
         fused = minmax(rankings, weights)
         scores = await self._in_sessions(
             text,
@@ -129,7 +130,7 @@ class MemoryQuery(Lexical):
         """New scores, best first, by what was said next to the best, by what turns are, by what of a run
         `text` asks for, and by what compaction closed; the best keeps its score. `timed`: as of the recorded
         time that is bound as `known`."""
-        head = ranked[: max(PLACED, 2 * top_k)]
+        head = ranked[: max(DEFAULT.arms.placed, 2 * top_k)]
         was = is_compacted("%(known)s" if timed else None)
         rows = await self._app.rows(
             f"SELECT {EXTERNAL}, i.entry_id, {was}, i.superseded_by, {AGENT_PLACE_COLUMNS}"
@@ -150,7 +151,9 @@ class MemoryQuery(Lexical):
         held = await self._verbatim(text, there, tenant)
         if not seeds and not lower and not held:
             return scores
-        beside = await around(self._app, seeds, threads.REACH, cond.sql, cond.params, tenant)
+        beside = await around(
+            self._app, seeds, DEFAULT.threads.reach, cond.sql, cond.params, tenant
+        )
         said = [id_ for id_ in there if threads.in_thread(places[id_])]
         lifted = threads.lifted(beside, fused, said, words)
         factors = threads.factors(places)

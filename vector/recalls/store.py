@@ -12,7 +12,7 @@ from plait.domain.errors import RecallUnknown
 from plait.domain.recall import Evidence, Feedback, FeedbackReceipt, RecallId, Receipt
 from plait.domain.values import ItemId
 from plait.ports import View
-from plait.retrieval.ranking.feedback import SOURCE_CAP
+from plait.retrieval.ranking.weights import DEFAULT
 from vector.connection.pool import Database, Scoped
 from vector.recalls import report as reporting
 from vector.recalls import sql as q
@@ -87,7 +87,7 @@ class Recalls:
             return {}
         given = {
             "ids": list(ids),
-            "cap": SOURCE_CAP,
+            "cap": DEFAULT.feedback.source_cap,
             "half_life": self._app.settings.recall.feedback_half_life_days * DAY_S,
             # Decayed up to the time the answer is of: a replay finds the same.
             "at": view.recorded or view.valid,

@@ -10,12 +10,12 @@ from plait.retrieval.query.analysis import Mode, QueryKind
 from plait.retrieval.query.expansion import expanded
 from plait.retrieval.query.prompts import Unreadable, read_rewrite, rewrite_prompt
 from plait.retrieval.query.skip import transactional
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Degraded, Deps, Rewrite, SearchContext
 
 logger = logging.getLogger(__name__)
 
-# A model's guess at a word counts less than a word that was asked for. A guess itself: unmeasured.
-MODEL_WEIGHT = 0.3
+WEIGHTS = DEFAULT.expansion
 ANSWER_TOKENS = 400
 # The most of the deadline that a rewriting may take: the search itself comes after it.
 SHARE = 0.4
@@ -39,7 +39,7 @@ async def rewrite(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 
 def _expands(ctx: SearchContext, deps: Deps) -> bool:
-    """Searches in `fast` are in a hurry, and it gives them next to nothing: see docs/language.md."""
+    """Searches in `fast` are in a hurry, and it gives them next to nothing: see docs/models.md."""
     if deps.settings.expansion == "recall":
         return ctx.options is not None or ctx.query.mode is Mode.FULL
     return deps.settings.expansion == "on"
@@ -76,6 +76,6 @@ async def _by_model(ctx: SearchContext, deps: Deps) -> SearchContext:
     except Unreadable as exc:
         logger.warning("rewrite unreadable", extra={"cause": str(exc)})
         return replace(ctx, degraded=(*ctx.degraded, Degraded("rewrite", "unreadable")))
-    weighed = dict.fromkeys(terms, MODEL_WEIGHT)
+    weighed = dict.fromkeys(terms, WEIGHTS.by_model)
     passages = (passage,) if passage else ()
     return replace(ctx, rewrite=Rewrite(weighed, passages, model.model))
