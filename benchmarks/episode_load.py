@@ -37,6 +37,7 @@ from plait.settings import Settings, load
 from plait.supervisor.lease import wait_stopped
 from tests.contract.conftest import index_files
 from tests.contract.graph_servers import running
+from tests.neo4j_server import Neo4jServers
 from vector.server import embedded
 from vector.store import Store
 
@@ -218,7 +219,8 @@ def stores(neo4j: str = "") -> Iterator[tuple[str, Settings, dict[str, int]]]:
     home.chmod(0o711)
     try:
         with (
-            running(neo4j or "arcadedb", home / "home") as server,
+            contextlib.ExitStack() as stack,
+            running(neo4j or "arcadedb", home / "home", Neo4jServers(stack)) as server,
             embedded.ensure(load(environ=server.environment)) as lease,
         ):
             pids = {"client": psutil.Process().pid, "postgres": lease.pid, "graph": server.pid}

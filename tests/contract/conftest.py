@@ -1,6 +1,7 @@
-"""Two PostgreSQL servers for the truth store's contract, and a toy indexer to fill them.
+"""A PostgreSQL server for the truth store's contract, and a toy indexer to fill it.
 
-The servers have homes of their own: these tests empty every table and choose their own embedding model.
+The server has a home of its own: these tests empty every table and choose their own embedding model. It
+is reached over TCP, as an external one is; tests/e2e has the embedded one over its Unix socket.
 """
 
 from __future__ import annotations
@@ -36,12 +37,10 @@ TABLES = (
 )
 
 
-@pytest.fixture(scope="session", params=["embedded", "tcp"])
-def truth_dsn(request: pytest.FixtureRequest, plait_home: Path) -> Iterator[str]:
-    """The embedded server over its socket; a second one as an external server is, over TCP."""
-    over_tcp = request.param == "tcp"
-    home = plait_home / f"contract-{request.param}"
-    with embedded.ensure(load(environ={**PATIENT, "PLAIT_HOME": str(home)}), tcp=over_tcp) as lease:
+@pytest.fixture(scope="session")
+def truth_dsn(plait_home: Path) -> Iterator[str]:
+    home = plait_home / "contract"
+    with embedded.ensure(load(environ={**PATIENT, "PLAIT_HOME": str(home)}), tcp=True) as lease:
         yield lease.dsn
 
 

@@ -24,6 +24,7 @@ from plait.ports import GraphStore
 from plait.settings import Settings, load
 from tests.contract.conftest import TABLES, index_files
 from tests.contract.graph_servers import SERVERS, GraphServer, running
+from tests.neo4j_server import Neo4jServers
 from vector.projection.store import queue_forget, queue_memories
 from vector.server import embedded
 from vector.store import Store
@@ -32,8 +33,10 @@ REPO = "both"
 
 
 @pytest.fixture(scope="module", params=SERVERS)
-def graph_server(request: pytest.FixtureRequest, plait_home: Path) -> Iterator[GraphServer]:
-    with running(request.param, plait_home / "contract-verify") as server:
+def graph_server(
+    request: pytest.FixtureRequest, plait_home: Path, neo4j_servers: Neo4jServers
+) -> Iterator[GraphServer]:
+    with running(request.param, plait_home / "contract-verify", neo4j_servers) as server:
         yield server
 
 
