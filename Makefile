@@ -4,9 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: check test lint types imports proto proto-check buf format clean lock agents
+.PHONY: check test lint types imports proto proto-check sync sync-check buf format clean lock agents
 
-check: lint types imports proto-check buf test
+check: lint types imports proto-check sync-check buf test
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +38,13 @@ proto: $(READY)
 
 proto-check: $(READY)
 	$(BIN)/python proto/generate.py --check
+
+# Generate the synchronous client from the asynchronous one; `sync-check` fails when that would change a file.
+sync: $(READY)
+	$(BIN)/python tools/generate_sync_client.py
+
+sync-check: $(READY)
+	$(BIN)/python tools/generate_sync_client.py --check
 
 # buf is an npm package. Without npm this is left out on a laptop, and fails in CI.
 buf:

@@ -22,6 +22,7 @@ from etl import facts as facts_codec
 from etl.embed import fill_vectors
 from etl.facts import FACTS_VERSION, FileFacts
 from etl.languages import is_code
+from etl.languages.registry import Naming, language
 from etl.parsing.pool import TIMED_OUT, Job, ParsedBatch, ParsePool, hash_files
 from etl.parsing.segment import SegmentBuilder
 from etl.plan import IndexPlan, make_plan, repository_name
@@ -305,13 +306,17 @@ async def _load_kept(
         if path in skip:
             continue
         kept = _decode(blob)
-        renamed = (
-            kept is not None and kept.language == "python" and kept.module != run.jobs[path].module
-        )
+        renamed = kept is not None and _renamed(kept, run.jobs[path])
         if (blob or is_code(run.jobs[path].language)) and (kept is None or renamed):
             changed.append(path)
         elif kept is not None:
             run.facts[path] = kept
+
+
+def _renamed(kept: FileFacts, job: Job) -> bool:
+    """True when neighbours have changed the name of a module that is named by the packages round it."""
+    named_by_neighbours = language(kept.language).naming is Naming.PACKAGES
+    return named_by_neighbours and kept.module != job.module
 
 
 def _decode(blob: bytes) -> FileFacts | None:

@@ -58,14 +58,8 @@ WAITS = (
     ("vector.index.vocabulary", "WAIT_S"),
     ("server.grpc.services.admin", "FOLLOW_S"),
     *(
-        (f"plait.client.{module}", f"{kind}_TIMEOUT_S")
-        for module, kinds in (
-            ("calls", ("SEARCH", "GRAPH", "WRITE", "READ")),
-            ("recall_calls", ("SEARCH", "WRITE")),
-            ("memory_calls", ("SEARCH", "WRITE", "READ")),
-            ("admin_calls", ("READ",)),
-        )
-        for kind in kinds
+        ("plait.client.calls.timeouts", f"{kind}_S")
+        for kind in ("SEARCH", "GRAPH", "WRITE", "READ")
     ),
 )
 

@@ -16,7 +16,7 @@ from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.client.values import GraphAnswer
 
 EXAMPLES = """\
@@ -183,7 +183,8 @@ def without_doubles(
         or (
             i not in edges
             and any(
-                all(row[i] == said[e] for row, said in zip(rows, shown, strict=True)) for e in edges
+                all(row[i] == relations[e] for row, relations in zip(rows, shown, strict=True))
+                for e in edges
             )
         )
     }

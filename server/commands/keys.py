@@ -16,8 +16,8 @@ from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
-    from plait.client.key_calls import NewSecret
+    from plait.client import AsyncPlaitClient
+    from plait.client.calls.keys import NewSecret
     from plait.domain.keys import ApiKey
     from plait.settings import Settings
 
@@ -73,7 +73,9 @@ def _add_parser(actions: Any, prog: str) -> None:
         "--tenant", dest="key_tenant", default="", metavar="NAME",
         help="whose calls it makes (default: scope.tenant)",
     )  # fmt: skip
-    tenant.add_argument("--all-tenants", action="store_true", help="any tenant, as each call says")
+    tenant.add_argument(
+        "--all-tenants", action="store_true", help="any tenant: the one that each call names"
+    )
     repos = out.add_mutually_exclusive_group(required=True)
     repos.add_argument(
         "--repo", action="append", default=[], metavar="NAME",
@@ -291,12 +293,12 @@ def _verbs_of(key: ApiKey) -> str:
 
 def _limits(key: ApiKey) -> str:
     quota = key.caller.quota
-    told = (
+    limits = (
         (quota.calls_per_minute, "calls a minute"),
         (quota.max_request_bytes, "bytes a request"),
         (quota.max_concurrent, "calls at a time"),
     )
-    return ", ".join(f"{limit:,} {what}" for limit, what in told if limit) or "(none)"
+    return ", ".join(f"{limit:,} {what}" for limit, what in limits if limit) or "(none)"
 
 
 def _end(key: ApiKey) -> str:

@@ -150,7 +150,7 @@ async def ask_graph(call: Called, asked: Graph) -> Answer:
         rows.paths,
         [" ".join(filter(None, row)) for row in rows.shown],
         {"rows": rows.shown},
-        [rows.said, *_degraded(found.degraded)],
+        [rows.note, *_degraded(found.degraded)],
     )
 
 

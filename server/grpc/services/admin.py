@@ -9,7 +9,7 @@ from typing import Any
 
 import plait
 from etl.verify import Differences, Verification, Verifier
-from plait.client import admin_calls
+from plait.client.calls import admin as admin_calls
 from plait.domain.errors import CompactionUnknown, PlaitError
 from plait.domain.retention import Compaction, ForgetReceipt
 from plait.domain.scope import Scope

@@ -31,5 +31,5 @@ async def get(app: App, tenant: str, request: pb.GetSavingsRequest) -> pb.GetSav
     )
     counts = [replace(one, repo=scope.name_out(tenant, one.repo)) for one in found[:MAX_SESSIONS]]
     limit = min(request.page_size or parse.DEFAULT_PAGE, parse.MAX_PAGE)
-    told = savings.report(counts, limit, cut=len(found) > MAX_SESSIONS)
-    return savings_messages.response(told)
+    report = savings.report(counts, limit, cut=len(found) > MAX_SESSIONS)
+    return savings_messages.response(report)
