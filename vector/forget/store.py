@@ -78,8 +78,11 @@ class _Going:
 
 
 class Forgetting:
-    _db: Database
-    _spaces: bm25.SpaceCache
+    """ForgetStore. `spaces`: cached text indexes, which may hold what goes."""
+
+    def __init__(self, db: Database, spaces: bm25.SpaceCache) -> None:
+        self._db = db
+        self._spaces = spaces
 
     async def forget(
         self, tenant: str, repo: str, selector: Selector, *, dry_run: bool
