@@ -205,7 +205,9 @@ def main() -> None:
     default = Path(platformdirs.user_cache_dir("plait-benchmarks"))
     parser.add_argument("--cache", type=Path, default=default)
     parser.add_argument("--fit", action="store_true", help="print new weights and bars")
-    parser.add_argument("--without", default="", help="with --fit: coefficients that are 0, by commas")
+    parser.add_argument(
+        "--without", default="", help="with --fit: coefficients that are 0, by commas"
+    )
     parser.add_argument("--only", default="", help="these packages alone, by commas")
     args = parser.parse_args()
     cases = asyncio.run(collect(args))

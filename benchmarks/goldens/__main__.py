@@ -12,7 +12,7 @@ from pathlib import Path
 import platformdirs
 
 import benchmarks.goldens
-from benchmarks.goldens import cases
+from benchmarks.goldens import cases, old_home
 from benchmarks.goldens.cases import Cases
 from benchmarks.goldens.under_test import Checkout
 
@@ -22,6 +22,9 @@ SHOWN = 200  # lines of differences
 
 def main() -> int:
     args = _parser().parse_args()
+    if args.command == "home":
+        old_home.write(Checkout.at(args.checkout), args.file)
+        return 0
     parts = args.only or PARTS
     made = _record(args, args.into if args.command == "compare" else args.folder, parts)
     if args.command == "record":
@@ -47,6 +50,9 @@ def _parser() -> argparse.ArgumentParser:
         "folder", type=Path, nargs="?", metavar="DIR", help="an earlier record (default: digests)"
     )
     compare.add_argument("--into", type=Path, metavar="DIR", help="keep the new record here")
+    home = commands.add_parser("home", help="dump a filled database, for tests of old homes")
+    home.add_argument("file", type=Path, metavar="FILE")
+    home.add_argument("--checkout", type=Path, metavar="PATH", help="the code that fills it")
     for command in (record, compare):
         command.add_argument("--checkout", type=Path, metavar="PATH", help="the code under test")
         command.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", default=())

@@ -25,6 +25,7 @@ class Wire:
     """A channel to `target`. Methods are named `Service.Method`; requests are messages as JSON has them."""
 
     def __init__(self, target: str, metadata: Mapping[str, str] | None = None) -> None:
+        self.target = target
         options = [("grpc.max_receive_message_length", MAX_BYTES), ("grpc.enable_http_proxy", 0)]
         self._channel = grpc.insecure_channel(target, options=options)
         self._pool = DescriptorPool(ProtoReflectionDescriptorDatabase(self._channel))

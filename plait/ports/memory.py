@@ -163,6 +163,8 @@ class RetentionStore(Protocol):
         """
         ...
 
+
+class ForgetStore(Protocol):
     async def forget(
         self, tenant: str, repo: str, selector: Selector, *, dry_run: bool
     ) -> ForgetReceipt:

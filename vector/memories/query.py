@@ -47,8 +47,10 @@ SELECT g.id, g.repo_id, g.docs FROM segment g
 """
 
 
-class MemoryQuery(Lexical):
-    _app: Scoped
+class MemoryQuery:
+    def __init__(self, app: Scoped, lexical: Lexical) -> None:
+        self._app = app
+        self._lexical = lexical
 
     async def query(
         self,
@@ -197,7 +199,7 @@ class MemoryQuery(Lexical):
         small = sum(ref.docs for ref in refs) <= SMALL
         where = Filter(collections=(Collection.MEMORIES,), tenant=tenant)
         view = PinnedView((), "", 0, tenant=tenant, segments=refs)
-        space, postings = await self._postings(view, terms, where, all_of_them=small)
+        space, postings = await self._lexical.postings(view, terms, where, all_of_them=small)
         if space is None:
             return []
         scores = bm25.score(space, postings, 0.0 if small else bm25.MIN_IDF)

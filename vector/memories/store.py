@@ -6,6 +6,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
 from plait.domain.errors import (
     EmbeddingModelMismatch,
     InvalidInput,
@@ -19,7 +22,9 @@ from plait.domain.memory import (
     MemoryEntry,
     MemoryFilter,
     MemoryId,
+    MemoryMatch,
     MemoryPage,
+    MemoryQueryOptions,
     MemoryReceipt,
     MemoryWrite,
     TurnReceipt,
@@ -30,7 +35,7 @@ from plait.domain.values import Collection
 from plait.text.near_duplicates import same_words, words
 from vector.connection.clock import hold
 from vector.connection.pool import Database, Scoped
-from vector.episodes.store import Episodes
+from vector.index.merger import SegmentMerger
 from vector.memories import batch, requests
 from vector.memories import write as rows
 from vector.memories.missing import missing
@@ -52,6 +57,7 @@ from vector.memories.read import (
 )
 from vector.memories.requests import Request
 from vector.memories.similar import Similar
+from vector.search.store import Lexical
 
 logger = logging.getLogger(__name__)
 
@@ -76,9 +82,15 @@ SELECT n.sketch[1] FROM repository r
 """
 
 
-class Memories(MemoryQuery, Similar, Episodes):
-    _db: Database
-    _app: Scoped
+class Memories:
+    """MemoryStore. `lexical`: the text index; `merger`: what keeps its segments few."""
+
+    def __init__(self, db: Database, app: Scoped, lexical: Lexical, merger: SegmentMerger) -> None:
+        self._db = db
+        self._app = app
+        self._merger = merger
+        self._query = MemoryQuery(app, lexical)
+        self._similar = Similar(db)
 
     # -- writing ------------------------------------------------------------------------------------
 
@@ -146,7 +158,7 @@ class Memories(MemoryQuery, Similar, Episodes):
         done = await self._app.retry(
             lambda _: batch.attempt(self._app, tenant, list(first.values()), model)
         )
-        self._merge_grown([(repo_id, Collection.MEMORIES.value) for repo_id in done.grown])
+        self._merger.add([(repo_id, Collection.MEMORIES.value) for repo_id in done.grown])
         out: list[TurnReceipt | PlaitError] = []
         for request in asked:
             again = first[request.id] is not request
@@ -187,6 +199,9 @@ class Memories(MemoryQuery, Similar, Episodes):
                 raise EmbeddingModelMismatch(model, dim, "the memory's", wrong)
         return str(model)
 
+    async def link_similar(self, repo: str, hashes: Sequence[bytes]) -> int:
+        return await self._similar.link(repo, hashes)
+
     async def delete(self, tenant: str, repo: str, id_: MemoryId) -> bool:
         async def attempt(_: int) -> bool:
             async with self._app.transaction(tenant) as conn:
@@ -203,6 +218,14 @@ class Memories(MemoryQuery, Similar, Episodes):
         return await self._app.retry(attempt)
 
     # -- reading ------------------------------------------------------------------------------------
+
+    async def query(
+        self, text: str, vector: npt.NDArray[np.float32] | None, options: MemoryQueryOptions
+    ) -> list[MemoryMatch]:
+        return await self._query.query(text, vector, options)
+
+    async def unembedded(self, options: MemoryQueryOptions) -> bool:
+        return await self._query.unembedded(options)
 
     async def get(self, tenant: str, repo: str, id_: MemoryId, as_of: AsOf = NOW) -> MemoryEntry:
         where = see(Where(), as_of)

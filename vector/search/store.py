@@ -98,8 +98,9 @@ AGENT_PLACE_COLUMNS = (
 class Lexical:
     """The arms that work on text."""
 
-    _app: Scoped
-    _spaces: bm25.SpaceCache
+    def __init__(self, app: Scoped, spaces: bm25.SpaceCache) -> None:
+        self._app = app
+        self._spaces = spaces
 
     async def view(self, where: Filter) -> View:
         return await read_view(self._app, where)
@@ -113,7 +114,7 @@ class Lexical:
         weights: Mapping[str, float] | None = None,
     ) -> list[Candidate]:
         less = {term for term, weight in (weights or {}).items() if weight < 1.0}
-        space, postings = await self._postings(view, terms, where, beside=less)
+        space, postings = await self.postings(view, terms, where, beside=less)
         if space is None:
             return []
         await _give_way()
@@ -145,10 +146,10 @@ class Lexical:
 
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         """The words of `phrase` are first looked up as BM25 terms; only texts that hold all of them
-        become a tsvector. No index of tsvectors is kept: see docs/schema-postgres.md for its cost."""
+        become a tsvector. No index of tsvectors is kept: see docs/experiments/indexing.md for its cost."""
         # A phrase of stop words alone is looked up by them.
         terms = query_terms(phrase[:MAX_PHRASE]) or sorted(set(tokens(phrase[:MAX_PHRASE])))
-        space, postings = await self._postings(view, terms, where, all_of_them=True)
+        space, postings = await self.postings(view, terms, where, all_of_them=True)
         if space is None or any(t not in postings or not len(postings[t].docs) for t in terms):
             return []
         scores = bm25.score(space, postings)
@@ -242,7 +243,7 @@ class Lexical:
             missing = [id_ for id_ in missing if id_ not in found]
         return {id_: made for id_ in ids if (made := found.get(id_)) is not None}
 
-    async def _postings(
+    async def postings(
         self,
         view: View,
         terms: Sequence[str],

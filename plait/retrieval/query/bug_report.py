@@ -1,6 +1,6 @@
 """A query that is a bug report: what is said in it is looked for before what it only shows.
 
-Measured on issues of other projects and the functions that closed them, see docs/retrieval.md.
+Measured on issues of other projects and the functions that closed them, see docs/experiments/issues.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ changed. Pure.
 The prompt of a run has all words of a question about it and seldom the answer, and a diff has the words of
 its path and of the code; "why" is answered by what the agent said, "which command" by the command. So what a
 question does not ask for counts less. Only in runs of agents: in a conversation everybody's turns
-are as good. Words decide, in English. Measured in docs/recall.md.
+are as good. Words decide, in English. Measured in docs/experiments/query-intent.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a candidate's place and name say about it, beside its text.
 
 `score = (fused + Σ bonuses) · Π factors`. Bonuses and factors are few and
-bounded; each was kept for what it gave on benchmarks/localisation.py, see docs/retrieval.md.
+bounded; each was kept for what it gave on benchmarks/localisation.py, see docs/experiments/localisation.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 People answer each other: "Yes, Friday at six" has no word of the question about the dinner, the turn before
 it has all of them. So each turn gets a share of what speaks for those next to it. What was asked is seldom the answer,
-and a turn of three words seldom tells anything. Measured in docs/recall.md.
+and a turn of three words seldom tells anything. Measured in docs/experiments/conversations.md.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ async def rewrite(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 
 def _expands(ctx: SearchContext, deps: Deps) -> bool:
-    """Searches in `fast` are in a hurry, and it gives them next to nothing: see docs/models.md."""
+    """Searches in `fast` are in a hurry, and it gives them next to nothing: see docs/experiments/expansion.md."""
     if deps.settings.expansion == "recall":
         return ctx.options is not None or ctx.query.mode is Mode.FULL
     return deps.settings.expansion == "on"
