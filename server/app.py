@@ -50,6 +50,7 @@ from plait.ports import (
     SearchStore,
     VectorQueue,
 )
+from plait.retrieval.memory_query import MemoryQueryService
 from plait.retrieval.recall import RecallService
 from plait.retrieval.search import SearchService
 from plait.retrieval.search_context import Deps
@@ -229,6 +230,7 @@ class App:
         self.deps = deps  # of what is asked without a pipeline
         self.search = SearchService.over(deps)
         self.recall = RecallService(deps)
+        self.memory_query = MemoryQueryService(deps, truth)
         self.projector = Projector(truth, graph)
         self.jobs = Jobs(settings, truth, graph, provider)
         self.embedder = Embedder(truth, provider)
