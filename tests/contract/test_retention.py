@@ -307,7 +307,7 @@ async def test_undo_brings_everything_back_as_new_versions(store: Store, truth_d
     # What was known in between is still what was known in between.
     assert (await living(store, AsOf(recorded=done.at))).keys() == between.keys()
     found = await query(
-        store, store, "module_3.py KeyError", None, MemoryQueryOptions(MemoryFilter(repos=("r",)))
+        store, "module_3.py KeyError", None, MemoryQueryOptions(MemoryFilter(repos=("r",)))
     )
     assert found[0].entry.content.startswith("Step 3:")
     with pytest.raises(UndoExpired, match="was undone"):

@@ -316,7 +316,6 @@ async def test_another_tenants_memories_are_never_listed_found_or_recalled(store
             assert list(await store.recalled(scope, ["the cache is cold today"])) == [False]
     (mine,) = await query(
         store,
-        store,
         "cache cold",
         None,
         MemoryQueryOptions(MemoryFilter("acme", repos=("acme@web",))),
