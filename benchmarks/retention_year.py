@@ -92,7 +92,7 @@ class PlainBm25:
 
 async def fill(app: App, n: int, steps: int, batch: int) -> Stored:
     out = Stored()
-    automatic = Automatic(app.truth, Extractive(), app.settings.memory)
+    automatic = Automatic(app.truth.retention, Extractive(), app.settings.memory)
     waiting: list[Episode] = []
     for number, file in enumerate(session_files(n, steps), start=1):
         options = Options(repo=REPO, now=file.ended + timedelta(days=1))
@@ -105,7 +105,7 @@ async def fill(app: App, n: int, steps: int, batch: int) -> Stored:
 
 
 async def _store(app: App, automatic: Automatic, episodes: list[Episode], out: Stored) -> None:
-    for answer in await app.truth.append_many(episodes):
+    for answer in await app.truth.episodes.append_many(episodes):
         if isinstance(answer, Exception):
             raise answer
     out.episodes += len(episodes)
@@ -172,7 +172,7 @@ async def measure(home: Path, args: argparse.Namespace) -> dict[str, Any]:
             app.embedder.add({REPO})
             await app.embedder.run_until_idle()
         told["vectors_s"] = perf_counter() - start
-        kept = (await app.truth.usage(DEFAULT_TENANT, REPO, AGENT)).values()
+        kept = (await app.truth.retention.usage(DEFAULT_TENANT, REPO, AGENT)).values()
         told |= {
             "episodes": stored.episodes,
             "turns": len(stored.texts),

@@ -20,7 +20,7 @@ async def query(
     vector: npt.NDArray[np.float32] | None,
     options: MemoryQueryOptions,
 ) -> tuple[MemoryMatch, ...]:
-    service = MemoryQueryService(Deps(store, _no_model, SearchSettings()), store)
+    service = MemoryQueryService(Deps(store.search, _no_model, SearchSettings()), store.memories)
     return (await service.query(text, vector, options)).matches
 
 

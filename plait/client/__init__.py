@@ -18,13 +18,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client.aio.client import AsyncPlaitClient
+    from plait.client.calls.keys import NewSecret
     from plait.client.errors import PlaitRpcError
-    from plait.client.key_calls import NewSecret
     from plait.client.memory_values import Tool, new_memory
     from plait.client.recall_context import format_context
     from plait.client.recall_values import FeedbackTaken, RecallResult, Replayed
-    from plait.client.sync import PlaitClient
+    from plait.client.sync.client import PlaitClient
     from plait.client.values import GraphAnswer, IndexJob, SearchResult
     from plait.domain.access import Quota, Verb
     from plait.domain.keys import ApiKey
@@ -64,7 +64,7 @@ __all__ = [
 
 _HOMES = {
     "ApiKey": "plait.domain.keys",
-    "AsyncPlaitClient": "plait.client.aio",
+    "AsyncPlaitClient": "plait.client.aio.client",
     "FeedbackTaken": "plait.client.recall_values",
     "Filter": "plait.domain.values",
     "GraphAnswer": "plait.client.values",
@@ -74,9 +74,9 @@ _HOMES = {
     "MemoryFilter": "plait.domain.memory",
     "MemorySource": "plait.domain.memory",
     "MemoryType": "plait.domain.memory",
-    "NewSecret": "plait.client.key_calls",
+    "NewSecret": "plait.client.calls.keys",
     "Outcome": "plait.domain.values",
-    "PlaitClient": "plait.client.sync",
+    "PlaitClient": "plait.client.sync.client",
     "PlaitRpcError": "plait.client.errors",
     "Quota": "plait.domain.access",
     "RecallFormat": "plait.domain.recall",
@@ -93,7 +93,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Late: gRPC costs 60 ms, and a command line imports this package for the address of a server.
+    # On first use: gRPC costs 60 ms, and a command line imports this package for the address of a server.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from plait.client.errors import PlaitRpcError, from_item
-from plait.client.lazily import lazily
+from plait.client.lazy import lazy_module
 from plait.client.values import (
     AppendedEpisode,
     Degradation,
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from plait.v1 import admin_service_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
     from plait.wire import recall_messages as recall_wire
 else:
-    recall_wire = lazily("plait.wire.recall_messages")
-    index_service_pb2 = lazily("plait.v1.index_service_pb2")
+    recall_wire = lazy_module("plait.wire.recall_messages")
+    index_service_pb2 = lazy_module("plait.v1.index_service_pb2")
 
 
 # Lower-case names, as people and JSON write them: INDEX_JOB_STATE_RUNNING → running.
@@ -154,7 +154,7 @@ def stats(message: admin_service_pb2.StatsResponse) -> Stats:
 
 
 def _budget(value: int) -> Budget:
-    from plait.client.admin_calls import BUDGET_OF
+    from plait.client.calls.admin import BUDGET_OF
 
     return BUDGET_OF[value]
 

@@ -158,6 +158,8 @@ class RetentionStore(Protocol):
         """
         ...
 
+
+class ForgetStore(Protocol):
     async def forget(
         self, tenant: str, repo: str, selector: Selector, *, dry_run: bool
     ) -> ForgetReceipt:

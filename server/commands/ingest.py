@@ -12,7 +12,7 @@ from etl.ingest_episode import NotStored, Sink, Stored
 from server.commands import frame
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.client.values import MemoryUsage
     from plait.domain.retention import Budget
     from plait.domain.values import Episode

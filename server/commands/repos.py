@@ -14,7 +14,7 @@ from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.client.values import Repository
 
 EXAMPLES = """\

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 
 from plait.client import AsyncPlaitClient, Filter, PlaitRpcError, new_memory
-from plait.client.key_calls import NewSecret
+from plait.client.calls.keys import NewSecret
 from plait.domain.access import ALL_VERBS, Quota, Verb
 from server.access.keys import digest_of, new_secret
 from server.app import App

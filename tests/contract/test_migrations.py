@@ -155,9 +155,9 @@ async def test_episodes_from_before_are_kept_and_projected_anew(
     stores = await asyncio.gather(*(vector.open(truth_settings) for _ in range(2)))
     try:
         deltas = []
-        while (delta := await stores[0].claim()) is not None:
+        while (delta := await stores[0].outbox.claim()) is not None:
             deltas.append(delta)
-            await stores[0].done(delta.event_id)
+            await stores[0].outbox.done(delta.event_id)
         said = [(d.repo, d.remove_repo, d.number, len(d.nodes), len(d.links)) for d in deltas]
         assert sorted(said) == [
             ("r", False, 0, 4, 4), ("r", False, 3, 1, 0), ("r", True, 0, 0, 0), ("s", False, 1, 1, 0),
@@ -165,7 +165,7 @@ async def test_episodes_from_before_are_kept_and_projected_anew(
         removed, code, memory = (d for d in deltas if d.repo == "r")
         assert removed.remove_repo
         assert (code.number, memory.number) == (3, 0)
-        notes = await stores[1].list(MemoryFilter(repos=("r",)), limit=10)
+        notes = await stores[1].memories.list(MemoryFilter(repos=("r",)), limit=10)
         assert [e.content for e in notes.entries] == ["same text", "same text"]
     finally:
         for opened in stores:
@@ -272,11 +272,11 @@ async def test_an_episode_from_before_is_linked_by_its_text_as_a_new_one_is(
             Artifact(ArtifactKind.DIFF, DIFF, "a.py"),
             Artifact(ArtifactKind.TEST_RESULT, "1 passed", meta=results),
         ]
-        new = await store.append(
+        new = await store.episodes.append(
             Episode("new", "r", Outcome("success", "fixes #12"), artifacts, body_hash=b"h")
         )
         assert isinstance(new, EpisodeReceipt)
-        await Projector(store, no_graph).run_until_idle()
+        await Projector(store.outbox, no_graph).run_until_idle()
         with psycopg.connect(truth_dsn) as rows:
             old = set(rows.execute(SAID, ("00000000-0000-7000-8000-000000000001",)).fetchall())
             assert old == set(rows.execute(SAID, (new.episode_id,)).fetchall())
@@ -290,7 +290,7 @@ async def test_an_episode_from_before_is_linked_by_its_text_as_a_new_one_is(
                 "INSERT INTO plait.outbox (repo_id, kind, episode_id) SELECT repo_id, 'episode', id"
                 " FROM plait.episode"
             )
-        await Projector(store, no_graph).run_until_idle()
+        await Projector(store.outbox, no_graph).run_until_idle()
         with psycopg.connect(truth_dsn) as rows:
             again = rows.execute(SAID, ("00000000-0000-7000-8000-000000000001",)).fetchall()
             assert len(again) == len(old)

@@ -219,9 +219,9 @@ def test_trust_of_an_item() -> None:
 
 def test_no_prior_moves_an_item_by_much() -> None:
     for factor in (
-        *freshness.FACTORS.values(),
-        *freshness.TEXT_FACTORS.values(),
-        *trust.FACTORS.values(),
+        *freshness.WEIGHTS.freshness.values(),
+        *freshness.WEIGHTS.freshness_of_text.values(),
+        *trust.WEIGHTS.trust.values(),
     ):
         assert 0.7 <= factor <= 1.1
 

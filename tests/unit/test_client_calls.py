@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from plait.client import admin_calls, calls, memory_calls, recall_calls
-from plait.client.calls import fusion_of, mode_of
+from plait.client.calls import admin, knowledge, memory, recall
+from plait.client.calls.knowledge import fusion_of, mode_of
 from plait.domain.errors import InvalidInput
 from plait.domain.memory import MemoryEntry, MemoryFilter
 from plait.domain.recall import ItemVerdict
@@ -30,7 +30,7 @@ def test_a_mode_and_a_fusion_that_are_none_say_which_there_are() -> None:
 
 
 def options(cooldown_s: float | None, min_score: float | None) -> Any:
-    return recall_calls.options("markdown", 0, 0, False, "", "", cooldown_s, min_score, True)
+    return recall.options("markdown", 0, 0, False, "", "", cooldown_s, min_score, True)
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, -1.0, 1e12])
@@ -49,7 +49,7 @@ def test_times_and_scores_that_can_be_none_are_refused(wrong: float) -> None:
         lambda: messages.outcome(Outcome(cast("Any", "meh"))),
         lambda: messages.filter_(Filter(repos=("app",), collections=(cast("Any", "meh"),))),
         lambda: memory_messages.filter_(MemoryFilter(repos=("app",), types=(cast("Any", "meh"),))),
-        lambda: recall_calls.report(
+        lambda: recall.report(
             UUID(int=1),
             [ItemVerdict(ItemId(UUID(int=2)), cast("Any", "meh"))],
             None,
@@ -57,7 +57,7 @@ def test_times_and_scores_that_can_be_none_are_refused(wrong: float) -> None:
             "",
             None,
         ),
-        lambda: recall_calls.options(cast("Any", "meh"), 0, 0, False, "", "", None, None, True),
+        lambda: recall.options(cast("Any", "meh"), 0, 0, False, "", "", None, None, True),
     ],
 )
 def test_a_value_that_is_none_of_its_set_says_which_there_are(made: Callable[[], object]) -> None:
@@ -68,12 +68,12 @@ def test_a_value_that_is_none_of_its_set_says_which_there_are(made: Callable[[],
 @pytest.mark.parametrize(
     "made",
     [
-        lambda: calls.append_request(Episode("", "app", Outcome("success", "ok\ud83d"), ())),
-        lambda: memory_calls.store_request(
+        lambda: knowledge.append_request(Episode("", "app", Outcome("success", "ok\ud83d"), ())),
+        lambda: memory.store_request(
             MemoryEntry(memory_messages.NO_ID, "app", "me", "ok\ud83d"), None, "request"
         ),
-        lambda: recall_calls.report(UUID(int=1), (), Outcome("success"), ("ok\ud83d",), "", None),
-        lambda: admin_calls.rebuild(["ok\ud83d"], False, None),
+        lambda: recall.report(UUID(int=1), (), Outcome("success"), ("ok\ud83d",), "", None),
+        lambda: admin.rebuild(["ok\ud83d"], False, None),
     ],
 )
 def test_half_a_surrogate_pair_is_refused_with_its_place(made: Callable[[], object]) -> None:

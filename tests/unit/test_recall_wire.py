@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from plait.client import recall_calls
-from plait.client.recall_calls import Asked, recalled
+from plait.client.calls import recall as recall_calls
+from plait.client.calls.recall import Asked, recalled
 from plait.client.recall_context import format_context
 from plait.domain.deadline import Deadline
 from plait.domain.errors import InvalidInput

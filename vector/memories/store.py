@@ -32,7 +32,7 @@ from plait.domain.values import Collection, ItemId
 from plait.text.near_duplicates import same_words, words
 from vector.connection.clock import hold
 from vector.connection.pool import Database, Scoped
-from vector.episodes.store import Episodes
+from vector.index.merger import SegmentMerger
 from vector.memories import batch, requests, versions
 from vector.memories import write as rows
 from vector.memories.missing import missing
@@ -76,9 +76,14 @@ SELECT n.sketch[1] FROM repository r
 """
 
 
-class Memories(Similar, Episodes):
-    _db: Database
-    _app: Scoped
+class Memories:
+    """MemoryStore. `merger`: what keeps the text index's segments few."""
+
+    def __init__(self, db: Database, app: Scoped, merger: SegmentMerger) -> None:
+        self._db = db
+        self._app = app
+        self._merger = merger
+        self._similar = Similar(db)
 
     # -- writing ------------------------------------------------------------------------------------
 
@@ -146,7 +151,7 @@ class Memories(Similar, Episodes):
         done = await self._app.retry(
             lambda _: batch.attempt(self._app, tenant, list(first.values()), model)
         )
-        self._merge_grown([(repo_id, Collection.MEMORIES.value) for repo_id in done.grown])
+        self._merger.add([(repo_id, Collection.MEMORIES.value) for repo_id in done.grown])
         out: list[TurnReceipt | PlaitError] = []
         for request in asked:
             again = first[request.id] is not request
@@ -186,6 +191,9 @@ class Memories(Similar, Episodes):
             for wrong in dims - {dim}:
                 raise EmbeddingModelMismatch(model, dim, "the memory's", wrong)
         return str(model)
+
+    async def link_similar(self, repo: str, hashes: Sequence[bytes]) -> int:
+        return await self._similar.link(repo, hashes)
 
     async def delete(self, tenant: str, repo: str, id_: MemoryId) -> bool:
         async def attempt(_: int) -> bool:

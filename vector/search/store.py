@@ -92,8 +92,9 @@ AGENT_PLACE_COLUMNS = (
 class Lexical:
     """The arms that work on text."""
 
-    _app: Scoped
-    _spaces: bm25.SpaceCache
+    def __init__(self, app: Scoped, spaces: bm25.SpaceCache) -> None:
+        self._app = app
+        self._spaces = spaces
 
     async def view(self, where: Filter) -> View:
         return await read_view(self._app, where)
@@ -139,7 +140,7 @@ class Lexical:
 
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         """The words of `phrase` are first looked up as BM25 terms; only texts that hold all of them
-        become a tsvector. No index of tsvectors is kept: see docs/schema-postgres.md for its cost."""
+        become a tsvector. No index of tsvectors is kept: see docs/experiments/indexing.md for its cost."""
         # A phrase of stop words alone is looked up by them.
         terms = query_terms(phrase[:MAX_PHRASE]) or sorted(set(tokens(phrase[:MAX_PHRASE])))
         space, postings = await self._postings(view, terms, where, all_of_them=True)

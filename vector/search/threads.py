@@ -66,7 +66,8 @@ async def around(
 class Threads:
     """The part of `SearchStore` that knows who spoke next."""
 
-    _app: Scoped
+    def __init__(self, app: Scoped) -> None:
+        self._app = app
 
     async def around(self, view: View, ids: Sequence[ItemId], where: Filter, reach: int) -> Around:
         if where.collections and Collection.MEMORIES not in where.collections:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from etl.ingest.importers import javascript_tests
+from etl.ingest.importers.test_totals import totals
 from etl.ingest.importers.trim import last_of_rewritten, plain
 from plait.text.test_results import TestRun, results
 
@@ -67,16 +69,13 @@ def exits_as_tests(command: str, *, failed: bool) -> bool:
     places = [n for n in range(0, len(parts), 2) if _is_runner(_bare(parts[n]))]
     if not places:
         return False
-    piped = "pipefail" in text
-    for n in range(places[-1] + 1, len(parts), 2):
-        follows = any(part.strip() for part in parts[n + 1 :: 2])
-        if parts[n] == "&":
-            return False
-        if not follows or (parts[n] == "&&" and not failed) or (parts[n] == "|" and piped):
-            continue
-        if parts[n] != ")":
-            return False
-    return True
+    harmless = {")"} | ({"|"} if "pipefail" in text else set()) | (set() if failed else {"&&"})
+    behind = parts[places[-1] + 1 :]
+    return all(
+        separator != "&" and (separator in harmless or not any(map(str.strip, behind[n + 1 :: 2])))
+        for n, separator in enumerate(behind)
+        if n % 2 == 0
+    )
 
 
 def simple(command: str) -> list[str]:
@@ -126,6 +125,11 @@ def _bare(part: str) -> str:
     return part
 
 
+_FROM_OUTPUT: dict[str, Callable[[str], list[TestRun]]] = dict.fromkeys(
+    ("jest", "vitest", "mocha"), javascript_tests.tests
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a run of tests printed. `counts` may say more than `runs` names: quiet runners name
@@ -139,147 +143,10 @@ class Outcome:
 def read(name: str, output: str) -> Outcome:
     """The results in `output` of the runner `name`."""
     text = plain(last_of_rewritten(output[-MAX_OUTPUT:]))
-    runs = _FROM_OUTPUT.get(name, _lines)(text)
-    counts = _totals(text) or {}
+    listed = _FROM_OUTPUT.get(name)
+    runs = (listed(text) if listed else []) or results(text, {})
+    counts = totals(text)
     if not counts:
         for run in runs:
             counts[run.status] = counts.get(run.status, 0) + 1
     return Outcome(name, tuple(runs), counts)
-
-
-def _lines(text: str) -> list[TestRun]:
-    return results(text, {})
-
-
-_JS_FILE = re.compile(
-    r"\s{0,4}(?:PASS|FAIL|✓|❯|×|✗)\s+(?:\|[^|]{0,80}\|\s*)?(\S{1,400}\.(?:[cm]?[jt]sx?|vue))(?:\s|\Z)"
-)
-_JS_TEST = re.compile(
-    r"(\s*)(?P<mark>✓|√|✔|✕|×|✖|✗|○|↓|-)\s+(?P<name>\S.{0,400}?)(?:\s+\(?(?P<took>[\d.]{1,9})\s?(?P<unit>ms|s)\)?)?\s*"
-)
-_JS_STATUS = {
-    "✓": "passed",
-    "√": "passed",
-    "✔": "passed",
-    "○": "skipped",
-    "↓": "skipped",
-    "-": "skipped",
-}
-
-
-def _javascript(text: str) -> list[TestRun]:
-    """jest, vitest and mocha in their verbose form: files, `describe` blocks by indentation, tests."""
-    out: list[TestRun] = []
-    file, blocks = "", list[tuple[int, str]]()
-    for line in text.split("\n")[:200_000]:
-        if len(line) > 2_000 or not line.strip():
-            continue
-        if match := _JS_FILE.match(line):
-            file, blocks = match[1], []
-        elif match := _JS_TEST.fullmatch(line):
-            depth = len(match[1])
-            blocks = [b for b in blocks if b[0] < depth]
-            if not file and not blocks:
-                continue
-            levels = [p.strip() for p in match["name"].split(" > ")]
-            if levels[0].endswith((".ts", ".js", ".tsx", ".jsx", ".mjs")) or not file:
-                names = [*(b[1] for b in blocks), *levels]
-            else:
-                names = [file, *(b[1] for b in blocks), *levels]
-            took = _milliseconds(match["took"], match["unit"])
-            out.append(TestRun(" > ".join(names), _JS_STATUS.get(match["mark"], "failed"), took))
-        elif line.startswith(" ") and not line.lstrip().startswith(
-            ("at ", "●", "|", ">", "expect")
-        ):
-            depth = len(line) - len(line.lstrip())
-            blocks = [b for b in blocks if b[0] < depth][:10]
-            if depth <= 20 and len(line.strip()) <= 200:
-                blocks.append((depth, line.strip()))
-        elif not line.startswith(" "):
-            blocks = []
-        if len(out) >= 5_000:
-            break
-    return out or _lines(text)
-
-
-def _milliseconds(took: str | None, unit: str | None) -> float | None:
-    try:
-        return None if took is None else float(took) * (1000 if unit == "s" else 1)
-    except ValueError:
-        return None
-
-
-_FROM_OUTPUT: dict[str, Callable[[str], list[TestRun]]] = {
-    "jest": _javascript, "vitest": _javascript, "mocha": _javascript,
-}  # fmt: skip
-
-# Totals as runners print them at their end.
-_PYTEST_END = re.compile(
-    r"=+ ?(?P<said>[^=\n]{3,300}?) in [\d.:]{1,20}m?s?(?: \([\d:]+\))? ?=*|(?P<quiet>\d[^=\n]{3,200}?) in [\d.]{1,20}s(?: \([\d:]+\))?"
-)
-_PYTEST_COUNT = re.compile(r"(\d{1,7}) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
-_UNITTEST_RAN = re.compile(r"Ran (\d{1,7}) tests? in ")
-_UNITTEST_END = re.compile(r"(?:OK|FAILED)(?: \(([^)\n]{1,200})\))?")
-_MAVEN = re.compile(
-    r"(?:\[\w+\] )?Tests run: (\d{1,7}), Failures: (\d{1,7}), Errors: (\d{1,7}), Skipped: (\d{1,7})\s*"
-)
-_CARGO = re.compile(
-    r"test result: \w+\. (\d{1,7}) passed; (\d{1,7}) failed; (\d{1,7}) ignored.{0,200}"
-)
-_MOCHA = re.compile(r"\s{0,10}(\d{1,7}) (passing|failing|pending)\b.{0,40}")
-_NODE = re.compile(r"(?:#|ℹ) (pass|fail|skipped) (\d{1,7})")
-_SAID = {
-    "passing": "passed", "failing": "failed", "pending": "skipped",
-    "pass": "passed", "fail": "failed", "skipped": "skipped",
-}  # fmt: skip
-_JEST = re.compile(r"\s*Tests:?\s+(?=.{0,200}(?:passed|failed|skipped))(.{1,200})")
-
-
-def _totals(text: str) -> dict[str, int]:
-    """Counts by status from the last summary lines; empty when there are none."""
-    out: dict[str, int] = {}
-    lines = [line.strip("\r") for line in text.split("\n")[-400:] if len(line) < 1_000]
-    ran = 0
-    for line in lines:
-        if (match := _PYTEST_END.fullmatch(line.strip())) or (match := _JEST.fullmatch(line)):
-            found = _PYTEST_COUNT.findall(match[0])
-            if found:
-                out = _words(found)
-        elif match := _UNITTEST_RAN.match(line):
-            ran = int(match[1])
-        elif ran and (match := _UNITTEST_END.fullmatch(line.strip())):
-            out, ran = _unittest(ran, match[1] or ""), 0
-        elif match := _MAVEN.fullmatch(line):
-            run, failed, errors, skipped = (int(g) for g in match.groups())
-            out = {
-                "passed": run - failed - errors - skipped,
-                "failed": failed,
-                "error": errors,
-                "skipped": skipped,
-            }
-        elif match := _MOCHA.fullmatch(line):
-            out[_SAID[match[2]]] = int(match[1])
-        elif match := _NODE.fullmatch(line):
-            out[_SAID[match[1]]] = int(match[2])
-        elif match := _CARGO.fullmatch(line):
-            for key, n in zip(("passed", "failed", "skipped"), match.groups(), strict=True):
-                out[key] = out.get(key, 0) + int(n)
-    return {key: n for key, n in out.items() if n > 0}
-
-
-def _words(found: Sequence[tuple[str, str]]) -> dict[str, int]:
-    names = {"errors": "error", "xfailed": "skipped", "xpassed": "passed"}
-    out: dict[str, int] = {}
-    for n, word in found:
-        key = names.get(word, word)
-        out[key] = out.get(key, 0) + int(n)
-    return out
-
-
-def _unittest(ran: int, details: str) -> dict[str, int]:
-    out = {"passed": ran}
-    names = {"failures": "failed", "errors": "error", "skipped": "skipped"}
-    for key, n in re.findall(r"(failures|errors|skipped)=(\d{1,7})", details):
-        out[names[key]] = int(n)
-        out["passed"] -= int(n)
-    return out

@@ -4,7 +4,7 @@ changed. Pure.
 The prompt of a run has all words of a question about it and seldom the answer, and a diff has the words of
 its path and of the code; "why" is answered by what the agent said, "which command" by the command. So what a
 question does not ask for counts less. Only in runs of agents: in a conversation everybody's turns
-are as good. Words decide, in English. Measured in docs/recall.md.
+are as good. Words decide, in English. Measured in docs/experiments/query-intent.md.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
+from plait.retrieval.ranking.weights import DEFAULT
 
 
 class Part(StrEnum):
@@ -72,18 +73,7 @@ _PARTS = {
     Collection.REFLECTIONS: Part.SAID,
 }
 MAX_READ = 400  # characters of a question
-# Chosen on the tuned halves of `runs`, `transcripts` and `alone`, where 0.5 to 0.7 (0.6 to 0.85) are within two
-# points of MRR of each other.
-CHANGE_UNASKED = 0.6
-PROMPT_UNASKED = 0.6
-OUTPUT_UNASKED = 0.75
-SAID_UNASKED = 0.75
-NOT_THE_USER = 0.75
-USER_UNASKED = 0.75  # where something else is asked for
-# A turn that says what the agent will do next, or asks what it shall do.
-AHEAD = 0.7
-# What the last counts less where the first is asked for, and the other way round; 0.15 gives half as much.
-ORDER = 0.3
+WEIGHTS = DEFAULT.intent
 _FIRST = re.compile(r"\b(?:first|initial(?:ly)?|original(?:ly)?|began|begin(?:ning)?)\b", re.I)
 _LAST = re.compile(
     r"\b(?:last|final(?:ly)?|(?:in|at) the end|eventually|end(?:ed)? up|after the fix|now)\b", re.I
@@ -122,7 +112,7 @@ def factors(
         ahead = (
             is_ is Part.SAID and place.announces_step and not place.is_question
         )  # what only asks counts less anyway
-        found[id_] = by_part[is_] * (AHEAD if ahead else 1.0)
+        found[id_] = by_part[is_] * (WEIGHTS.announces_next_step if ahead else 1.0)
     for id_, by in _in_order(text, {i: (_run(places[i]), parts[i]) for i in found}).items():
         found[id_] *= by
     return {id_: by for id_, by in found.items() if by != 1.0}
@@ -141,7 +131,7 @@ def _in_order(text: str, groups: Mapping[ItemId, tuple[str, Part | None]]) -> di
     found: dict[ItemId, float] = {}
     for ids in alike.values():
         ids.sort(key=lambda id_: id_.int, reverse=last)
-        share = ORDER / max(1, len(ids) - 1)
+        share = WEIGHTS.order / max(1, len(ids) - 1)
         found |= {id_: 1.0 - share * rank for rank, id_ in enumerate(ids)}
     return found
 
@@ -171,15 +161,15 @@ def factor(part: Part, asked: frozenset[Wish]) -> float:
     """1.0 for what is asked for. Where the words don't say, also for all but a change and the prompt."""
     found = 1.0
     if part is Part.CHANGE and Wish.CHANGE not in asked:
-        found *= CHANGE_UNASKED
+        found *= WEIGHTS.change_not_asked
     if part is Part.PROMPT and Wish.USER not in asked:
-        found *= PROMPT_UNASKED
+        found *= WEIGHTS.prompt_not_asked
     if part in (Part.OUTPUT, Part.TEST) and asked and not asked & {Wish.COMMAND, Wish.RESULT}:
-        found *= OUTPUT_UNASKED
+        found *= WEIGHTS.output_not_asked
     if part is Part.SAID and asked and asked <= {Wish.COMMAND, Wish.RESULT}:
-        found *= SAID_UNASKED
+        found *= WEIGHTS.agent_not_asked
     if part is Part.USER and asked and Wish.USER not in asked:
-        found *= USER_UNASKED
+        found *= WEIGHTS.user_not_asked
     if part not in (Part.PROMPT, Part.USER) and asked == {Wish.USER}:
-        found *= NOT_THE_USER
+        found *= WEIGHTS.not_the_user
     return found

@@ -38,11 +38,11 @@ async def _threaded(ctx: SearchContext, deps: Deps) -> SearchContext:
     best = threads.seeds(ctx.order, ctx.places, words)
     if not best:
         return ctx
-    around = await deps.store.around(ctx.at, best, ctx.query.where, threads.REACH)
+    around = await deps.store.around(ctx.at, best, ctx.query.where, threads.WEIGHTS.reach)
     said = [id_ for id_ in ctx.order if threads.in_thread(ctx.places[id_])]
     scores = threads.lifted(around, ctx.fused, said, words)
     # What no arm found has nothing but its neighbours to speak for it, and was never among the best: see
-    # docs/recall.md.
+    # docs/experiments/conversations.md.
     fused = {**ctx.fused, **{id_: scores[id_] for id_ in scores if id_ in ctx.places}}
     order = sorted(ctx.order, key=lambda id_: -fused[id_])
     ctx = replace(ctx, fused=fused, order=order, openings=threads.openings(around))

@@ -20,6 +20,7 @@ from plait.retrieval.query.analysis import (
 )
 from plait.retrieval.query.bug_report import as_report, embedded
 from plait.retrieval.query.code_references import Anchor, AnchorKind, Anchors
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Deps, SearchContext
 from plait.text.tokenize import query_terms
 
@@ -27,9 +28,7 @@ from plait.text.tokenize import query_terms
 # other arms say.
 MAX_PLACES = 500
 MAX_AT = 16  # chunks at one place
-WHOLE_FILE = 0.5  # a chunk of a file that is named without a line, of what the place itself counts
-AROUND = 0.8  # the next wider chunk round the same lines
-DECAY = 0.85  # the next frame out of those that are the repository's own
+WEIGHTS = DEFAULT.locations
 
 # Characters of a diff or trace that are read at once; of more, which may take half a second, a thread's work.
 AT_ONCE = 8_192
@@ -128,12 +127,12 @@ def ranking(
 def _scored(anchor: Anchor, ids: Sequence[ItemId], frame: int) -> list[tuple[ItemId, float]]:
     spot = anchor.spot
     if anchor.kind is AnchorKind.FRAME:
-        return [(ids[0], DECAY ** (frame - 1))]
+        return [(ids[0], WEIGHTS.frame_decay ** (frame - 1))]
     if spot.start_line:
-        return [(id_, anchor.weight * AROUND**n) for n, id_ in enumerate(ids[:MAX_AT])]
+        return [(id_, anchor.weight * WEIGHTS.around**n) for n, id_ in enumerate(ids[:MAX_AT])]
     if spot.symbol:
         return [(id_, anchor.weight) for id_ in ids[:1]]
-    return [(id_, anchor.weight * WHOLE_FILE) for id_ in ids]
+    return [(id_, anchor.weight * WEIGHTS.whole_file) for id_ in ids]
 
 
 def _reason(anchor: Anchor, frame: int) -> str:

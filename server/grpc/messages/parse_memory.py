@@ -12,7 +12,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from plait.client.admin_calls import BUDGET_OF
+from plait.client.calls.admin import BUDGET_OF
 from plait.domain.errors import EpisodeInvalid, InvalidInput, MemoryInvalid
 from plait.domain.memory import MemoryFilter, MemoryId, MemoryWrite
 from plait.domain.retention import Budget, Selector

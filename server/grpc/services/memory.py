@@ -100,7 +100,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         return out
 
     async def _store(self, tenant: str, writes: list[MemoryWrite]) -> list[Outcome]:
-        outcomes = await self._app.truth.store(tenant, writes) if writes else []
+        outcomes = await self._app.truth.memories.store(tenant, writes) if writes else []
         stored = [w for w, o in zip(writes, outcomes, strict=True) if isinstance(o, MemoryReceipt)]
         if stored:
             self._app.written({w.entry.repo for w in stored}, {_scope(tenant, w) for w in stored})
@@ -114,7 +114,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         repo = parse_memory.repository(tenant, request.repository, "repository")
 
         async def delete() -> bool:
-            closed = await self._app.truth.delete(tenant, repo, id_)
+            closed = await self._app.truth.memories.delete(tenant, repo, id_)
             self._app.written({repo})
             return closed
 
@@ -127,7 +127,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         where = Scope(tenant, request.repository, request.agent_id, request.session_key)
 
         async def take_in() -> TurnReceipt:
-            receipt = await learn(self._app.truth, where, turn, request.request_id)
+            receipt = await learn(self._app.truth.memories, where, turn, request.request_id)
             self._app.written({repo}, {Scope(tenant, where.repo, where.agent_id)})
             return receipt
 
@@ -147,7 +147,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         id_ = parse_memory.id_(request.id, "id")
         repo = parse_memory.repository(tenant, request.repository, "repository")
         as_of = times.as_of(request.as_of)
-        entry = await self._app.truth.get(tenant, repo, id_, as_of)
+        entry = await self._app.truth.memories.get(tenant, repo, id_, as_of)
         return pb.GetMemoryResponse(
             memory=convert.memory(tenant, entry, with_embedding=request.include_embedding),
             as_of=memory_messages.resolved(as_of),
@@ -158,7 +158,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
     ) -> pb.ListMemoriesResponse:
         tenant = self._tenant(context)
         where = parse_memory.filter_(tenant, request.filter)
-        where = await visible.narrowed_memories(self._app.truth, where)
+        where = await visible.narrowed_memories(self._app.truth.search, where)
         if request.page_size < 0:
             raise parse.bad(
                 "page_size", f"is {request.page_size}; it must be 0 to {parse.MAX_PAGE}"
@@ -167,7 +167,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         parse.text(request.page_token, "page_token", 1024)
         as_of = times.as_of(request.as_of)
         while True:
-            page = await self._app.truth.list(
+            page = await self._app.truth.memories.list(
                 where,
                 limit=limit,
                 after=request.page_token,
@@ -189,7 +189,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         deadline = self._limits.deadline(_SERVICE + "QueryMemories", context)
         tenant = self._tenant(context)
         options = self._options(tenant, request)
-        seen = await visible.narrowed_memories(self._app.truth, options.filter)
+        seen = await visible.narrowed_memories(self._app.truth.search, options.filter)
         options = replace(options, filter=seen)
         parse.text(request.query, "query", parse_memory.MAX_QUERY_BYTES)
         vector = parse_memory.vector(request.embedding, "embedding")
