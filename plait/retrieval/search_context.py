@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import numpy as np
+import numpy.typing as npt
+
 from plait.domain.copies import copier
 from plait.domain.deadline import Deadline
 from plait.domain.recall import Block, Dropped, Impact, RecallOptions
@@ -92,6 +95,9 @@ class SearchContext:
     fusion: str
     deadline: Deadline
     options: RecallOptions | None = None  # a context is wanted; None: hits
+    vector: npt.NDArray[np.float32] | None = (
+        None  # the caller's own, of shape (dim,); None: the model's
+    )
     view: View | None = None
     anchors: Anchors = field(default_factory=Anchors)
     rewrite: Rewrite = field(default_factory=Rewrite)

@@ -29,7 +29,7 @@ def place(
 ) -> Place:
     return Place(
         "r", collection, "", "", "turn", False, ts=datetime(2026, 1, 1, tzinfo=UTC), type=type_,
-        session_key=session, tokens=tokens, asks=asks, episode_id=episode,
+        session_key=session, tokens=tokens, is_question=asks, episode_id=episode,
     )  # fmt: skip
 
 

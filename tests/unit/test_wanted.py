@@ -92,11 +92,15 @@ def test_other_sessions_and_code_keep_their_scores() -> None:
 
 
 def test_what_an_agent_is_going_to_do_counts_less_but_not_a_question_once_more() -> None:
-    places = {**RUN, SAID: replace(RUN[SAID], ahead=True), LATER: replace(RUN[LATER], ahead=True)}
+    places = {
+        **RUN,
+        SAID: replace(RUN[SAID], announces_step=True),
+        LATER: replace(RUN[LATER], announces_step=True),
+    }
     found = query_intent.factors("the release", places, EXTERNAL, frozenset([PROMPT]))
     assert found[SAID] == query_intent.WEIGHTS.announces_next_step
     assert LATER not in found
-    places[SAID] = replace(places[SAID], asks=True)
+    places[SAID] = replace(places[SAID], is_question=True)
     assert SAID not in query_intent.factors("the release", places, EXTERNAL, frozenset([PROMPT]))
 
 

@@ -110,7 +110,7 @@ def factors(
         if is_ is None or _run(place) not in worked:
             continue
         ahead = (
-            is_ is Part.SAID and place.ahead and not place.asks
+            is_ is Part.SAID and place.announces_step and not place.is_question
         )  # what only asks counts less anyway
         found[id_] = by_part[is_] * (WEIGHTS.announces_next_step if ahead else 1.0)
     for id_, by in _in_order(text, {i: (_run(places[i]), parts[i]) for i in found}).items():

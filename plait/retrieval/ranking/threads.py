@@ -111,7 +111,7 @@ def factors(places: Mapping[ItemId, Place]) -> dict[ItemId, float]:
     found = {}
     for id_, place in places.items():
         if in_thread(place) and place.tokens and place.type not in WHOLE:
-            found[id_] = factor(place.tokens, asks=place.asks)
+            found[id_] = factor(place.tokens, asks=place.is_question)
     return found
 
 

@@ -41,7 +41,7 @@ async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Fix the revisions that this answer is read at, and find the places that its text names: a ranking
     `anchors`, without a read where it names none."""
     asked = ctx.asked
-    if not asked.attached and "semantic" not in ctx.query.off:
+    if asked.text and ctx.vector is None and not asked.attached and "semantic" not in ctx.query.off:
         deps.foresee(embedded(asked))  # on another thread, while the view is read
     view = await deps.store.view(ctx.query.where)
     aside = len(asked.attached) > AT_ONCE
