@@ -148,10 +148,9 @@ def rankers(app: App, stored: Stored, budget: int) -> dict[str, Ranked]:
         return [hit.item.content for hit in answer.hits]
 
     async def query(text: str) -> list[str]:
-        provider = await app.provider()
-        vector = await provider.embed_query(text)
         options = MemoryQueryOptions(MemoryFilter(repos=(REPO,)), top_k=K)
-        return [m.entry.content for m in await app.truth.memories.query(text, vector, options)]
+        answer = await app.memory_query.query(text, None, options)
+        return [m.entry.content for m in answer.matches]
 
     async def recall(text: str) -> list[str]:
         options = RecallOptions(budget_tokens=budget, receipt=False)

@@ -38,6 +38,7 @@ from plait.ports import (
     LanguageModel,
     Reranker,
 )
+from plait.retrieval.memory_query import MemoryQueryService
 from plait.retrieval.recall import RecallService
 from plait.retrieval.search import SearchService
 from plait.retrieval.search_context import Deps
@@ -194,6 +195,7 @@ class App:
         self.deps = deps  # of what is asked without a pipeline
         self.search = SearchService.over(deps)
         self.recall = RecallService(deps)
+        self.memory_query = MemoryQueryService(deps, truth.memories)
         self.projector = Projector(truth.outbox, graph)
         self.jobs = Jobs(settings, truth, graph, provider)
         self.embedder = Embedder(

@@ -98,7 +98,7 @@ class Store:
             relations=Relations(app),
             impact=Impacts(app),
             episodes=Episodes(app, merger),
-            memories=Memories(db, app, lexical, merger),
+            memories=Memories(db, app, merger),
             retention=Retention(db, merger),
             forgetting=Forgetting(db, spaces),
             recalls=Recalls(db, app),

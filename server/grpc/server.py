@@ -241,7 +241,7 @@ def _add_services(
         KnowledgeService(app, limits), server
     )
     index_service_pb2_grpc.add_IndexServiceServicer_to_server(IndexService(app), server)
-    memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryService(app), server)
+    memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryService(app, limits), server)
     admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(app), server)
     hook_service_pb2_grpc.add_HookServiceServicer_to_server(HookService(app), server)
     access_service_pb2_grpc.add_AccessServiceServicer_to_server(AccessService(app, keys), server)

@@ -29,6 +29,7 @@ from plait.domain.memory import (
     MemoryReceipt,
 )
 from plait.memory.entry import NOBODY, check
+from tests.memory_queries import query
 from vector.store import Store
 
 TICK = timedelta(microseconds=1)
@@ -268,9 +269,7 @@ async def compare(store: Store, model: Model, as_of: AsOf, repos: tuple[str, ...
     page = await store.memories.list(where, limit=1000, as_of=as_of)
     assert len(page.entries) == len(expected), as_of
     assert all(same(e, k) for e, k in zip(page.entries, expected, strict=True)), as_of
-    matches = await store.memories.query(
-        "zebra", None, MemoryQueryOptions(where, top_k=100, as_of=as_of)
-    )
+    matches = await query(store, "zebra", None, MemoryQueryOptions(where, top_k=100, as_of=as_of))
     assert {m.entry.id for m in matches} == {k.id for k in expected}, as_of
     living = {k.id: k for k in expected}
     assert all(same(m.entry, living[m.entry.id]) for m in matches), as_of

@@ -19,6 +19,7 @@ from plait.domain.memory import (
     MemoryWrite,
 )
 from plait.memory.entry import NOBODY
+from tests.memory_queries import query
 from vector.memories import batch
 from vector.store import Store
 
@@ -34,7 +35,7 @@ async def seen(store: Store, way: str, at: datetime) -> int:
     if way == "list":
         return len((await store.memories.list(WHERE, limit=10, as_of=as_of)).entries)
     options = MemoryQueryOptions(filter=WHERE, top_k=10, as_of=as_of)
-    return len(await store.memories.query("queue places", None, options))
+    return len(await query(store, "queue places", None, options))
 
 
 @pytest.mark.parametrize("way", ["list", "query"])

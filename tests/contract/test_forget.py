@@ -57,6 +57,7 @@ from plait.memory.entry import NOBODY, check
 from plait.memory.summarize import Extractive
 from plait.ports import GraphStore
 from plait.settings import MemorySettings, Settings
+from tests.memory_queries import query
 from tests.processes import LIMIT_S
 from vector.forget import files
 from vector.store import Store
@@ -188,7 +189,7 @@ async def test_a_memory_and_all_its_versions_are_gone_everywhere(
             MemoryFilter(repos=("r",)), limit=10, as_of=as_of, include_superseded=True
         )
         assert {e.id for e in page.entries} <= {kept.id}
-    matches = await store.memories.query(MARK, None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
+    matches = await query(store, MARK, None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
     assert all(m.entry.id == kept.id for m in matches)
 
 
@@ -466,7 +467,7 @@ async def test_reclaim_takes_it_out_of_the_tables_files(store: Store, truth_dsn:
     assert {"plait.memories", "plait.posting"} <= set(tables)
     # The store works on.
     assert (await remember(store, "and on it goes")).version == 1
-    assert await store.memories.query("goes", None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
+    assert await query(store, "goes", None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
 
 
 async def test_how_many_files_still_hold_it_is_counted_by_reading_them(

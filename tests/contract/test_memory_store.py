@@ -39,6 +39,7 @@ from plait.domain.scope import Scope
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory.entry import NOBODY, check
 from tests.contract.conftest import IndexFiles
+from tests.memory_queries import query
 from vector.index.merger import MERGE_EVERY
 from vector.memories import requests
 from vector.store import Store
@@ -558,7 +559,7 @@ async def test_no_repository_is_never_all_of_them(store: Store) -> None:
     with pytest.raises(ScopeMissing):
         await store.memories.list(MemoryFilter(), limit=1)
     with pytest.raises(ScopeMissing):
-        await store.memories.query("here", None, MemoryQueryOptions(MemoryFilter()))
+        await query(store, "here", None, MemoryQueryOptions(MemoryFilter()))
     assert sorted(await contents(store, MemoryFilter(all_repos=True))) == ["here", "there"]
     assert await contents(store, MemoryFilter(repos=("r2", "none"))) == ["there"]
 
@@ -630,7 +631,7 @@ async def test_notes_of_episodes_are_memories_too(store: Store) -> None:
 async def ask(store: Store, text: str, vector: Any = None, **options: Any) -> list[str]:
     where = options.pop("where", HERE)
     asked = None if vector is None else np.array(vector, np.float32)
-    found = await store.memories.query(text, asked, MemoryQueryOptions(where, **options))
+    found = await query(store, text, asked, MemoryQueryOptions(where, **options))
     assert all(0.0 <= match.score <= 1.0 for match in found)
     assert [m.score for m in found] == sorted((m.score for m in found), reverse=True)
     return [match.entry.content for match in found]
@@ -791,9 +792,9 @@ async def test_nothing_crosses_between_tenants(store: Store) -> None:
     acme = MemoryFilter(tenant="acme", all_repos=True)
     assert [e.id for e in (await store.memories.list(acme, limit=9)).entries] == [theirs.entry.id]
     assert await contents(store, MemoryFilter(tenant="acme", repos=("r",))) == []
-    assert [
-        m.entry.id for m in await store.memories.query("zebra", None, MemoryQueryOptions(acme))
-    ] == [theirs.entry.id]
+    assert [m.entry.id for m in await query(store, "zebra", None, MemoryQueryOptions(acme))] == [
+        theirs.entry.id
+    ]
     with pytest.raises(MemoryNotFound):
         await store.memories.get("acme", "r", mine.entry.id)
     with pytest.raises(MemoryNotFound):

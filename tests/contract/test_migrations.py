@@ -172,6 +172,42 @@ async def test_episodes_from_before_are_kept_and_projected_anew(
             await opened.close()
 
 
+OLD_TURNS = """
+INSERT INTO repository (name, published, last_number) VALUES ('r', 0, 0);
+INSERT INTO memories (id, repo_id, collection, kind, source, agent_id, content_hash, content, entry_id, created_at)
+SELECT gen_random_uuid(), r.id, 'memories', 'turn', s.source, s.source, sha256(t.content::bytea), t.content,
+       gen_random_uuid(), now()
+  FROM repository r, unnest(ARRAY['agent', 'user']) AS s (source),
+       unnest(ARRAY['where is it?', 'Let me look at a.py first.', 'It is in a.py. Shall I go on?', 'It is in a.py.'])
+         AS t (content);
+"""
+
+
+async def test_turns_from_before_are_told_from_each_other_as_new_ones_are(
+    before: None, truth_dsn: str, truth_settings: Settings
+) -> None:
+    """What older versions asked of each text at every read is decided once, when the home is opened."""
+    conn = await Database(truth_dsn, truth_settings).dedicated()
+    await migrate(conn, [m for m in migrations() if m.number < 15])
+    await conn.execute(OLD_TURNS.encode())
+    await conn.close()
+    await (await vector.open(truth_settings)).close()
+    with psycopg.connect(truth_dsn, options="-c search_path=plait") as after:
+        rows = after.execute(
+            "SELECT source, content, is_question, announces_step FROM memories ORDER BY source, content"
+        ).fetchall()
+    assert rows == [
+        ("agent", "It is in a.py.", False, False),
+        ("agent", "It is in a.py. Shall I go on?", False, True),
+        ("agent", "Let me look at a.py first.", False, True),
+        ("agent", "where is it?", True, True),
+        ("user", "It is in a.py.", False, False),
+        ("user", "It is in a.py. Shall I go on?", False, False),
+        ("user", "Let me look at a.py first.", False, False),
+        ("user", "where is it?", True, False),
+    ]
+
+
 DIFF = """--- a/a.py
 +++ b/a.py
 @@ -3,2 +3,2 @@ def two():

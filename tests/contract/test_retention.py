@@ -39,6 +39,7 @@ from plait.memory.entry import NOBODY, check
 from plait.memory.summarize import Extractive
 from plait.settings import MemorySettings
 from plait.text.tokenize import tokens
+from tests.memory_queries import query
 from vector.connection.migrate import migrations
 from vector.store import Store
 
@@ -174,7 +175,7 @@ async def test_summaries_are_found_before_their_sources_and_those_word_for_word(
     assert len(closed) > 10
     for entry in closed[:8]:
         options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=50)
-        ranks = {m.entry.id: m for m in await store.memories.query(entry.content, None, options)}
+        ranks = {m.entry.id: m for m in await query(store, entry.content, None, options)}
         assert ranks[entry.id].entry.content == entry.content
         assert ranks[entry.id].entry.superseded_by == into[entry.id]
         order = list(ranks)
@@ -185,7 +186,7 @@ async def test_summaries_are_found_before_their_sources_and_those_word_for_word(
         assert found.kind == "summary"
         assert found.metadata.source == "system"
     options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=50)
-    matches = await store.memories.query("KeyError cache cold", None, options)
+    matches = await query(store, "KeyError cache cold", None, options)
     assert matches[0].entry.id in await living(store)
     assert {m.entry.kind for m in matches} >= {"summary"}
 
@@ -199,7 +200,7 @@ async def test_a_pasted_passage_finds_the_turn_that_it_is_from(store: Store) -> 
     )
     options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=10)
     for at in (3, 14, 25):
-        (best, *_) = await store.memories.query(texts[at][:400], None, options)
+        (best, *_) = await query(store, texts[at][:400], None, options)
         assert best.entry.content == texts[at]
 
 
@@ -212,7 +213,7 @@ async def test_what_compaction_closed_is_seen_as_of_each_time_as_it_was_then(sto
 
     async def seen(recorded: datetime | None) -> list[MemoryEntry]:
         options = MemoryQueryOptions(where, top_k=100, as_of=AsOf(recorded=recorded))
-        matches = await store.memories.query(entry.content, None, options)
+        matches = await query(store, entry.content, None, options)
         return [m.entry for m in matches if m.entry.id == entry.id]
 
     assert [e.superseded_at for e in await seen(done.at - timedelta(microseconds=1))] == [None]
@@ -240,7 +241,7 @@ async def test_a_duplicate_of_the_same_words_is_not_found_twice(store: Store) ->
     done = await compact(store)
     assert len(done.plan.closed) == 1
     options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=10)
-    matches = await store.memories.query("Warm the cache", None, options)
+    matches = await query(store, "Warm the cache", None, options)
     assert len(matches) == 1
     assert matches[0].entry.id in {first.id, second.id}
 
@@ -251,7 +252,7 @@ async def test_what_is_forgotten_is_not_found_though_compaction_had_closed_it(st
     entry = next(e for e in sources if e.id in {s.entry_id for s in done.plan.closed})
     await store.forgetting.forget(T, "r", Selector(ids=(entry.id,)), dry_run=False)
     options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=100)
-    matches = await store.memories.query(entry.content, None, options)
+    matches = await query(store, entry.content, None, options)
     assert matches
     assert entry.id not in {m.entry.id for m in matches}
 
@@ -273,7 +274,7 @@ async def test_what_an_earlier_version_closed_is_found_after_the_upgrade(
     assert {id_ for (id_,) in kept} == closed
     entry = next(e for e in sources if e.id in closed)
     options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=50)
-    found = await store.memories.query(entry.content, None, options)
+    found = await query(store, entry.content, None, options)
     assert entry.id in {m.entry.id for m in found}
 
 
@@ -307,8 +308,8 @@ async def test_undo_brings_everything_back_as_new_versions(store: Store, truth_d
     assert set(rows(truth_dsn, f"{links} AND relation <> 'DERIVED_FROM'")) == linked
     # What was known in between is still what was known in between.
     assert (await living(store, AsOf(recorded=done.at))).keys() == between.keys()
-    found = await store.memories.query(
-        "module_3.py KeyError", None, MemoryQueryOptions(MemoryFilter(repos=("r",)))
+    found = await query(
+        store, "module_3.py KeyError", None, MemoryQueryOptions(MemoryFilter(repos=("r",)))
     )
     assert found[0].entry.content.startswith("Step 3:")
     with pytest.raises(UndoExpired, match="was undone"):

@@ -40,6 +40,7 @@ from plait.domain.scope import Scope, qualify
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.memory.entry import check
 from tests.contract.test_search_store import embed, unit
+from tests.memory_queries import query
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -311,7 +312,7 @@ async def test_another_tenants_memories_are_never_listed_found_or_recalled(store
             page = await quiet(store.memories.list(where, limit=10))
             assert page is None or page.entries == ()
             options = MemoryQueryOptions(where)
-            assert not await quiet(store.memories.query("cache cold", unit(1, 2, 3, 4), options))
+            assert not await quiet(query(store, "cache cold", unit(1, 2, 3, 4), options))
         for repo in ("web", "acme@web"):
             if repo == "acme@web" and tenant != "default":
                 continue  # a scope qualifies the name itself
@@ -319,8 +320,8 @@ async def test_another_tenants_memories_are_never_listed_found_or_recalled(store
             assert list(await store.memories.recalled(scope, ["the cache is cold today"])) == [
                 False
             ]
-    (mine,) = await store.memories.query(
-        "cache cold", None, MemoryQueryOptions(MemoryFilter("acme", repos=("acme@web",)))
+    (mine,) = await query(
+        store, "cache cold", None, MemoryQueryOptions(MemoryFilter("acme", repos=("acme@web",)))
     )
     assert mine.entry.content == "the cache is cold today"
 
@@ -337,7 +338,7 @@ async def test_memories_are_never_read_from_everywhere_in_silence(store: Store) 
     with pytest.raises(ScopeMissing):
         await store.memories.list(MemoryFilter(), limit=5)
     with pytest.raises(ScopeMissing):
-        await store.memories.query("x", None, MemoryQueryOptions(MemoryFilter()))
+        await query(store, "x", None, MemoryQueryOptions(MemoryFilter()))
 
 
 async def test_retention_stays_inside_its_tenant(store: Store) -> None:
@@ -469,7 +470,7 @@ async def listed(store: Store, run: int, asked: Asked) -> set[str]:
         session_key=asked.session,
     )
     page = await store.memories.list(where, limit=100)
-    matches = await store.memories.query("remark", None, MemoryQueryOptions(where, top_k=100))
+    matches = await query(store, "remark", None, MemoryQueryOptions(where, top_k=100))
     contents = {entry.content for entry in page.entries}
     assert {m.entry.content for m in matches} == contents
     return contents

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-import numpy as np
-import numpy.typing as npt
 
 from plait.domain.errors import (
     EmbeddingModelMismatch,
@@ -22,31 +19,29 @@ from plait.domain.memory import (
     MemoryEntry,
     MemoryFilter,
     MemoryId,
-    MemoryMatch,
     MemoryPage,
     MemoryQueryOptions,
     MemoryReceipt,
     MemoryWrite,
     TurnReceipt,
+    check_filter,
 )
 from plait.domain.off_loop import off_loop
 from plait.domain.scope import Scope
-from plait.domain.values import Collection
+from plait.domain.values import Collection, ItemId
 from plait.text.near_duplicates import same_words, words
 from vector.connection.clock import hold
 from vector.connection.pool import Database, Scoped
 from vector.index.merger import SegmentMerger
-from vector.memories import batch, requests
+from vector.memories import batch, requests, versions
 from vector.memories import write as rows
 from vector.memories.missing import missing
 from vector.memories.plan import Prepared
-from vector.memories.query import MemoryQuery
 from vector.memories.read import (
     COLUMNS,
     FROM,
     WIDTH,
     Where,
-    check_filter,
     entry_vector,
     matching,
     page_token,
@@ -57,7 +52,6 @@ from vector.memories.read import (
 )
 from vector.memories.requests import Request
 from vector.memories.similar import Similar
-from vector.search.store import Lexical
 
 logger = logging.getLogger(__name__)
 
@@ -83,13 +77,12 @@ SELECT n.sketch[1] FROM repository r
 
 
 class Memories:
-    """MemoryStore. `lexical`: the text index; `merger`: what keeps its segments few."""
+    """MemoryStore. `merger`: what keeps the text index's segments few."""
 
-    def __init__(self, db: Database, app: Scoped, lexical: Lexical, merger: SegmentMerger) -> None:
+    def __init__(self, db: Database, app: Scoped, merger: SegmentMerger) -> None:
         self._db = db
         self._app = app
         self._merger = merger
-        self._query = MemoryQuery(app, lexical)
         self._similar = Similar(db)
 
     # -- writing ------------------------------------------------------------------------------------
@@ -219,14 +212,6 @@ class Memories:
 
     # -- reading ------------------------------------------------------------------------------------
 
-    async def query(
-        self, text: str, vector: npt.NDArray[np.float32] | None, options: MemoryQueryOptions
-    ) -> list[MemoryMatch]:
-        return await self._query.query(text, vector, options)
-
-    async def unembedded(self, options: MemoryQueryOptions) -> bool:
-        return await self._query.unembedded(options)
-
     async def get(self, tenant: str, repo: str, id_: MemoryId, as_of: AsOf = NOW) -> MemoryEntry:
         where = see(Where(), as_of)
         await hold(self._app, tenant, (repo,), as_of.recorded)
@@ -238,6 +223,14 @@ class Memories:
         if not found:
             raise await missing(self._app, tenant, repo, id_, as_of)
         return replace(to_entry(found[0], as_of.recorded), embedding=entry_vector(found[0][WIDTH]))
+
+    async def versions(
+        self, tenant: str, ids: Sequence[ItemId], as_of: AsOf = NOW
+    ) -> Mapping[ItemId, MemoryEntry]:
+        return await versions.by_id(self._app, tenant, ids, as_of)
+
+    async def unembedded(self, options: MemoryQueryOptions) -> bool:
+        return await versions.unembedded(self._app, options)
 
     async def recalled(self, scope: Scope, texts: Sequence[str]) -> list[bool]:
         said = [words(text) for text in texts]
