@@ -17,6 +17,7 @@ from uuid import UUID
 from plait.domain.scope import DEFAULT_TENANT
 
 MemoryId = NewType("MemoryId", UUID)
+NO_ID = MemoryId(UUID(int=0))  # of an entry that the store has not seen
 
 
 class MemoryType(StrEnum):

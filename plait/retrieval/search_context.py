@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from plait.domain.copies import copier
 from plait.domain.deadline import Deadline
-from plait.domain.recall import Block, Dropped, Impact, RecallOptions
+from plait.domain.recall import Block, Dropped, Impact, PackingOptions
 from plait.domain.values import Candidate, Hit, Item, ItemId, Timing
 from plait.ports import (
     EmbeddingProvider,
@@ -91,7 +91,7 @@ class SearchContext:
     k: int  # hits wanted; for a context the most items it may hold
     fusion: str
     deadline: Deadline
-    options: RecallOptions | None = None  # a context is wanted; None: hits
+    options: PackingOptions | None = None  # a context is wanted; None: hits
     view: View | None = None
     anchors: Anchors = field(default_factory=Anchors)
     rewrite: Rewrite = field(default_factory=Rewrite)
