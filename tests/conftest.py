@@ -21,6 +21,7 @@ from hypothesis.internal.conjecture import providers
 
 from graph.server import embedded as graph
 from plait.settings import Settings, load
+from tests.neo4j_server import LATEST, LTS, Neo4jServers
 from tests.processes import LIMIT_S, PATIENT, remove_home
 from vector.server import embedded as postgres
 
@@ -49,6 +50,40 @@ for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(
             number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL
         )
+
+
+# Starts first: nothing of it can be split, and it takes longer than what is left at the end should.
+LONGEST = "tests/e2e/test_faults.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadfile`, but all tests that share a Neo4j run in one process, which starts it once."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    made = LoadFileScheduling(config, log)
+    by_file = made._split_scope
+
+    def by_server(nodeid: str) -> str:
+        return next((v for v in (LTS, LATEST) if f"[neo4j-{v}" in nodeid), "") or by_file(nodeid)
+
+    made._split_scope = by_server
+    return made
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests recorded as "printed" belongs into CI's output, from whichever process."""
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for name, text in report.user_properties:
+            if name == "printed":
+                terminalreporter.section(report.nodeid)
+                terminalreporter.write_line(str(text))
 
 
 # Seconds that a person's question waits for what is read in the background, and for a server.
@@ -82,6 +117,12 @@ def examples() -> Iterator[None]:
         if hypothesis_settings().derandomize:
             patch.setattr(providers, "is_local_module_file", lambda path: False)
         yield
+
+
+@pytest.fixture(scope="session")
+def neo4j_servers() -> Iterator[Neo4jServers]:
+    with contextlib.ExitStack() as stack:
+        yield Neo4jServers(stack)
 
 
 @pytest.fixture(scope="session")

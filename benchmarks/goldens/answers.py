@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 
@@ -65,7 +66,7 @@ def whole(wire: Wire, method: str, request: Message) -> Message:
     return answer
 
 
-def outcome(answer: Message, key: str, line: Any) -> Iterator[str]:
+def outcome(answer: Message, key: str, line: Callable[[Message], str]) -> Iterator[str]:
     if "error" in answer:
         error = answer["error"]
         yield f"{error['code']} {error['message']}"
@@ -121,7 +122,15 @@ def _context(answer: Message) -> Iterator[str]:
             yield from (f"history: {event.get('kind')} {event.get('title')}" for event in reached)
         elif name != "truncated":
             yield from (_reached(name, node) for node in reached)
-    yield from (f"| {line}" for line in answer.get("context", "").split("\n"))
+    yield from (f"| {line}" for line in undated(answer.get("context", "")).split("\n"))
+
+
+def undated(text: str) -> str:
+    """`text` without the days of this run: what has no time of its own is dated when it is stored."""
+    now = datetime.now(UTC)
+    for day in (now, now - timedelta(days=1)):
+        text = text.replace(f"{day:%Y-%m-%d}", "TODAY")
+    return text
 
 
 def _reached(name: str, node: Message) -> str:

@@ -5,48 +5,17 @@ from __future__ import annotations
 import posixpath
 import re
 
+from etl.languages import registry
+from etl.languages.registry import Naming
+
 # Folders that hold sources without being part of the import path, when they are not packages.
 _PYTHON_ROOTS = ("src", "lib", "python")
 
 # `src/main/java/`, `app/src/test/kotlin/`, `src/`: what comes before a Java package's folders.
 _JAVA_ROOT = re.compile(r"^(?:.*?/)?(?:src/(?:[^/]+/)?(?:java|kotlin|scala|groovy)|src|java)/")
 
-_TEST_FOLDERS = frozenset({"test", "tests", "testing", "__tests__", "spec", "specs", "e2e"})
-_PYTHON_TEST = re.compile(r"^(?:test_.*|.*_tests?|tests?|conftest)\.pyi?$")
-_SCRIPT_TEST = re.compile(
-    r"(?:[._-](?:test|spec|e2e|cy)\.[cm]?[jt]sx?|^test[._-].*\.[cm]?[jt]sx?)$"
-)
 # A header and its source share a stem; so do an interface of OCaml and its module.
 _HEADERS = frozenset({".h", ".hh", ".hpp", ".hxx", ".h++", ".inl", ".ipp", ".tpp", ".cuh", ".mli"})
-
-# Languages of which only definitions are read, by what their runners and frameworks look for.
-_OTHER_TESTS = {
-    "c": r"^(?:test_.*|.*_tests?|tests?)\.[ch]$",
-    "cpp": r"(?:^test_.*|(?:_|-)(?:unit)?tests?|Tests?)\.\w+$|^tests?\.\w+$",
-    "csharp": r"(?:Tests?|Specs?|Fixture)\.cs$",
-    "rust": r"^(?:tests?|.*_tests?)\.rs$",
-    "ruby": r"(?:_spec|_test)\.rb$|^(?:test_.*|spec_helper|test_helper|rails_helper)\.rb$",
-    "php": r"(?:Test|TestCase|Cest)\.php$",
-    "kotlin": r"(?:Tests?|TestCase|Spec|IT)\.kts?$",
-    "scala": r"(?:Tests?|Spec|Suite|Specification|Props?)\.(?:scala|sc)$",
-    "swift": r"(?:Tests?|TestCase|Specs?)\.swift$",
-    "objc": r"(?:Tests?|TestCase|Specs?)\.mm?$",
-    "dart": r"_test\.dart$",
-    "lua": r"(?:_spec|_test|-spec|-test)\.lua$|^test[_-].*\.lua$",
-    "elixir": r"_test\.exs?$|^test_helper\.exs$",
-    "haskell": r"(?:Spec|Tests?)\.hs$",
-    "ocaml": r"^(?:test_.*|.*_test|tests?)\.mli?$",
-    "julia": r"^(?:runtests|test_.*|.*_tests?)\.jl$",
-    "zig": r"^(?:tests?|test_.*|.*_test)\.zig$",
-    "shell": r"\.bats$|^(?:test[_-].*|.*[_-]tests?)\.\w+$",
-}
-_OTHER_TEST = {language: re.compile(pattern) for language, pattern in _OTHER_TESTS.items()}
-# `Shop.Tests/`, `shop-test/`, `SwiftTests/`, Kotlin's `commonTest/`.
-_TEST_FOLDER = re.compile(
-    r"(?:[._-](?:unit|integration)?tests?|[a-z](?:Unit|Integration)?Tests?|Specs)$"
-)
-
-_JAVA_TEST = re.compile(r"(?:^Test[A-Z].*|Tests?|TestCase|IT|Spec)\.java$")
 
 
 def module_name(path: str, language: str, package_dirs: frozenset[str] = frozenset()) -> str:
@@ -59,9 +28,10 @@ def module_name(path: str, language: str, package_dirs: frozenset[str] = frozens
     """
     folder, name = posixpath.split(path)
     stem = posixpath.splitext(name)[0]
-    if language == "python":
+    naming = registry.language(language).naming
+    if naming is Naming.PACKAGES:
         return _python_name(folder, stem, package_dirs)
-    if language == "java":
+    if naming is Naming.SOURCE_ROOT:
         folder = _java_folder(folder)
     suffix = posixpath.splitext(name)[1].lower()
     if suffix in _HEADERS and stem:
@@ -96,18 +66,11 @@ def _clean(part: str) -> str:
 def is_test_path(path: str, language: str) -> bool:
     """True when a file is part of a test-suite, by the habits of its language."""
     folder, name = posixpath.split(path)
-    if language == "go":
-        return name.endswith("_test.go")
-    folders = {part.lower() for part in folder.split("/")}
-    if language == "java":
-        return _JAVA_TEST.search(name) is not None or bool(folders & {"test", "tests"})
-    if folders & _TEST_FOLDERS:
+    tests = registry.language(language).tests
+    if tests.name is not None and tests.name.search(name):
         return True
-    if language == "python":
-        return _PYTHON_TEST.match(name) is not None
-    other = _OTHER_TEST.get(language)
-    if other is not None:
-        return other.search(name) is not None or any(
-            _TEST_FOLDER.search(part) for part in folder.split("/")
-        )
-    return _SCRIPT_TEST.search(name) is not None
+    folders = folder.split("/")
+    if tests.folders and not tests.folders.isdisjoint(part.lower() for part in folders):
+        return True
+    pattern = tests.folder
+    return pattern is not None and any(pattern.search(part) for part in folders)

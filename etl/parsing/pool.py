@@ -24,7 +24,7 @@ from typing import Self
 
 import numpy as np
 
-from etl.languages import TABLES
+from etl.languages import registry
 from etl.parsing.pipe import Reply, Setup, WireJob, decode, read_frame, write_frame
 from etl.parsing.segment import PartialIndex
 from etl.source.files import content_hash, opened
@@ -63,7 +63,12 @@ class Job:
         """Of the time a file may take."""
         if self.again:
             return TEXT_SHARE
-        return 1.0 - TEXT_SHARE if self.module and self.language in TABLES else 1.0
+        return 1.0 - TEXT_SHARE if self.by_table else 1.0
+
+    @property
+    def by_table(self) -> bool:
+        """True when only definitions are looked for: where that fails, the text alone may be indexed."""
+        return bool(self.module and registry.language(self.language).table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +327,7 @@ class ParsePool:
 
     def _lost(self, job: Job, cause: str, todo: deque[list[Job]]) -> ParsedBatch:
         """What is said of the file that ended a worker. Its text is indexed where only that can be lost."""
-        if job.module and job.language in TABLES:
+        if job.by_table:
             todo.append([replace(job, module="", again=True)])
             return ParsedBatch([], [], None, unparsed=[(job.path, cause)])
         return ParsedBatch([], [], None, [(job.path, cause)])

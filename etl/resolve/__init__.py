@@ -11,25 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from posixpath import basename
-from types import ModuleType
 from typing import cast
 
 from etl.facts import Definition, FileFacts
-from etl.resolve.table import CLASSES, DECLARED, FAMILIES, Binder, Bound, Table
+from etl.languages.registry import language
+from etl.resolve.table import CLASSES, Binder, Bound, Table
 from plait.domain.graph import Edge, Label, Node, Relation
-
-# family → the module of this package that binds it.
-_BINDERS = {
-    "python": "etl.languages.python.resolve",
-    "javascript": "etl.languages.javascript.resolve",
-    "java": "etl.languages.java.resolve",
-    "go": "etl.languages.go.resolve",
-    DECLARED: "etl.resolve.declared",
-}
 
 _BY_ID = attrgetter("id")
 _BY_ENDS = attrgetter("relation", "source", "target")
@@ -73,10 +63,10 @@ def resolve(
     """Each file's part of the graph, by path: code files first, then `others`."""
     with _collector_off():
         table = Table(repo, files)
-        binders = {family: _open(family, table) for family in sorted(_families(table.files))}
+        binders = _binders(table)
         for index, facts in enumerate(table.files):
             unresolved: Counter[str] = Counter()
-            binder = binders.get(FAMILIES.get(facts.language, ""))
+            binder = binders.get(language(facts.language).family)
             bound = binder.bind(index, unresolved) if binder else iter(())
             yield _code_part(table, index, bound, unresolved)
     for other in sorted(others, key=attrgetter("path")):
@@ -96,17 +86,14 @@ def _collector_off() -> Iterator[None]:
             gc.enable()
 
 
-def _families(files: Iterable[FileFacts]) -> set[str]:
-    return {FAMILIES[facts.language] for facts in files if facts.language in FAMILIES}
-
-
-def _open(family: str, table: Table) -> Binder:
-    return cast(Binder, _module(family).binder(table))
-
-
-@cache
-def _module(family: str) -> ModuleType:
-    return import_module(_BINDERS[family])
+def _binders(table: Table) -> dict[str, Binder]:
+    """The binder of each family that has files."""
+    lines = [language(id_) for id_ in sorted({facts.language for facts in table.files})]
+    modules = {line.family: line.resolver for line in lines if line.is_code}
+    return {
+        family: cast(Binder, import_module(module).binder(table))
+        for family, module in sorted(modules.items())
+    }
 
 
 def _other_part(repo: str, other: OtherFile) -> FilePart:

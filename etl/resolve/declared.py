@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from etl.facts import Definition
+from etl.languages.registry import DECLARED, language
 from etl.resolve.brace import CONFIDENCE
-from etl.resolve.table import CLASSES, DECLARED, FAMILIES, Bound, Table
+from etl.resolve.table import CLASSES, Bound, Table
 from plait.domain.graph import Relation
 
-# Languages that see each other's types; any other sees its own.
-_GROUPS = {"c": "c", "cpp": "c", "objc": "c"}
 _Place = tuple[int, int]  # file, definition
 
 
@@ -26,9 +25,9 @@ class DeclaredBinder:
         self._table = table
         self._types: dict[tuple[str, str], list[_Place]] = {}  # (group, name) → types
         for file, facts in enumerate(table.files):
-            if FAMILIES.get(facts.language) != DECLARED:
+            if language(facts.language).family != DECLARED:
                 continue
-            group = _GROUPS.get(facts.language, facts.language)
+            group = _group(facts.language)
             for number, definition in enumerate(facts.definitions):
                 if definition.kind in CLASSES:
                     self._types.setdefault((group, definition.name), []).append((file, number))
@@ -49,7 +48,7 @@ class DeclaredBinder:
     def _base(self, file: int, definition: Definition, base: str) -> tuple[Sequence[_Place], str]:
         """The types that `base` may be, from the nearest place that has any, and the rule."""
         facts = self._table.files[file]
-        group = _GROUPS.get(facts.language, facts.language)
+        group = _group(facts.language)
         name = base.rpartition(".")[2]
         all_ = [
             place
@@ -72,6 +71,11 @@ class DeclaredBinder:
     def _fits(self, place: _Place, base: str) -> bool:
         """True when the type's full name ends with the base as it is written."""
         return f".{self._table.names[place[0]][place[1]]}".endswith(f".{base}")
+
+
+def _group(id_: str) -> str:
+    """Languages of one group see each other's types; one without a group sees its own."""
+    return language(id_).group or id_
 
 
 def binder(table: Table) -> DeclaredBinder:

@@ -8,26 +8,12 @@ from typing import NamedTuple, Protocol
 
 from etl.facts import FileFacts
 from etl.languages.names import is_test_path
-from etl.languages.tables import MODULES
+from etl.languages.registry import DECLARED, language
 
 # Kinds of definitions that are nodes with the label Class.
 CLASSES = frozenset(
     {"class", "interface", "enum", "struct", "trait", "type", "namespace", "instance"}
 )
-
-# The family of every language of which only definitions are read.
-DECLARED = "declared"
-
-# Files of one family see each other's symbols; other families' modules are invisible to them.
-FAMILIES = {
-    "python": "python",
-    "javascript": "javascript",
-    "typescript": "javascript",
-    "tsx": "javascript",
-    "java": "java",
-    "go": "go",
-    **dict.fromkeys(MODULES, DECLARED),
-}
 
 
 class Bound(NamedTuple):
@@ -64,10 +50,10 @@ class Table:
         self._test_files = [is_test_path(f.path, f.language) for f in self.files]
 
     def _rank(self, index: int) -> tuple[bool, int]:
-        return FAMILIES.get(self.files[index].language) == DECLARED, index
+        return language(self.files[index].language).family == DECLARED, index
 
     def _add(self, index: int, facts: FileFacts) -> None:
-        family = FAMILIES.get(facts.language, facts.language)
+        family = language(facts.language).family
         self.modules.setdefault(family, {}).setdefault(facts.module, index)
         prefix = f"{facts.module}."
         names = [prefix + d.qualname if d.qualname else facts.module for d in facts.definitions]
@@ -109,7 +95,7 @@ class Table:
 class Binder(Protocol):
     """Binds the uses in files of one family. Made once a run, so it may cache what it works out.
 
-    Each module of this package that serves a family exports `binder(table: Table) -> Binder`.
+    The module that a language's line in the registry names exports `binder(table: Table) -> Binder`.
     """
 
     def bind(self, file: int, unresolved: Counter[str]) -> Iterator[Bound]:

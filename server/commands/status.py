@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait status") -> int:
     out.add_argument(
         "--ready",
         action="store_true",
-        help="only ask the service whether it can serve; exit code 1: it says no, or nothing",
+        help="only check whether the service can serve; exit code 1: it can't, or does not answer",
     )
     args = out.parse_args(argv)
     if args.ready:
@@ -62,7 +62,7 @@ def _ready(args: argparse.Namespace) -> int:
         print(to_json({"ready": ready}))
     elif not ready:
         print(
-            "no service runs" if address is None else "the service says that it can't serve",
+            "no service runs" if address is None else "the service reports that it can't serve",
             file=sys.stderr,
         )
     return OK if ready else FAILED
@@ -101,12 +101,12 @@ async def _stored(
                 memory = (await client.stats()).memory_usage
                 return await client.list_repositories(), memory, ""
         except TimeoutError:
-            said = (
+            state = (
                 f"does not answer within {ANSWER_S:g} s; `plait doctor` shows what it may wait for"
             )
         except PlaitError as exc:
-            said = f"can't say what is indexed: {exc.message} [{exc.reason}]"
-    return (), {}, f"the service, process {address.pid}, {said}"
+            state = f"can't tell what is indexed: {exc.message} [{exc.reason}]"
+    return (), {}, f"the service, process {address.pid}, {state}"
 
 
 def _show(settings: Settings, address: ServerAddress | None, members: Sequence[Member]) -> None:
@@ -144,7 +144,15 @@ def _show_memory(memory: Memory) -> None:
     from server.commands.output import show
 
     print()
-    columns = ("repository", "agent", "what", "kept", "tokens", "budget", "closed, still found")
+    columns = (
+        "repository",
+        "agent",
+        "budget of",
+        "memories",
+        "tokens",
+        "budget",
+        "closed, still found",
+    )
     cells = [
         (
             repo,

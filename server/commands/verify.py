@@ -22,7 +22,7 @@ EXAMPLES = """\
   plait verify --all-repos --json
   plait verify --retry             queue what was given up again first
 
-Every node and edge of the graph is compared with what PostgreSQL says it has to hold.
+Every node and edge of the graph is compared with PostgreSQL.
 Exit codes: 0 both agree, 1 they differ, 3 nothing to compare.
 """
 REBUILD_EXAMPLES = """\

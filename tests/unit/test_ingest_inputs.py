@@ -223,7 +223,11 @@ def test_a_format_can_be_forced(tmp_path: Path, capsys: pytest.CaptureFixture[st
     capsys.readouterr()
 
 
-def test_a_store_that_is_gone_stops_the_run(tmp_path: Path) -> None:
+def test_a_store_that_is_gone_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAIT_INDEX__OUTAGE_S", "0")  # by default it waits for minutes
+
     class Gone(Memory):
         async def append_many(self, episodes: Sequence[Episode]) -> list[Stored | NotStored]:
             raise StoreUnavailable("gone; try again")

@@ -171,6 +171,6 @@ def test_the_newest_sessions_are_listed_and_all_are_summed() -> None:
 def test_the_estimate_is_said_in_plain_words(saved: float | None, words: str) -> None:
     one = Comparison("shop", Side(7, 1, 10, 5), Side(2), saved, 5)
     told = replace(report([counts()], 1), comparisons=(one,))
-    (line,) = [line for line in command.said(told) if line.startswith("shop")]
+    (line,) = [line for line in command.notes(told) if line.startswith("shop")]
     assert words in line
     assert saved is None or "an estimate" in line

@@ -83,7 +83,11 @@ def test_agreement_is_a_share_of_what_is_possible() -> None:
 
 
 def test_more_of_anything_that_speaks_for_it_makes_an_answer_likelier() -> None:
-    for weights in (silence.WITH_COSINE, silence.WITH_RISE, silence.WORDS_ALONE):
+    for weights in (
+        silence.WEIGHTS.with_cosine,
+        silence.WEIGHTS.with_rise,
+        silence.WEIGHTS.words_alone,
+    ):
         assert weights.cosine >= 0.0
         assert weights.agreement >= 0.0
         assert weights.unseen < 0.0

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 
 import tree_sitter_javascript
+import tree_sitter_typescript
 from tree_sitter import Language, Node
 
 from etl.facts import FileFacts
@@ -28,6 +29,13 @@ _SUITE = re.compile(r"(?:describe|suite|context|fdescribe|xdescribe)(?:\.[A-Za-z
 _TYPES = ("interface_declaration", "type_alias_declaration", "enum_declaration")
 _SUITES = 12  # describe blocks inside each other that lend their titles
 _FOR_KEYWORDS = frozenset({"const", "let", "var"})
+
+
+_GRAMMARS = {
+    "javascript": tree_sitter_javascript.language,
+    "typescript": tree_sitter_typescript.language_typescript,
+    "tsx": tree_sitter_typescript.language_tsx,
+}
 
 
 class ScriptWalk(ScriptAssignments):
@@ -232,4 +240,5 @@ class _Keep:
 
 
 def extractor(language: str) -> Script:
-    return Script(language, Language(tree_sitter_javascript.language()))
+    """`language` is "javascript", "typescript" or "tsx": only the last two differ by JSX and `<T>x` casts."""
+    return Script(language, Language(_GRAMMARS[language]()))

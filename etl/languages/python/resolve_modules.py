@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from posixpath import dirname
 
+from etl.languages.registry import language
 from etl.resolve.table import Table
 
 _STDLIB = sys.stdlib_module_names
@@ -15,7 +16,7 @@ class Modules:
 
     def __init__(self, table: Table) -> None:
         self._files = table.files
-        self._by_name = table.modules.get("python", {})
+        self._by_name = table.modules.get(language("python").family, {})
         self._packages: set[str] = set()  # names that have modules below them
         self._suffixes: dict[str, str | None] = {}  # "b.c" → the one module "a.b.c"; None: several
         self._init_folders: set[str] = set()

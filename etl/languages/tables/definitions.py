@@ -18,11 +18,11 @@ import msgspec
 from tree_sitter import Node, Query, QueryCursor
 
 from etl.facts import FileFacts
+from etl.languages import registry
 from etl.languages.grammar import Grammar
 from etl.languages.lexical import NEAR, FactsBuilder
 from etl.languages.names import is_test_path
 from etl.languages.nodes import line_of
-from etl.languages.tables import DIALECTS, MODULES
 from etl.languages.tables.rules import MEMBERS, File, Found, Table, dotted, newlines_of
 from etl.languages.tables.salvage import Head, Lines
 
@@ -430,7 +430,6 @@ def _shared(language: str) -> Definitions:
 
 
 def extractor(language: str) -> Definitions:
-    """The extractor of a language in `tables.MODULES`."""
-    name = MODULES[DIALECTS.get(language, language)]
-    module = import_module(f"etl.languages.tables.{name}")
+    """The extractor of a language that the registry gives a table."""
+    module = import_module(f"{registry.TABLES}.{registry.language(language).table}")
     return Definitions(language, cast(Table, module.table(language)))

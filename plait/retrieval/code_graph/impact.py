@@ -15,14 +15,13 @@ from plait.retrieval.code_graph import tests_to_run as ran
 from plait.retrieval.code_graph.test_ids import runnable
 from plait.retrieval.gather import all_of
 from plait.retrieval.query.code_references import AnchorKind
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Degraded, Deps, SearchContext
 
 MAX_TOUCHED, MAX_CALLERS, MAX_TESTS, MAX_HISTORY = 50, 50, 60, 20
 MAX_FRAMES = 24
 MAX_ERRORS, SAME_ERROR = 3, 5
-# What a frame weighs beside the one inside it: the innermost raised, the outer ones only called. Less than a
-# call passes on (`blast.BACK`): tests of an outer frame count for what they reach of the innermost, not more.
-FRAME_DECAY = 0.5
+WEIGHTS = DEFAULT.graph
 WORDED_FRAMES = 2  # innermost frames whose names are looked for in tests
 # The longest that an answer waits for a graph that is being read; then it goes without.
 WAIT_S, WAIT_SHARE = 1.0, 0.3
@@ -159,7 +158,7 @@ async def _frames(ctx: SearchContext, deps: Deps) -> list[Seed]:
 
 def frame(at: Place, symbol: str, line: int, n: int) -> Seed:
     """The frame `n` calls away from the innermost."""
-    return Seed(at.repo, at.path, symbol, line, FRAME_DECAY**n, n, at.is_test, is_frame=True)
+    return Seed(at.repo, at.path, symbol, line, WEIGHTS.frame**n, n, at.is_test, is_frame=True)
 
 
 def worded(seeds: Iterable[Seed]) -> list[str]:

@@ -13,7 +13,7 @@
 
 A logistic regression turns them into a number from 0 to 1, the larger the likelier an answer; no
 probability, since its cases were balanced and its bias set so that `recall.silence` of 0.05 costs 0.5 % of
-the answers it was fitted on. That was one half of the sets of benchmarks/memory_silence.py; docs/recall.md
+the answers it was fitted on. That was one half of the sets of benchmarks/memory_silence.py; docs/experiments/silence.md
 has what it does on the other.
 """
 
@@ -26,6 +26,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 
 from plait.domain.values import Candidate
+from plait.retrieval.ranking.weights import DEFAULT, SilenceRegression
 from plait.retrieval.search_context import Deps, SearchContext
 
 # The model that `cosine` was calibrated on; of another only `rise` counts.
@@ -33,9 +34,7 @@ CALIBRATED = "all-MiniLM-L6-v2"
 # Ranks whose cosines are the background of the best one's.
 BACKGROUND = slice(10, 150)
 MIN_BACKGROUND = 20
-MOST_RISE = 30.0
-# Below so many documents an idf says little and there is no background.
-MIN_TERMS_IDF = 1.0
+WEIGHTS = DEFAULT.silence
 HEAD = 10
 
 
@@ -52,38 +51,13 @@ class Features:
     both: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    bias: float
-    coverage: float
-    long: float  # of coverage · ln(1 + terms): longer texts are covered less
-    terms: float  # of ln(1 + terms)
-    unseen: float
-    rise: float
-    cosine: float
-    agreement: float
-    both: float
-
-    def chance(self, f: Features) -> float:
-        x = sum(w * v for w, v in zip(astuple(self), row(f), strict=True))
-        return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, x))))
-
-
 def row(f: Features) -> list[float]:
-    """What `Weights` weigh, in their order."""
+    """What `SilenceRegression` weighs, in its order."""
     long = math.log1p(f.terms)
     return [
         1.0, f.coverage, f.coverage * long, long, f.unseen, f.rise or 0.0, f.cosine or 0.0,
         f.agreement, f.both,
     ]  # fmt: skip
-
-
-# Trigram similarity from which a symbol is the one that the query names: `ping` is not `typing` (0.5).
-SAME_NAME = 0.8
-
-WITH_COSINE = Weights(-4.499, 0.0, 1.083, -0.285, -1.477, 0.0, 10.324, 1.749, 0.0)
-WITH_RISE = Weights(-0.838, 0.0, 1.16, -0.173, -2.193, 0.03, 0.0, 3.431, 0.0)
-WORDS_ALONE = Weights(-0.552, 0.0, 1.506, -0.563, -1.822, 0.0, 0.0, 0.0, 0.0)
 
 
 async def support(ctx: SearchContext, deps: Deps) -> float | None:
@@ -98,7 +72,7 @@ async def evidence(ctx: SearchContext, deps: Deps) -> Features | None:
     if not ctx.order or any(ctx.rankings.get(arm) for arm in ("anchors", "phrase", "exact")):
         return None
     similar = ctx.rankings.get("identifiers")
-    if similar and similar[0].score >= SAME_NAME:
+    if similar and similar[0].score >= WEIGHTS.same_name:
         return None
     documents = 0
     holding: Mapping[str, int] = {}
@@ -111,8 +85,14 @@ async def evidence(ctx: SearchContext, deps: Deps) -> Features | None:
 def chance(f: Features) -> float:
     """Larger is surer; `recall.silence` is where it is too little."""
     if f.cosine is not None:
-        return WITH_COSINE.chance(f)
-    return (WITH_RISE if f.rise is not None else WORDS_ALONE).chance(f)
+        return logistic(WEIGHTS.with_cosine, f)
+    return logistic(WEIGHTS.with_rise if f.rise is not None else WEIGHTS.words_alone, f)
+
+
+def logistic(regression: SilenceRegression, f: Features) -> float:
+    """`1 / (1 + e^(−Σ w·x))`, in [0, 1]."""
+    x = sum(w * v for w, v in zip(astuple(regression), row(f), strict=True))
+    return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, x))))
 
 
 def features(
@@ -125,14 +105,14 @@ def features(
     """`holding`: by term of the query in how many of `documents` it is."""
     words, meanings = rankings.get("lexical", ()), rankings.get("semantic", ())
     idf = {term: _idf(documents, n) for term, n in holding.items()}
-    telling = {t: v for t, v in idf.items() if v >= MIN_TERMS_IDF} or idf
+    telling = {t: v for t, v in idf.items() if v >= WEIGHTS.min_idf} or idf
     total = sum(telling.values())
     missing = sum(v for term, v in telling.items() if not holding[term])
     middle, spread = _background(meanings)
     return Features(
         min(2.0, words[0].score / total) if words and total > 0.0 else 0.0,
         len(telling),
-        min(MOST_RISE, (meanings[0].score - middle) / spread) if spread else None,
+        min(WEIGHTS.most_rise, (meanings[0].score - middle) / spread) if spread else None,
         meanings[0].score if meanings and calibrated else None,
         _agreement(words, meanings),
         missing / total if total > 0.0 else 0.0,
@@ -164,7 +144,11 @@ def _both(
         return 0.0
     rises = {c.id: (c.score - middle) / spread for c in meanings[:HEAD]}
     return max(
-        (min(2.0, c.score / total) * min(MOST_RISE, rises[c.id]) for c in words if c.id in rises),
+        (
+            min(2.0, c.score / total) * min(WEIGHTS.most_rise, rises[c.id])
+            for c in words
+            if c.id in rises
+        ),
         default=0.0,
     )
 

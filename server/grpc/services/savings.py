@@ -23,7 +23,7 @@ async def get(app: App, tenant: str, request: pb.GetSavingsRequest) -> pb.GetSav
         parse.time(request.since, "since")
     if request.page_size < 0:
         raise parse.bad("page_size", f"is {request.page_size}; it must be 0 to {parse.MAX_PAGE}")
-    found = await app.truth.session_counts(
+    found = await app.truth.savings.session_counts(
         tenant,
         scope.names_in(tenant, names) or visible.own(tenant),
         session_key=request.session_key,
@@ -32,5 +32,5 @@ async def get(app: App, tenant: str, request: pb.GetSavingsRequest) -> pb.GetSav
     )
     counts = [replace(one, repo=scope.name_out(tenant, one.repo)) for one in found[:MAX_SESSIONS]]
     limit = min(request.page_size or parse.DEFAULT_PAGE, parse.MAX_PAGE)
-    told = savings.report(counts, limit, cut=len(found) > MAX_SESSIONS)
-    return wire_savings.response(told)
+    report = savings.report(counts, limit, cut=len(found) > MAX_SESSIONS)
+    return wire_savings.response(report)

@@ -6,14 +6,14 @@ import logging
 from dataclasses import replace
 
 from plait.domain.errors import BadModelFile, BadSettings, LanguageModelUnavailable
-from plait.retrieval.query.prompts import place
-from plait.retrieval.ranking.rerank_scores import blend, scaled
+from plait.retrieval.opinions.blending import blend, scaled
+from plait.retrieval.opinions.prompts import place
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Degraded, Deps, SearchContext
 
 logger = logging.getLogger(__name__)
 
-# A guess: no cross-encoder comes in any package, so none was there to choose it with.
-WEIGHT = 0.5
+WEIGHTS = DEFAULT.second_opinions
 # Of what is left of the deadline, kept back for packing.
 RESERVE_SHARE = 0.3
 
@@ -41,4 +41,4 @@ async def rerank(ctx: SearchContext, deps: Deps) -> SearchContext:
         return ctx
     top = max(ctx.fused[id_] for id_ in head)
     judged = dict(zip(head, scaled(scores, top), strict=False))
-    return blend(ctx, judged, WEIGHT, "rerank")
+    return blend(ctx, judged, WEIGHTS.local_model, "rerank")

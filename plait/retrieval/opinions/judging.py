@@ -6,20 +6,20 @@ import logging
 from dataclasses import replace
 
 from plait.domain.errors import BadSettings, LanguageModelUnavailable
-from plait.retrieval.query.prompts import Unreadable, judge_prompt, read_scores
-from plait.retrieval.ranking.rerank_scores import blend
+from plait.retrieval.opinions.blending import blend
+from plait.retrieval.opinions.prompts import Unreadable, judge_prompt, read_scores
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Degraded, Deps, SearchContext
 
 logger = logging.getLogger(__name__)
 
-# A guess, unmeasured: the model has read the text, fusion compared words and vectors.
-WEIGHT = 0.7
+WEIGHTS = DEFAULT.second_opinions
 TOKENS_AN_ITEM = 16  # of the answer: `{"n": 12, "score": 7}, `
 # Of what is left of the deadline, kept back for packing.
 RESERVE_SHARE = 0.2
 
 
-async def cross_encoder(ctx: SearchContext, deps: Deps) -> SearchContext:
+async def judge(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Reorder the best `language.max_candidates` by one question that holds them all, within
     `language.timeout_s`. An answer that cannot be read leaves the order as it is, and is said."""
     settings = deps.language_settings
@@ -45,4 +45,4 @@ async def cross_encoder(ctx: SearchContext, deps: Deps) -> SearchContext:
         logger.warning("cross-encoder's answer unreadable", extra={"cause": str(exc)})
         return replace(ctx, degraded=(*ctx.degraded, Degraded("cross_encoder", "unreadable")))
     judged = {head[n]: score for n, score in scores.items()}
-    return blend(ctx, judged, WEIGHT, "cross_encoder")
+    return blend(ctx, judged, WEIGHTS.chat_model, "cross_encoder")
