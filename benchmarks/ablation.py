@@ -352,13 +352,9 @@ async def run(args: argparse.Namespace) -> None:
     for name in args.sets.split(","):
         cases = await Sets(args, provider).load(name)
         found: dict[str, Any] = {"held out": [case.held_out for case in cases]}
-        for rule in (*RULES, Rule(BASE, ())):
-            if (
-                args.rules
-                and rule.name != SHIPPED
-                and not any(r in rule.name for r in args.rules.split(","))
-            ):
-                continue
+        rules = RULES if name in MEMORIES else CODE_RULES
+        named = [r for r in rules if any(part in r.name for part in args.rules.split(","))]
+        for rule in (Rule(SHIPPED, ()), Rule(BASE, ()), *named):
             with rule.off():
                 found[rule.name] = [
                     await ranked(case, rule, provider, memories=name in MEMORIES) for case in cases
