@@ -28,13 +28,13 @@ import numpy as np
 import numpy.typing as npt
 import platformdirs
 
-from benchmarks import issue_texts, lookup, memory_recall, questions
+from benchmarks import issue_texts, lookup, memory_recall, polyglot, questions
 from benchmarks.history_store import HistoryStore
 from benchmarks.history_store import pieces as history_pieces
 from benchmarks.localisation import PLAIN, TUNED, Variant
 from benchmarks.localisation_corpus import Query, embed, fetch, pieces, read_queries
 from benchmarks.memory_store import MemoryStore
-from benchmarks.polyglot_corpus import WHOLE
+from benchmarks.polyglot_corpus import PROJECTS, WHOLE
 from plait.models import embedding
 from plait.ports import EmbeddingProvider, Place, SearchStore, View
 from plait.retrieval.query import analysis, bug_report, nearness, own_names, strategy
@@ -57,7 +57,7 @@ from plait.settings import EmbeddingSettings, SearchSettings
 fts = importlib.import_module("plait.retrieval.stages.fts")
 tags = importlib.import_module("plait.retrieval.stages.tags")
 
-CODE = ("messages", "names", "docstrings", "issues", "questions")
+CODE = ("messages", "names", "docstrings", "issues", "questions", "polyglot")
 MEMORIES = ("made", "chats", "runs", "transcripts", "alone")
 SHIPPED, BASE = "shipped", "BM25 alone"
 K = 60  # chunks
@@ -252,6 +252,8 @@ class Sets:
             cases = await self._memories(name)
         elif name == "questions":
             cases = await self._questions()
+        elif name == "polyglot":
+            cases = await self._polyglot()
         else:
             cases = await self._packages(name)
         return sorted(
@@ -298,6 +300,18 @@ class Sets:
                     if one.project == name:
                         query = Query(name, one.text, one.files, frozenset())
                         cases.append(_code_case(store, query, held_out=half == "held out"))
+        return cases
+
+    async def _polyglot(self) -> list[Case]:
+        cases: list[Case] = []
+        for project in PROJECTS:
+            if self._args.only and project.name not in self._args.only.split(","):
+                continue
+            made = await polyglot.tree(project, self._cache, 10, 400, self._provider)
+            store = Remembered(made.store)
+            for one in made.asked:
+                query = Query(project.name, one.text, frozenset({one.path}), frozenset())
+                cases.append(_code_case(store, query, held_out=project.held_out))
         return cases
 
     async def _memories(self, family: str) -> list[Case]:
@@ -352,13 +366,9 @@ async def run(args: argparse.Namespace) -> None:
     for name in args.sets.split(","):
         cases = await Sets(args, provider).load(name)
         found: dict[str, Any] = {"held out": [case.held_out for case in cases]}
-        for rule in (*RULES, Rule(BASE, ())):
-            if (
-                args.rules
-                and rule.name != SHIPPED
-                and not any(r in rule.name for r in args.rules.split(","))
-            ):
-                continue
+        rules = RULES if name in MEMORIES else CODE_RULES
+        named = [r for r in rules if any(part in r.name for part in args.rules.split(","))]
+        for rule in (Rule(SHIPPED, ()), Rule(BASE, ()), *named):
             with rule.off():
                 found[rule.name] = [
                     await ranked(case, rule, provider, memories=name in MEMORIES) for case in cases
