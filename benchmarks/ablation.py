@@ -105,8 +105,7 @@ def _kinds(*names: str) -> dict[str, Any]:
     return {"factors": {**_KINDS, **dict.fromkeys(names, 1.0)}}
 
 
-RULES = (
-    Rule(SHIPPED, ()),
+CODE_RULES = (
     Rule("name bonus", [(signals, {"name": 0.0})], _MESSAGES),
     Rule("definition bonus", [(signals, {"definition": 0.0, "definition_in_long": 0.0})], _MESSAGES),
     Rule("definition halved in long", [(signals, {"definition_in_long": signals.WEIGHTS.definition})], _MESSAGES),
@@ -134,11 +133,13 @@ RULES = (
     Rule("issue forms", [(analysis, {"plain": same})], frozenset({"issues"})),
     Rule("own names", [(own_names, {"without": same})]),
     Rule("expansion in searches", [], search={"expansion": "on"}),
+)  # fmt: skip
+MEMORY_RULES = (  # of agents' items; code is none
     Rule("neighbour boost", [(threads, {"share": 0.0, "answer": 0.0})], _TALK),
     Rule("neighbours: the answer's question", [(threads, {"answer": 0.0})], _TALK),
     Rule("questions down", [(threads, {"question": 1.0})], _TALK),
     Rule("short turns down", [(threads, {"short": 0.0})], _TALK),
-    Rule("query intent", [(query_intent, {"factors": nothing})], _RUNS),
+    Rule("query intent", [(query_intent, {"intent_factors": nothing})], _RUNS),
     Rule("intent: change", [(query_intent, {"change_not_asked": 1.0})], _RUNS),
     Rule("intent: prompt", [(query_intent, {"prompt_not_asked": 1.0})], _RUNS),
     Rule("intent: output", [(query_intent, {"output_not_asked": 1.0})], _RUNS),
@@ -151,12 +152,13 @@ RULES = (
     Rule("recency more for newest", [(memory_score, {"newest": 1.0})], frozenset({"made"})),
     Rule("recency", [], frozenset({"made"}), recall={"recency_weight": 0.0}),
     Rule("importance", [], frozenset({"made"}), recall={"importance_weight": 0.0}),
-    Rule("freshness", [(freshness, {"factors": nothing})], frozenset({"made"})),
-    Rule("trust", [(trust, {"factors": nothing})]),
-    Rule("verbatim", [(verbatim, {"factors": nothing})]),
+    Rule("freshness", [(freshness, {"freshness_factors": nothing})], frozenset({"made"})),
+    Rule("trust", [(trust, {"trust_factors": nothing})]),
+    Rule("verbatim", [(verbatim, {"passage_factors": nothing})]),
     Rule("time named", [(nearness, {"in_time": nothing})]),
     Rule("tags", [(tags, {"tagged": 0.0})]),
 )  # fmt: skip
+RULES = (*CODE_RULES, *MEMORY_RULES)
 
 
 class Remembered:
@@ -371,9 +373,7 @@ def table(folder: Path) -> None:
     read = {file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))}
     for metric, title in enumerate(("MRR", "R@10")):
         print(f"\n{title}, held out | " + " | ".join(read))
-        for rule in (SHIPPED, *dict.fromkeys(n for found in read.values() for n in found)):
-            if rule == "held out":
-                continue
+        for rule in (SHIPPED, BASE, *(rule.name for rule in RULES)):
             cells = [
                 _cell(found, rule, metric, name in tuned.get(rule, ()))
                 for name, found in read.items()

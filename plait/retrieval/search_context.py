@@ -107,7 +107,7 @@ class SearchContext:
     order: Sequence[ItemId] = ()
     places: Mapping[ItemId, Place] = field(default_factory=dict)
     standing: Mapping[ItemId, Standing] = field(default_factory=dict)
-    openings: frozenset[ItemId] = frozenset()  # of the best those that begin their session
+    first_turns: frozenset[ItemId] = frozenset()  # of the best those that begin their session
     before: Mapping[ItemId, ItemId] = field(default_factory=dict)  # of short turns
     also: Mapping[ItemId, tuple[ItemId, ...]] = field(default_factory=dict)  # joined neighbours
     reasons: Mapping[ItemId, tuple[str, ...]] = field(default_factory=dict)

@@ -40,7 +40,7 @@ def by_symbol(
     return {symbol: ids for symbol, ids in parts.items() if len(ids) > 1}
 
 
-def lifted(
+def part_boost(
     groups: Iterable[Sequence[ItemId]],
     places: Mapping[ItemId, Place],
     fused: Mapping[ItemId, float],

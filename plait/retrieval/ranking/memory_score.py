@@ -79,7 +79,7 @@ def is_agents(place: Place) -> bool:
     return place.collection is not Collection.FILES
 
 
-def factors(places: Mapping[ItemId, Place], blend: Blend) -> dict[ItemId, float]:
+def age_and_importance(places: Mapping[ItemId, Place], blend: Blend) -> dict[ItemId, float]:
     """What multiplies the fused score of each agent's item; 1.0 is left out. An item without a time is of
     middling age."""
     newest = origin(places.values())

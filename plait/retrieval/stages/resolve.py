@@ -45,7 +45,9 @@ async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
         deps.foresee(embedded(asked))  # on another thread, while the view is read
     view = await deps.store.view(ctx.query.where)
     aside = len(asked.attached) > AT_ONCE
-    anchors = await _done(aside, reading.read, asked.text, asked.attached, asked.identifiers)
+    anchors = await _done(
+        aside, reading.find_references, asked.text, asked.attached, asked.identifiers
+    )
     if ctx.query.where.collections != (Collection.FILES,):  # code is of no time
         # "Last week" is before the time that the answer is of.
         then = ctx.query.where.as_of.recorded or ctx.query.where.as_of.valid or deps.now()
