@@ -702,6 +702,25 @@ async def test_filters_work_inside_a_query(store: Store) -> None:
     assert len(await ask(store, "zebra", top_k=200)) == 200
 
 
+@pytest.mark.parametrize("agent", ["", "b"])
+async def test_of_many_memories_a_filter_that_keeps_few_finds_all_of_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch, agent: str
+) -> None:
+    """The index looks at the nearest alone, of which the filter may keep none."""
+    monkeypatch.setattr("vector.search.nearest.EXACT_AGENT_ROWS", 2)
+    await store.vectors.ensure_space("m", 4)
+    near = [(1.0, 0.1 * i, 0.0, 0.0) for i in range(60)]
+    await keep(
+        store,
+        *(
+            write(f"memory {i}", agent="b" if i >= 57 else "a", embedding=vector)
+            for i, vector in enumerate(near)
+        ),
+    )
+    found = await ask(store, "", NORTH, where=replace(HERE, agent_id=agent))
+    assert sorted(found) == sorted(f"memory {i}" for i in (range(57, 60) if agent else range(10)))
+
+
 async def test_min_score_cuts_after_the_arms_are_united(store: Store) -> None:
     best = "a zebra behind a zebra behind a zebra"  # as long: texts of few words count less
     await keep(store, write(best), write("one zebra among very many other words"))
@@ -714,8 +733,8 @@ async def test_importance_and_recency_decide_between_equals(store: Store) -> Non
     user, now = MemorySource.USER, datetime.now(UTC)
     await keep(
         store,
-        write("the zebra sleeps", agent="old", valid_from=now - timedelta(days=900)),
-        write("the zebra sleeps", agent="new", valid_from=now - timedelta(days=1)),
+        write("the zebra sleeps", agent="old", session="", valid_from=now - timedelta(days=900)),
+        write("the zebra sleeps", agent="new", session="", valid_from=now - timedelta(days=1)),
         write(
             "the zebra sleeps",
             agent="important",
@@ -730,7 +749,7 @@ async def test_importance_and_recency_decide_between_equals(store: Store) -> Non
     assert worth["new"] / worth["old"] == pytest.approx((0.7 + 0.1 + 0.1) / (0.7 + 0.1), rel=0.01)
     where = Filter(repos=("r",), collections=(Collection.MEMORIES,))
     searched = await search(store, SearchQuery("zebra", where))
-    assert [(hit.item.id, hit.score) for hit in searched.hits] == [
+    assert [(MemoryId(hit.item.id), hit.score) for hit in searched.hits] == [
         (m.entry.id, m.score) for m in matches
     ]
 
