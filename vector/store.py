@@ -76,7 +76,7 @@ class Store(
         self._spaces = SpaceCache()
         self._path_cache = PathCache()
         self._named_cache = NamedCache()
-        self._vocabularies = VocabularyCache()
+        self._vocabularies = VocabularyCache(wait_s=app.settings.search.names_wait_s)
         self._graphs = GraphCache(app.settings.recall.max_graph_edges)
         self._claims = {}
         self._locked = set()

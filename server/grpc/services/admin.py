@@ -10,6 +10,7 @@ from typing import Any
 import plait
 from etl.verify import Differences, Verification, Verifier
 from plait.client.calls import admin as admin_calls
+from plait.domain.deadline import Deadline
 from plait.domain.errors import CompactionUnknown, PlaitError
 from plait.domain.retention import Compaction, ForgetReceipt
 from plait.domain.scope import Scope
@@ -26,9 +27,7 @@ from server.grpc.messages import convert, parse, parse_memory, scope
 
 MAX_STEPS = 10_000
 MAX_SHOWN = 1000
-# How long an answer waits for the graph, and how often it looks.
-FOLLOW_S = 5.0
-LOOK_S = 0.05
+LOOK_S = 0.05  # how often an answer that waits for the graph looks at it
 _KINDS = (
     ("missing", pb.DIFFERENCE_KIND_MISSING),
     ("extra", pb.DIFFERENCE_KIND_EXTRA),
@@ -177,12 +176,13 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         return response
 
     async def _followed(self, repo: str) -> bool:
-        """Whether the graph shows what the truth holds of `repo`, within a few seconds."""
-        for _ in range(int(FOLLOW_S / LOOK_S)):
-            if not await self._app.truth.waiting([repo]):
-                return True
+        """Whether the graph shows what the truth holds of `repo`, within `server.follow_s`."""
+        deadline = Deadline.after(self._app.settings.server.follow_s)
+        while await self._app.truth.waiting([repo]):
+            if deadline.left_s <= 0:
+                return False
             await asyncio.sleep(LOOK_S)
-        return False
+        return True
 
     # -- counts ---------------------------------------------------------------------------------------
 
