@@ -91,6 +91,8 @@ async def collect(args: argparse.Namespace) -> list[Case]:
         for query in queries[:: len(made)]:
             await out.ask(chat, query.text, "stray", held=history.held_out, answerable=False)
     for package, version in versions.items():
+        if args.only and package not in args.only.split(","):
+            continue
         root = fetch(package, version, args.cache / "sdists")
         chunks = code_pieces(root)
         store = MemoryStore(
@@ -119,13 +121,14 @@ FOR = [
 ]
 
 
-def fit(cases: Sequence[Case], which: str) -> SilenceRegression:
-    """Logistic regression by Newton's method with a ridge, each (domain, label) of equal weight."""
+def fit(cases: Sequence[Case], which: str, without: Sequence[str] = ()) -> SilenceRegression:
+    """Logistic regression by Newton's method with a ridge, each (domain, label) of equal weight; the coefficients
+    `without` are 0."""
     x = np.array([silence.row(_seen(c.features, which)) for c in cases])
     y = np.array([float(c.answerable) for c in cases])
     spread = np.where(x.std(axis=0) > 1e-9, x.std(axis=0), 1.0)
     spread[0] = 1.0
-    used = np.ones(x.shape[1], bool)
+    used = np.array([f.name not in without for f in fields(SilenceRegression)])
     while True:
         w = np.zeros(x.shape[1])
         w[used] = _newton((x / spread)[:, used], y, _balanced(cases))
@@ -202,6 +205,10 @@ def main() -> None:
     default = Path(platformdirs.user_cache_dir("plait-benchmarks"))
     parser.add_argument("--cache", type=Path, default=default)
     parser.add_argument("--fit", action="store_true", help="print new weights and bars")
+    parser.add_argument(
+        "--without", default="", help="with --fit: coefficients that are 0, by commas"
+    )
+    parser.add_argument("--only", default="", help="these packages alone, by commas")
     args = parser.parse_args()
     cases = asyncio.run(collect(args))
     tuned = [c for c in cases if not c.held_out]
@@ -211,7 +218,7 @@ def main() -> None:
     for which, weights in shipped.items():
         bar = RecallSettings().silence
         if args.fit:
-            weights = fit(tuned, which)
+            weights = fit(tuned, which, args.without.split(","))
             takes = bar_for(_chances(tuned, weights, which), tuned)
             shift = np.log(bar / (1 - bar)) - np.log(takes / (1 - takes))
             weights = replace(weights, bias=round(weights.bias + float(shift), 3))

@@ -87,8 +87,8 @@ async def fill_vectors(settings: plait_settings.Settings, seed: int = 1) -> int:
     """A vector for every chunk; how many."""
     store = await vector.open(settings)
     provider = await plait.models.embedding.open(settings.embedding)
-    await store.ensure_space(provider.model, provider.dim)
-    rows = await store._db.rows(
+    await store.vectors.ensure_space(provider.model, provider.dim)
+    rows = await store.db.rows(
         "SELECT i.content_hash, left(i.content, 400) FROM files i JOIN repository r ON r.id = i.repo_id"
         " WHERE r.name = %(repo)s AND i.embedding IS NULL",
         {"repo": REPO},
@@ -100,10 +100,10 @@ async def fill_vectors(settings: plait_settings.Settings, seed: int = 1) -> int:
     for start in range(0, len(rows), BATCH):
         part = {bytes(hash_): text for hash_, text in rows[start : start + BATCH]}
         made = np.stack([_vector(text, table, chance, provider.dim) for text in part.values()])
-        await store.store_vectors(list(part), made)
+        await store.vectors.store_vectors(list(part), made)
         print(f"\rvectors {start + len(part)}/{len(rows)}", end="", file=sys.stderr)
     begin = time.perf_counter()
-    await store.finish(REPO)
+    await store.vectors.finish(REPO)
     print(f"\nvector index {time.perf_counter() - begin:.0f} s", file=sys.stderr)
     await provider.close()
     await store.close()

@@ -113,7 +113,7 @@ class IndexSettings(_Section, frozen=True):
 
 
 class SearchSettings(_Section, frozen=True):
-    """Weights were chosen on benchmarks/localisation.py; see docs/retrieval.md."""
+    """Weights were chosen on benchmarks/localisation.py; see docs/experiments/localisation.md."""
 
     fusion: Literal["minmax", "rrf"] = "minmax"
     k: Annotated[int, Meta(ge=1, le=200)] = 10
@@ -139,7 +139,7 @@ class MemorySettings(_Section, frozen=True):
     """Retention of memories; configs/memory.yaml says what each does."""
 
     # Tokens of one scope (repository, agent): of what is stored on purpose, and of what was said and done in
-    # runs. A year of daily use reaches neither: docs/retention.md has the measurement.
+    # runs. A year of daily use reaches neither: docs/experiments/retention.md has the measurement.
     budget_tokens: Annotated[int, Meta(ge=100)] = 2_000_000
     run_budget_tokens: Annotated[int, Meta(ge=0)] = 50_000_000  # 0: runs are never compacted
     compact_at: Annotated[float, Meta(gt=0, le=1)] = 0.9  # of the budget

@@ -2,6 +2,7 @@
 
     python -m benchmarks.goldens record DIR [--checkout PATH] [--only PART …] [--commit]
     python -m benchmarks.goldens compare [DIR] [--checkout PATH] [--only PART …] [--into DIR]
+    python -m benchmarks.goldens speed [--checkout PATH] [--against PATH] [--rounds N]
 
 `graphs` dumps the call graphs of ten repositories, `ranking` has the hits and the contexts of searches and
 recalls over code, `memory` those over runs and memories, `session` the answers of every RPC and the output of

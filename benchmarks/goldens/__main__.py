@@ -12,7 +12,7 @@ from pathlib import Path
 import platformdirs
 
 import benchmarks.goldens
-from benchmarks.goldens import cases
+from benchmarks.goldens import cases, old_home, speed
 from benchmarks.goldens.cases import Cases
 from benchmarks.goldens.under_test import Checkout
 
@@ -22,6 +22,14 @@ SHOWN = 200  # lines of differences
 
 def main() -> int:
     args = _parser().parse_args()
+    if args.command == "home":
+        old_home.write(Checkout.at(args.checkout), args.file)
+        return 0
+    if args.command == "speed":
+        roots = [args.checkout, *([args.against] if args.against else [])]
+        found = speed.measure([Checkout.at(root) for root in roots], args.cache, args.rounds)
+        speed.report(found)
+        return 0
     parts = args.only or PARTS
     made = _record(args, args.into if args.command == "compare" else args.folder, parts)
     if args.command == "record":
@@ -47,9 +55,16 @@ def _parser() -> argparse.ArgumentParser:
         "folder", type=Path, nargs="?", metavar="DIR", help="an earlier record (default: digests)"
     )
     compare.add_argument("--into", type=Path, metavar="DIR", help="keep the new record here")
+    home = commands.add_parser("home", help="dump a filled database, for tests of old homes")
+    home.add_argument("file", type=Path, metavar="FILE")
+    home.add_argument("--checkout", type=Path, metavar="PATH", help="the code that fills it")
+    timed = commands.add_parser("speed", help="how fast it is, beside another checkout by turns")
+    timed.add_argument("--against", type=Path, metavar="PATH", help="the checkout to compare with")
+    timed.add_argument("--rounds", type=int, default=5, metavar="N")
     for command in (record, compare):
-        command.add_argument("--checkout", type=Path, metavar="PATH", help="the code under test")
         command.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", default=())
+    for command in (record, compare, timed):
+        command.add_argument("--checkout", type=Path, metavar="PATH", help="the code under test")
         command.add_argument("--cache", type=Path, default=cache, help="trees that were fetched")
     return out
 

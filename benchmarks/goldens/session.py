@@ -63,6 +63,17 @@ class Session:
             )
         return self._found
 
+    def fill(self) -> None:
+        """What a home holds after some days: the steps that store something, and no other."""
+        self._index()
+        self._episodes()
+        self._memories()
+        self._recall()
+        self._savings()
+        self._keys()
+        living = {"name": "reader", "tenant": "default", "all_repositories": True}
+        self.call("kept", "AccessService.CreateKey", {**living, "verbs": ["KEY_VERB_READ"]})
+
     def call(self, step: str, method: str, request: Message) -> Message:
         """Call and record."""
         answer = self.server.wire.call(method, request)
@@ -209,7 +220,11 @@ class Session:
         ids = [r["response"]["memory"]["id"] for r in batch["results"] if "response" in r]
         self.server.rest()
         newer = {**first, "content": "Retries live in shop/waiting.py now."}
-        self.call("supersedes", store, {"memory": newer, "supersedes": stored["id"]})
+        self.call(
+            "supersedes",
+            store,
+            {"request_id": "note-2", "memory": newer, "supersedes": stored["id"]},
+        )
         self.call(
             "supersedes again",
             store,
@@ -367,7 +382,10 @@ class Session:
         folder, path = str(self.root), str(self.root / "shop/waiting.py")
         self.call("the root", "HookService.DescribeFolder", {"folder": folder})
         self.call("elsewhere", "HookService.DescribeFolder", {"folder": "/nonexistent"})
-        hunks = "@@ -6,3 +6,3 @@\n-def wait(policy, attempt):\n+def wait(policy, attempt, least):\n     pass\n"
+        hunks = (
+            "@@ -6,3 +6,3 @@\n-def wait(policy, attempt):\n+def wait(policy, attempt, least):\n"
+            '     """Sleep for as long as the policy says."""\n     time.sleep(policy.backoff(attempt))\n'
+        )
         edits = [{"path": path, "hunks": hunks}]
         advice = self.call("a signature", "HookService.AdviseEdit", {"edits": edits})
         seen = [remark["key"] for remark in advice.get("remarks", ())]

@@ -25,6 +25,7 @@ class Wire:
     """A channel to `target`. Methods are named `Service.Method`; requests are messages as JSON has them."""
 
     def __init__(self, target: str, metadata: Mapping[str, str] | None = None) -> None:
+        self.target = target
         options = [("grpc.max_receive_message_length", MAX_BYTES), ("grpc.enable_http_proxy", 0)]
         self._channel = grpc.insecure_channel(target, options=options)
         self._pool = DescriptorPool(ProtoReflectionDescriptorDatabase(self._channel))
@@ -51,7 +52,8 @@ class Wire:
 
     def done(self, method: str, request: Message) -> Message:
         """The answer. Raises: grpc.RpcError."""
-        return self._call("unary_unary", method, request)
+        answer: Message = self._call("unary_unary", method, request)
+        return answer
 
     def call(self, method: str, request: Message) -> Message:
         """The answer; what was refused is `{"error": …}`."""
@@ -99,7 +101,7 @@ def _tree(message: Any) -> Message:
 
 def error(exc: grpc.RpcError) -> Message:
     """Its code, text, and details, as docs/errors.md promises them."""
-    status = rpc_status.from_call(exc)
+    status = rpc_status.from_call(exc)  # type: ignore[arg-type]  # a failed call is both
     found: Message = {"code": exc.code().name, "message": exc.details()}
     for detail in status.details if status else ():
         for kind in (

@@ -26,6 +26,7 @@ from plait.ports.index import Segment as Segment
 from plait.ports.index import StoredFile as StoredFile
 from plait.ports.language import LanguageModel as LanguageModel
 from plait.ports.language import Reranker as Reranker
+from plait.ports.memory import ForgetStore as ForgetStore
 from plait.ports.memory import MemoryStore as MemoryStore
 from plait.ports.memory import RetentionStore as RetentionStore
 from plait.ports.outbox import DeadLetter as DeadLetter
@@ -36,6 +37,7 @@ from plait.ports.recall import RecallStore as RecallStore
 from plait.ports.relations import CodeGraph as CodeGraph
 from plait.ports.relations import MemoryLink as MemoryLink
 from plait.ports.relations import RelationStore as RelationStore
+from plait.ports.repositories import RepositoryStore as RepositoryStore
 from plait.ports.savings import SavingsStore as SavingsStore
 from plait.ports.search import Around as Around
 from plait.ports.search import Place as Place

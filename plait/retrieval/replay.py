@@ -99,5 +99,5 @@ class _Then:
     async def evidence(self, view: View, ids: Sequence[ItemId]) -> Mapping[ItemId, Evidence]:
         return await self._store.evidence(view, ids)
 
-    async def collect_recalls(self) -> Mapping[str, int]:
+    async def collect(self) -> Mapping[str, int]:
         raise RuntimeError("a replay writes nothing")

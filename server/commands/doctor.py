@@ -81,8 +81,8 @@ async def _secrets(args: argparse.Namespace) -> int:
     store = await vector.open(loaded)
     try:
         if args.drop_replaced:
-            await store.drop_replaced()
-        found = await exposed.examine(store.texts(), known)
+            await store.exposed.drop_replaced()
+        found = await exposed.examine(store.exposed.texts(), known)
     finally:
         await store.close()
     print(exposed.as_json(found) if args.json else exposed.render(found))

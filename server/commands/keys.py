@@ -244,15 +244,19 @@ async def _find(args: argparse.Namespace, client: AsyncPlaitClient) -> ApiKey:
     ]
     if by_id := [key for key in found if key.id == args.key]:
         return by_id[0]
+    return _only([key for key in found if key.name == args.key], args.key)
+
+
+def _only(named: Sequence[ApiKey], name: str) -> ApiKey:
+    """The living one of the keys of one name, else the last that ended."""
     now = datetime.now(UTC)
-    named = [key for key in found if key.name == args.key]
     living = [key for key in named if key.is_alive(now)] or named[-1:]
     if not living:
-        raise KeyUnknown(args.key)
+        raise KeyUnknown(name)
     if len(living) > 1:
         tenants = ", ".join(f"{key.id} of {key.caller.tenant or 'all tenants'}" for key in living)
         raise InvalidInput(
-            f"several tenants have a key named {args.key!r}: {tenants}; give the id, or --tenant NAME",
+            f"several tenants have a key named {name!r}: {tenants}; give the id, or --tenant NAME",
             field="key",
         )
     return living[0]

@@ -77,7 +77,7 @@ class HealthStatus(Protocol):
     async def enter_graceful_shutdown(self) -> None: ...
 
 
-class Truth(Protocol):
+class Outbox(Protocol):
     """What is asked whether calls can work: any answer will do."""
 
     async def waiting(self) -> int: ...
@@ -142,7 +142,7 @@ async def running(
     settings = app.settings.server
     tls = credentials(settings, host) if port is not None else None
     connections = Connections(settings)
-    cache = KeyCache(app.truth)
+    cache = KeyCache(app.truth.keys)
     callers = _callers(app, keys or cache) if port is not None else None
     limits = Limits(app.settings)
     patience = Patience(app.stores)
@@ -165,7 +165,7 @@ async def running(
         await server.start()
         stop = asyncio.Event()
         watch = asyncio.create_task(
-            watch_health(app.truth, status, stop, settings.health_s), name="health"
+            watch_health(app.truth.outbox, status, stop, settings.health_s), name="health"
         )
         out = Server(server, app.calls, status, relays, socket)
         try:
@@ -242,7 +242,7 @@ def _add_services(
         KnowledgeService(app, limits), server
     )
     index_service_pb2_grpc.add_IndexServiceServicer_to_server(IndexService(app), server)
-    memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryService(app), server)
+    memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryService(app, limits), server)
     admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(app), server)
     hook_service_pb2_grpc.add_HookServiceServicer_to_server(HookService(app), server)
     access_service_pb2_grpc.add_AccessServiceServicer_to_server(AccessService(app, keys), server)
@@ -272,7 +272,7 @@ def _options(settings: ServerSettings) -> Sequence[tuple[str, int]]:
 
 
 async def watch_health(
-    truth: Truth, status: HealthStatus, stop: asyncio.Event, every_s: float
+    outbox: Outbox, status: HealthStatus, stop: asyncio.Event, every_s: float
 ) -> None:
     """Ask the truth store every `every_s`, and tell health clients whether calls can work, until `stop` is
     set."""
@@ -280,7 +280,7 @@ async def watch_health(
     while not stop.is_set():
         await asyncio.sleep(every_s)
         try:
-            serving = await _answers(truth)
+            serving = await _answers(outbox)
         except PlaitError as exc:
             serving = False
             logger.warning("not serving", extra={"reason": exc.reason, "error": str(exc)})
@@ -289,10 +289,10 @@ async def watch_health(
             was = serving
 
 
-async def _answers(truth: Truth) -> bool:
+async def _answers(outbox: Outbox) -> bool:
     """Whether the truth store answers within `HEALTH_LIMIT_S`. One that hangs is not waited for, nor for
     the end of the question. Raises: PlaitError."""
-    asked = asyncio.ensure_future(truth.waiting())
+    asked = asyncio.ensure_future(outbox.waiting())
     try:
         done, _ = await asyncio.wait({asked}, timeout=HEALTH_LIMIT_S)
     finally:

@@ -47,18 +47,8 @@ async def recall(call: Called, asked: Recall) -> Answer:
     """A block for the prompt, whole within `budget` tokens as text and as JSON."""
     from plait.domain.values import Filter
 
-    attached = "\n\n".join(part for part in (asked.diff, asked.trace) if part.strip())
-    task = asked.task.strip()
-    if not task and not attached:
-        raise Refused(
-            "Nothing is asked: say what you are about to do in `task`, or give `diff` or `trace`."
-        )
+    task, attached = _query(asked)
     _in_range("budget", asked.budget, MIN_BUDGET, MAX_BUDGET)
-    if _size(task) > MAX_QUERY_BYTES:  # an issue's text, say
-        attached, task = "\n\n".join(filter(None, (task, attached))), ""
-    _limited(
-        "diff and trace" if asked.diff or asked.trace else "task", attached, MAX_ATTACHED_BYTES
-    )
     where = Filter(repos=(call.repository.name,))
     budget = int((asked.budget - FOOTER_TOKENS) * (1 - JSON_SHARE))
     found = await call.service.ask(
@@ -82,6 +72,21 @@ async def recall(call: Called, asked: Recall) -> Answer:
             "items": [str(one.item.id) for one in found.items],
         },
     )
+
+
+def _query(asked: Recall) -> tuple[str, str]:
+    """The query and what is attached to it: a diff, a trace, or a task that is too long for a query."""
+    attached = "\n\n".join(part for part in (asked.diff, asked.trace) if part.strip())
+    task = asked.task.strip()
+    if not task and not attached:
+        raise Refused(
+            "The call is empty: say what you are about to do in `task`, or give `diff` or `trace`."
+        )
+    if _size(task) > MAX_QUERY_BYTES:  # an issue's text, say
+        attached, task = "\n\n".join(filter(None, (task, attached))), ""
+    field = "diff and trace" if asked.diff or asked.trace else "task"
+    _limited(field, attached, MAX_ATTACHED_BYTES)
+    return task, attached
 
 
 def _left_out(found: RecallResult) -> str:

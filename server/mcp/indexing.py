@@ -66,10 +66,7 @@ class Indexer:
                 return
             name = here.name
             if here.repository is None:
-                if here.unfit:
-                    raise Refused(f"{here.root} is not indexed: {here.unfit}. {CHOOSE}")
-                if not await asyncio.to_thread(has_sources, here.root):
-                    raise Refused(f"{here.root} has no source files. {CHOOSE}")
+                await _refuse_unfit(here)
                 if run is not None and _is_taken(run):
                     name = distinct_name(here.root)
             path = here.repository.root if here.repository else str(here.root)
@@ -96,7 +93,7 @@ class Indexer:
                 return False
             await asyncio.sleep(LOOK_S)
 
-    async def said(self, root: Path) -> str:
+    async def progress(self, root: Path) -> str:
         """How far the run of `root` is, in few words; "" when none is under way."""
         run = await self._look(root)
         if run is None or run.job.final:
@@ -128,6 +125,13 @@ class Indexer:
 
 
 CHOOSE = "Go on without Plait here, or name an indexed repository with `repo`."
+
+
+async def _refuse_unfit(here: Here) -> None:
+    if here.unfit:
+        raise Refused(f"{here.root} is not indexed: {here.unfit}. {CHOOSE}")
+    if not await asyncio.to_thread(has_sources, here.root):
+        raise Refused(f"{here.root} has no source files. {CHOOSE}")
 
 
 def _is_taken(run: _Run) -> bool:

@@ -199,7 +199,7 @@ class _Door:
         )
 
     async def _far(self, here: Here) -> str:
-        return await self._indexer.said(here.root) or "indexing"
+        return await self._indexer.progress(here.root) or "indexing"
 
     async def _with_freshness(self, call: calls.Called, answer: Answer) -> Answer:
         """`answer` with how fresh it is; where shown files changed since, a run is begun behind it."""
@@ -210,7 +210,7 @@ class _Door:
         fresh = freshness(call.repository, shown, checked_at=self._indexer.checked_at(root))
         running = ""
         if fresh.changed or fresh.vectors < 100:
-            running = await self._indexer.said(root)
+            running = await self._indexer.progress(root)
             if not running:
                 self._behind(self._indexer.begin(call.here))
                 running = "indexing again"

@@ -478,7 +478,7 @@ async def test_a_job_ends_when_the_graph_has_followed_whoever_projects_it(
     (tmp_path / "a.py").write_text("def one():\n    return 1\n")
     at_it, let_go = asyncio.Event(), asyncio.Event()
     store: Any = await app.graph()
-    publish, apply = app.truth.publish, store.apply
+    publish, apply = app.truth.index.publish, store.apply
 
     async def published(draft: Any, stats: Any) -> Any:
         revision = await publish(draft, stats)

@@ -110,9 +110,11 @@ def test_recency_halves_with_each_half_life() -> None:
 def test_ages_count_from_the_newest_that_competes() -> None:
     old = {n(1): place(days=1_000), n(2): place(days=1_090)}
     new = {n(1): place(days=0), n(2): place(days=90)}
-    assert memory_score.factors(old, BLEND) == pytest.approx(memory_score.factors(new, BLEND))
+    assert memory_score.age_and_importance(old, BLEND) == pytest.approx(
+        memory_score.age_and_importance(new, BLEND)
+    )
     code = place(collection=Collection.FILES)
-    assert memory_score.factors({n(1): code}, BLEND) == {}
+    assert memory_score.age_and_importance({n(1): code}, BLEND) == {}
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ def test_freshness_of_what_a_text_names(
 ) -> None:
     standing = replace(given, named=named(*states))
     assert freshness.freshness(place(), standing) is expected
-    found = freshness.factors({n(1): place()}, {n(1): standing})
+    found = freshness.freshness_factors({n(1): place()}, {n(1): standing})
     assert found == ({} if factor == 1.0 else {n(1): factor})
 
 

@@ -12,7 +12,7 @@ from plait.retrieval.query.code_references import Anchors
 from plait.retrieval.query.strategy import choose
 from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.stages.resolve import about
-from plait.text.bug_reports import Report, read
+from plait.text.bug_reports import Report, parse_report
 
 REPORT = """\
 Timeouts of `Pool.acquire` are ignored
@@ -42,7 +42,7 @@ zebra==1.2
 
 
 def test_a_report_is_taken_apart() -> None:
-    report = read(REPORT)
+    report = parse_report(REPORT)
     assert report is not None
     assert report.title == "Timeouts of `Pool.acquire` are ignored"
     assert report.said.split("\n")[0] == (
@@ -57,7 +57,7 @@ def test_a_report_is_taken_apart() -> None:
 
 def test_line_ends_of_web_forms_are_line_ends() -> None:
     crlf = REPORT.replace("\n", "\r\n")
-    assert read(crlf) == read(REPORT)
+    assert parse_report(crlf) == parse_report(REPORT)
     assert as_report(analyse(SearchQuery(crlf))) == as_report(analyse(SearchQuery(REPORT)))
 
 
@@ -91,12 +91,12 @@ def test_line_ends_of_web_forms_are_line_ends() -> None:
     ],
 )
 def test_layouts(text: str, report: Report | None) -> None:
-    assert read(text) == report
+    assert parse_report(text) == report
 
 
 @given(st.text(alphabet="`~{}#*>: \n.()=ab@1", max_size=300))
 def test_a_report_holds_nothing_but_the_text(text: str) -> None:
-    report = read(text)
+    report = parse_report(text)
     if report is not None:
         assert report.title
         for line in f"{report.title}\n{report.said}\n{report.shown}".split("\n"):

@@ -72,6 +72,13 @@ def test_every_path_that_a_page_names_exists(page: Path) -> None:
     assert not missing
 
 
+def test_every_template_of_the_graph_is_described() -> None:
+    page = (DOCS / "schema-graph.md").read_text("utf-8")
+    templates = [path.stem for path in (ROOT / "graph" / "templates").glob("*.cypher")]
+    assert templates, "no template was found"
+    assert not [template for template in templates if f"`{template} " not in page]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_program_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text("utf-8")

@@ -15,7 +15,7 @@ from plait.domain.deadline import Deadline
 from plait.domain.values import Collection, Filter, ItemId, Revision
 from plait.ports import Spot, View
 from plait.retrieval.query.analysis import QueryKind, SearchQuery, analyse
-from plait.retrieval.query.code_references import Anchors, read
+from plait.retrieval.query.code_references import Anchors, find_references
 from plait.retrieval.query.strategy import Kind
 from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import SearchContext
@@ -175,7 +175,7 @@ async def test_what_is_long_is_read_beside_the_loop(
 
     def noted(text: str, attached: str = "", identifiers: Sequence[str] = ()) -> Anchors:
         here.append(threading.current_thread() is threading.main_thread())
-        return read(text, attached, identifiers)
+        return find_references(text, attached, identifiers)
 
     monkeypatch.setattr("plait.retrieval.query.code_references.read", noted)
     ctx = await staged(Places(core=[1]), "loading fails", TRACE + "#1 + " * (size // 5))

@@ -7,13 +7,13 @@ import pytest
 from plait.domain.values import Collection
 from plait.ports import Place
 from plait.retrieval.query.analysis import SearchQuery, analyse
-from plait.retrieval.ranking.signals import signals, wanted
+from plait.retrieval.ranking.signals import prepared, signals
 from plait.retrieval.ranking.weights import DEFAULT
 
 
 def factors(text: str, path: str, kind: str = "function", *, is_test: bool = False) -> set[str]:
     place = Place("r", Collection.FILES, path, "", kind, is_test)
-    return set(signals(place, wanted(analyse(SearchQuery(text)))).factors)
+    return set(signals(place, prepared(analyse(SearchQuery(text)))).factors)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_plain_words_name_the_symbol_that_is_made_of_them(
     text: str, symbol: str, means: bool
 ) -> None:
     place = Place("r", Collection.FILES, "src/a.x", symbol, "method", False)
-    assert ("definition" in signals(place, wanted(analyse(SearchQuery(text)))).bonuses) is means
+    assert ("definition" in signals(place, prepared(analyse(SearchQuery(text)))).bonuses) is means
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_long_text_is_about_methods_before_their_class(
 )
 def test_a_named_symbol_gets_a_bonus_a_smaller_one_in_a_long_text(text: str, bonus: float) -> None:
     place = Place("r", Collection.FILES, "a.py", "m.Session.get", "method", is_test=False)
-    said = signals(place, wanted(analyse(SearchQuery(text))))
+    said = signals(place, prepared(analyse(SearchQuery(text))))
     assert said.bonuses["definition"] == pytest.approx(bonus)
 
 

@@ -16,9 +16,7 @@ from plait.domain.errors import BadModelFile, LanguageModelUnavailable
 from plait.domain.recall import RecallOptions
 from plait.domain.values import Candidate, Filter
 from plait.ports import LanguageModel, Reranker, Vectors, View
-from plait.retrieval.query.analysis import Mode, SearchQuery, analyse
-from plait.retrieval.query.expansion import joins
-from plait.retrieval.query.prompts import (
+from plait.retrieval.opinions.prompts import (
     MAX_PASSAGE_CHARS,
     MAX_TERMS,
     Unreadable,
@@ -27,12 +25,13 @@ from plait.retrieval.query.prompts import (
     read_scores,
     rewrite_prompt,
 )
+from plait.retrieval.query.analysis import Mode, SearchQuery, analyse
+from plait.retrieval.query.expansion import joins
 from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.runner import unasked
 from plait.retrieval.search import SearchService
 from plait.retrieval.search_context import Degraded, Deps, Rewrite, SearchContext
-from plait.retrieval.stages.cross_encoder import cross_encoder
-from plait.retrieval.stages.rerank import rerank
+from plait.retrieval.stages.opinions import cross_encoder, rerank
 from plait.retrieval.stages.rewrite import rewrite, rewrites
 from plait.settings import LanguageSettings, RerankSettings, SearchSettings
 from tests.unit.test_search_pipeline import Model, Shelf, found, item, n

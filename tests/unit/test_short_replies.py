@@ -54,7 +54,7 @@ def shown(*, external: bool = False, known: bool = True, asked: str = TEXTS[ASKE
         before=threads.before(AROUND, PLACES),
         standing={ASKED: Standing(False, external=external)} if known else {},
     )
-    assert set(context_block.wanted(ctx, [REPLY])) == {REPLY, ASKED}
+    assert set(context_block.ids_to_fetch(ctx, [REPLY])) == {REPLY, ASKED}
     block = context_block.block(ctx, [REPLY], {}, items, {}, RecallSettings()).block
     assert block is not None
     return block.context

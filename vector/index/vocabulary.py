@@ -130,8 +130,13 @@ class VocabularyCache:
 class Words:
     """SearchStore's `vocabulary`."""
 
-    _app: Scoped
-    _vocabularies: VocabularyCache
+    def __init__(self, app: Scoped) -> None:
+        self._app = app
+        self._vocabularies = VocabularyCache(wait_s=app.settings.search.names_wait_s)
+
+    async def close(self) -> None:
+        """End the reads that nobody waits for any more."""
+        await self._vocabularies.close()
 
     async def vocabulary(self, view: View, words: Sequence[str], k: int) -> dict[str, list[str]]:
         revisions = [revision for revision in view.revisions if revision.chunks]

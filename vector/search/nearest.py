@@ -25,7 +25,8 @@ CODE = Collection.FILES.value  # the partition's name
 
 
 class Nearest:
-    _app: Scoped
+    def __init__(self, app: Scoped) -> None:
+        self._app = app
 
     async def nearest(
         self, view: View, vector: npt.NDArray[np.float32], where: Filter, k: int

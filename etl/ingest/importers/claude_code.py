@@ -14,11 +14,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
 from etl.ingest.episode_json import Read
-from etl.ingest.importers import claude_payments, steps
 from etl.ingest.importers import claude_tools as tools
+from etl.ingest.importers import steps
+from etl.ingest.importers.costs import claude_payments
+from etl.ingest.importers.costs.payments import Payments
 from etl.ingest.importers.draft import Draft, Options, repo_name, time_of
 from etl.ingest.importers.jsonl import Line, items, lines, said, text
-from etl.ingest.importers.payments import Payments
 
 IDLE = timedelta(hours=1)  # a session this long without a line has ended its turn
 MAX_PENDING = 1_000  # tool calls without a result yet

@@ -3,7 +3,7 @@
 A diff says which functions it touches (`ImpactStore.changed`) and what it does to their signatures. Who
 calls one that no longer takes the same arguments, or is gone, must change; so must what overrides it. The
 tests are those that call what was touched, or that a run has proved. One hop of the code graph, and only
-edges that a rule bound for sure: further ones are right in 60 to 83 of 100 (docs/recall.md).
+edges that a rule bound for sure: further ones are right in 60 to 83 of 100 (docs/experiments/tests-to-run.md).
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def pool(ctx: SearchContext, bar: float) -> tuple[list[ItemId], dict[ItemId, Dro
     return kept, below
 
 
-def wanted(ctx: SearchContext, kept: Sequence[ItemId]) -> list[ItemId]:
+def ids_to_fetch(ctx: SearchContext, kept: Sequence[ItemId]) -> list[ItemId]:
     """The ids whose texts are needed: the candidates, the neighbours that are joined to them, and what short
     turns reply to."""
     near = [other for id_ in kept for other in ctx.also.get(id_, ())[:MAX_ALSO]]
@@ -111,7 +111,7 @@ def block(
     repeats = same_text([items[id_] for id_ in kept])
     left_out = {**left_out, **{id_: Dropped(STAGE, "duplicate") for id_ in repeats}}
     omitted = tuple(Omission(id_, ctx.fused.get(id_, 0.0), why) for id_, why in left_out.items())
-    near = neighbours(ctx, {id_: items[id_] for id_ in wanted(ctx, kept) if id_ in items})
+    near = neighbours(ctx, {id_: items[id_] for id_ in ids_to_fetch(ctx, kept) if id_ in items})
     own = own_names.of_repositories(ctx.at) | own_names.of_packages([items[i] for i in kept])
     words = words_of(ctx.asked, own)
     pieces = [

@@ -1,6 +1,6 @@
 """A query that is a bug report: what is said in it is looked for before what it only shows.
 
-Measured on issues of other projects and the functions that closed them, see docs/retrieval.md.
+Measured on issues of other projects and the functions that closed them, see docs/experiments/issues.md.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def embedded(asked: Analysis) -> str:
 
 
 def _report(asked: Analysis) -> bug_reports.Report | None:
-    report = bug_reports.read(asked.text) if asked.words >= WEIGHTS.least_words else None
+    report = bug_reports.parse_report(asked.text) if asked.words >= WEIGHTS.least_words else None
     return report if report is not None and _says_something(_spoken(report)) else None
 
 

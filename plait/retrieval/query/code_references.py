@@ -1,6 +1,6 @@
 """What a query names in code: paths, symbols, stack frames, hunks of a diff, error texts.
 
-`read` is pure and linear in the text; a short question without a path or a name in it costs microseconds.
+`find_references` is pure and linear in the text; a short question without a path or a name in it costs microseconds.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Anchors:
     span: Span | None = None
 
 
-def read(text: str, attached: str = "", identifiers: Sequence[str] = ()) -> Anchors:
+def find_references(text: str, attached: str = "", identifiers: Sequence[str] = ()) -> Anchors:
     """What `text` and the diff or trace `attached` to it name. `identifiers`: of the text, as
     `plait.retrieval.query.analysis.identifiers` gives them."""
     if not attached and not _may_hold_more(text):

@@ -1,4 +1,4 @@
-"""By kind of query: which arms are asked and what they weigh. Chosen by measurement, see docs/retrieval.md."""
+"""By kind of query: which arms are asked and what they weigh. Chosen by measurement, see docs/experiments/localisation.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What the candidates of one symbol and of one file say of each other. Pure.
 
 A long function is cut into parts of one name, of which each has a share of its words only: what speaks for
-one part speaks for the function. So it is with overloads (`name`, `name#2`, …). Measured in docs/retrieval.md.
+one part speaks for the function. So it is with overloads (`name`, `name#2`, …). Measured in docs/experiments/parts-and-graph.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def by_symbol(
     return {symbol: ids for symbol, ids in parts.items() if len(ids) > 1}
 
 
-def lifted(
+def part_boost(
     groups: Iterable[Sequence[ItemId]],
     places: Mapping[ItemId, Place],
     fused: Mapping[ItemId, float],

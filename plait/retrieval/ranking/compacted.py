@@ -12,7 +12,7 @@ from plait.retrieval.ranking.weights import DEFAULT
 WEIGHTS = DEFAULT.memories
 
 
-def factors(standing: Mapping[ItemId, Standing]) -> dict[ItemId, float]:
+def compaction_factors(standing: Mapping[ItemId, Standing]) -> dict[ItemId, float]:
     return {id_: WEIGHTS.compacted for id_, known in standing.items() if known.compacted}
 
 
@@ -23,7 +23,7 @@ def reason(standing: Standing) -> str:
     return f"compacted; memory {standing.replaced_by} stands for it"
 
 
-def behind(
+def behind_summaries(
     scores: Mapping[ItemId, float], standing: Mapping[ItemId, Standing]
 ) -> dict[ItemId, float]:
     """`scores`, best first, with what stands for a compacted memory, if it is among them, right before the

@@ -1,4 +1,4 @@
-"""What the candidates of one file say of each other, in a list of hits. Pure; measured in docs/retrieval.md.
+"""What the candidates of one file say of each other, in a list of hits. Pure; measured in docs/experiments/questions.md.
 
 A file of which several chunks fit a question is more often the answer than one with a single lucky chunk; but ten hits
 that are all of one file leave no room for the others.

@@ -90,7 +90,7 @@ def _own(one: NamedAnchor) -> str:
     return one.symbol
 
 
-def factors(
+def freshness_factors(
     places: Mapping[ItemId, Place], standing: Mapping[ItemId, Standing]
 ) -> dict[ItemId, float]:
     """What multiplies scores; 1.0 is left out."""

@@ -6,7 +6,7 @@ with `s` the fused score, `i` the importance and `r = 2^(−age / half-life)`; w
 default. The usual sum `w_s·s + w_i·i + w_r·r` (Park et al., "Generative Agents", UIST 2023) gives an item
 that has nothing to do with the query 0.3 for being new and important, more than a good hit of code has;
 here the two count in proportion to the similarity, and an item of middling importance and age keeps its
-fused score, so that code and memories stand in one list. docs/recall.md has what either gave.
+fused score, so that code and memories stand in one list. docs/experiments/conversations.md has what either gave.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def is_agents(place: Place) -> bool:
     return place.collection is not Collection.FILES
 
 
-def factors(places: Mapping[ItemId, Place], blend: Blend) -> dict[ItemId, float]:
+def age_and_importance(places: Mapping[ItemId, Place], blend: Blend) -> dict[ItemId, float]:
     """What multiplies the fused score of each agent's item; 1.0 is left out. An item without a time is of
     middling age."""
     newest = origin(places.values())

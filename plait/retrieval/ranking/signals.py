@@ -1,7 +1,7 @@
 """What a candidate's place and name say about it, beside its text.
 
 `score = (fused + Σ bonuses) · Π factors`. Bonuses and factors are few and
-bounded; each was kept for what it gave on benchmarks/localisation.py, see docs/retrieval.md.
+bounded; each was kept for what it gave on benchmarks/localisation.py, see docs/experiments/localisation.md.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Signals:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PreparedQuery:
     """A query, prepared once for all its candidates."""
 
     words: frozenset[str]
@@ -83,11 +83,11 @@ class Wanted:
     long: bool = False
 
 
-def wanted(asked: Analysis) -> Wanted:
+def prepared(asked: Analysis) -> PreparedQuery:
     # What a report only shows is no name of what it is about.
     terms = frozenset(term for term in asked.terms if asked.weights.get(term, 1.0) >= 1.0)
     names = [name.lower() for name in asked.identifiers]
-    return Wanted(
+    return PreparedQuery(
         words=terms,
         leaves=frozenset(name.rpartition(".")[2] for name in names),
         qualified=tuple("." + name for name in names if "." in name),
@@ -101,14 +101,14 @@ def wanted(asked: Analysis) -> Wanted:
     )
 
 
-def signals(place: Place, query: Wanted) -> Signals:
+def signals(place: Place, query: PreparedQuery) -> Signals:
     """What `place` says for and against itself; agents' items have no place in code, and say nothing."""
     if place.collection is not Collection.FILES:
         return Signals({}, {})
     return Signals(_bonuses(place, query), _factors(place, query))
 
 
-def _bonuses(place: Place, query: Wanted) -> dict[str, float]:
+def _bonuses(place: Place, query: PreparedQuery) -> dict[str, float]:
     bonuses = {}
     if place.symbol and (query.leaves or query.joined):
         symbol = place.symbol.partition("#")[0].lower()
@@ -128,7 +128,7 @@ def _bonuses(place: Place, query: Wanted) -> dict[str, float]:
     return bonuses
 
 
-def _factors(place: Place, query: Wanted) -> dict[str, float]:
+def _factors(place: Place, query: PreparedQuery) -> dict[str, float]:
     kind = _kind(place)
     factors = {kind: WEIGHTS.factors[kind]} if kind and kind not in query.asked else {}
     if query.long and place.kind in _CLASSES:

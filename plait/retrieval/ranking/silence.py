@@ -13,7 +13,7 @@
 
 A logistic regression turns them into a number from 0 to 1, the larger the likelier an answer; no
 probability, since its cases were balanced and its bias set so that `recall.silence` of 0.05 costs 0.5 % of
-the answers it was fitted on. That was one half of the sets of benchmarks/memory_silence.py; docs/recall.md
+the answers it was fitted on. That was one half of the sets of benchmarks/memory_silence.py; docs/experiments/silence.md
 has what it does on the other.
 """
 

@@ -2,7 +2,7 @@
 
 People answer each other: "Yes, Friday at six" has no word of the question about the dinner, the turn before
 it has all of them. So each turn gets a share of what speaks for those next to it. What was asked is seldom the answer,
-and a turn of three words seldom tells anything. Measured in docs/recall.md.
+and a turn of three words seldom tells anything. Measured in docs/experiments/conversations.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def in_thread(place: Place) -> bool:
     return said and place.collection is Collection.MEMORIES
 
 
-def openings(around: Around) -> frozenset[ItemId]:
+def first_turns(around: Around) -> frozenset[ItemId]:
     """Of those asked about, the ones that nothing was said before."""
     return frozenset(id_ for id_, beside in around.items() if -1 not in beside.values())
 
@@ -64,7 +64,7 @@ def before(around: Around, places: Mapping[ItemId, Place]) -> dict[ItemId, ItemI
     return found
 
 
-def lifted(
+def neighbour_boost(
     around: Around,
     fused: Mapping[ItemId, float],
     best: Sequence[ItemId],
@@ -106,16 +106,16 @@ def lifted(
     return scores
 
 
-def factors(places: Mapping[ItemId, Place]) -> dict[ItemId, float]:
+def turn_factors(places: Mapping[ItemId, Place]) -> dict[ItemId, float]:
     """What multiplies scores of turns for what they are; 1.0 is left out."""
     found = {}
     for id_, place in places.items():
         if in_thread(place) and place.tokens and place.type not in WHOLE:
-            found[id_] = factor(place.tokens, asks=place.asks)
+            found[id_] = turn_factor(place.tokens, asks=place.is_question)
     return found
 
 
-def factor(tokens: int, *, asks: bool) -> float:
+def turn_factor(tokens: int, *, asks: bool) -> float:
     return (WEIGHTS.question if asks else 1.0) * (
         1.0 - WEIGHTS.short * math.exp(-tokens / WEIGHTS.tokens)
     )

@@ -24,7 +24,7 @@ def trust(place: Place, standing: Standing | None) -> Trust:
     return Trust.AGENT_CLAIMED
 
 
-def factors(
+def trust_factors(
     places: Mapping[ItemId, Place], standing: Mapping[ItemId, Standing]
 ) -> dict[ItemId, float]:
     """What multiplies scores; 1.0 is left out."""

@@ -21,7 +21,7 @@ def passage(text: str) -> str:
     )
 
 
-def factors(wanted: str, texts: Mapping[ItemId, str]) -> dict[ItemId, float]:
+def passage_factors(wanted: str, texts: Mapping[ItemId, str]) -> dict[ItemId, float]:
     """What multiplies scores; 1.0 is left out. `wanted`: of `passage`."""
     if not wanted:
         return {}

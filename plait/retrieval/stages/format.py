@@ -32,7 +32,7 @@ async def _packed(ctx: SearchContext, deps: Deps) -> SearchContext:
     asked = ctx.options.min_score
     bar = max(ctx.query.min_score, asked if asked >= 0.0 else deps.recall.min_score)
     kept, left_out = context_block.pool(ctx, bar)
-    wanted = context_block.wanted(ctx, kept)
+    wanted = context_block.ids_to_fetch(ctx, kept)
     ctx, items, _ = await all_of(
         impact(ctx, deps),
         deps.store.fetch(ctx.at, wanted) if wanted else _nothing(),

@@ -25,7 +25,7 @@ WAIT_SHARE = 0.2  # of the time that is left, for a graph that is being read
 
 async def relations(ctx: SearchContext, deps: Deps) -> SearchContext:
     """`relations`: symbols near the seeds; `links`: agents' items one link away. For contexts alone: to
-    hits they add nothing that could be measured (docs/retrieval.md), and they cost two round trips."""
+    hits they add nothing that could be measured (docs/experiments/parts-and-graph.md), and they cost two round trips."""
     return await follow(ctx, deps) if ctx.options is not None else ctx
 
 

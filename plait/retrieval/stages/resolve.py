@@ -41,11 +41,13 @@ async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Fix the revisions that this answer is read at, and find the places that its text names: a ranking
     `anchors`, without a read where it names none."""
     asked = ctx.asked
-    if not asked.attached and "semantic" not in ctx.query.off:
+    if asked.text and ctx.vector is None and not asked.attached and "semantic" not in ctx.query.off:
         deps.foresee(embedded(asked))  # on another thread, while the view is read
     view = await deps.store.view(ctx.query.where)
     aside = len(asked.attached) > AT_ONCE
-    anchors = await _done(aside, reading.read, asked.text, asked.attached, asked.identifiers)
+    anchors = await _done(
+        aside, reading.find_references, asked.text, asked.attached, asked.identifiers
+    )
     if ctx.query.where.collections != (Collection.FILES,):  # code is of no time
         # "Last week" is before the time that the answer is of.
         then = ctx.query.where.as_of.recorded or ctx.query.where.as_of.valid or deps.now()

@@ -31,7 +31,7 @@ async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Reorder the best by what their place and name say; scores stay in [0, 1]. Of a recall for which
     nothing speaks, nothing is left."""
     ctx = await _of_agents(ctx, deps)
-    query = signals.wanted(ctx.asked)
+    query = signals.prepared(ctx.asked)
     found = [(id_, signals.signals(ctx.places[id_], query)) for id_ in ctx.order]
     values = [said.apply(ctx.fused[id_]) * _factor(ctx, id_) for id_, said in found]
     # Relative to the best, whose score says how sure fusion was of it.
@@ -44,7 +44,7 @@ async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
     if ctx.query.explain:
         told = {id_: said.told() for _, (id_, said) in ranked}
     scores = {id_: min(1.0, value * scale) for value, (id_, _) in ranked}
-    scores = compacted.behind(scores, ctx.standing)
+    scores = compacted.behind_summaries(scores, ctx.standing)
     ctx = replace(ctx, fused=scores, signals=told, order=list(scores))
     return await _silenced(ctx, deps) if ctx.options is not None else ctx
 
@@ -69,12 +69,14 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
         said = memory_score.similarity(ctx.rankings, ctx.strategy.weights, unite, theirs)
     factors: Mapping[str, Mapping[ItemId, float]] = {
         "said": said,
-        "memory": memory_score.factors(theirs, blend),
-        "turn": threads.factors(theirs),
-        "wanted": query_intent.factors(ctx.asked.text, theirs, _external(standing), ctx.openings),
-        "freshness": freshness.factors(theirs, standing),
-        "trust": trust.factors(theirs, standing),
-        "compacted": compacted.factors(standing),
+        "memory": memory_score.age_and_importance(theirs, blend),
+        "turn": threads.turn_factors(theirs),
+        "wanted": query_intent.intent_factors(
+            ctx.asked.text, theirs, _external(standing), ctx.first_turns
+        ),
+        "freshness": freshness.freshness_factors(theirs, standing),
+        "trust": trust.trust_factors(theirs, standing),
+        "compacted": compacted.compaction_factors(standing),
         "verbatim": await _verbatim(ctx, deps, list(theirs)),
         "time": nearness.in_time(theirs, ctx.anchors.span),
         "scope": nearness.in_scope(theirs, _session(ctx), ctx.query.where.agent_id),
@@ -97,7 +99,7 @@ async def _verbatim(
     items = await deps.store.fetch(ctx.at, ids)
     texts = {id_: item.content for id_, item in items.items()}
     chars = sum(map(len, texts.values()))
-    return await off_loop(chars, verbatim.factors, wanted_text, texts)
+    return await off_loop(chars, verbatim.passage_factors, wanted_text, texts)
 
 
 def _external(standing: Mapping[ItemId, Standing]) -> frozenset[ItemId]:

@@ -33,7 +33,7 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
     """`cache`: what this process lets callers in by."""
 
     def __init__(self, app: App, cache: KeyCache) -> None:
-        self._store = app.truth
+        self._store = app.truth.keys
         self._commit = app.commit
         self._cache = cache
         self._scopes = app.settings.scope
@@ -42,14 +42,14 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         giver = self._giver(context)
         key, secret = _new_key(request, giver), new_secret()
         grants.check_grant(giver, key, await self._end_of(giver))
-        await self._commit(self._store.add_key(key, digest_of(secret)))
+        await self._commit(self._store.add(key, digest_of(secret)))
         return pb.CreateKeyResponse(key=key_messages.key(key), secret=secret)
 
     async def ListKeys(self, request: pb.ListKeysRequest, context: Any) -> pb.ListKeysResponse:
         giver, now = self._giver(context), datetime.now(UTC)
         found = [
             key_messages.key(key)
-            for key in await self._store.keys()
+            for key in await self._store.list()
             if grants.covers(giver, key.caller) and (request.include_ended or key.is_alive(now))
         ]
         return pb.ListKeysResponse(keys=found)
@@ -75,7 +75,7 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
     async def RevokeKey(self, request: pb.RevokeKeyRequest, context: Any) -> pb.RevokeKeyResponse:
         giver = self._giver(context)
         key = await self._managed(giver, request.key_id)
-        revoked = await self._commit(self._store.revoke_key(key.id))
+        revoked = await self._commit(self._store.revoke(key.id))
         self._cache.clear()
         return pb.RevokeKeyResponse(key=key_messages.key(revoked))
 
@@ -89,14 +89,14 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
     async def _managed(self, giver: Caller, key_id: str) -> ApiKey:
         """Raises: InvalidInput, KeyUnknown."""
         parse.text(key_id, "key_id", parse.MAX_NAME_BYTES)
-        for key in await self._store.keys():
+        for key in await self._store.list():
             if key.id == key_id and grants.covers(giver, key.caller):
                 return key
         raise KeyUnknown(key_id)
 
     async def _end_of(self, giver: Caller) -> datetime | None:
         """When `giver`'s own key ends; None: it is none, or never ends."""
-        own = [key.expires_at for key in await self._store.keys() if key.id == giver.id]
+        own = [key.expires_at for key in await self._store.list() if key.id == giver.id]
         return own[0] if own else None
 
 

@@ -52,19 +52,21 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         scope.check_named(names, request.all_repositories, "repositories")
         repos = scope.names_in(tenant, names)
         where = Filter(repos=repos, all_repos=not repos, tenant=tenant, collections=_ANY)
-        return await self._app.truth.view(await visible.narrowed(self._app.truth, where))
+        return await self._app.truth.search.view(
+            await visible.narrowed(self._app.truth.search, where)
+        )
 
     # -- the graph ------------------------------------------------------------------------------------
 
     async def Verify(self, request: pb.VerifyRequest, context: Any) -> pb.VerifyResponse:
         tenant = self._tenant(context)
         view = await self._named(tenant, request)
-        verifier = Verifier(self._app.truth, self._app.graph, self._app.projector)
+        verifier = Verifier(self._app.truth.outbox, self._app.graph, self._app.projector)
         found = []
         for revision in view.revisions:
             result = await verifier.verify(revision.repo)
             # What it was projected to meanwhile.
-            current = await self._app.truth.view(
+            current = await self._app.truth.search.view(
                 Filter(repos=(revision.repo,), tenant=tenant, collections=_ANY)
             )
             found.append(_comparison(tenant, result, current.revisions[0]))
@@ -79,8 +81,8 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
 
     async def _reset(self, names: Sequence[str]) -> int:
         for name in names:
-            await self._app.truth.reset(name)
-        waiting = await self._app.truth.waiting(names)
+            await self._app.truth.outbox.reset(name)
+        waiting = await self._app.truth.outbox.waiting(names)
         self._app.project_soon()
         return waiting
 
@@ -96,7 +98,7 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
     async def _dead(self, view: View) -> list[DeadLetter]:
         names = [revision.repo for revision in view.revisions]
         # An empty list would mean every tenant's.
-        return await self._app.truth.dead(names) if names else []
+        return await self._app.truth.outbox.dead(names) if names else []
 
     async def RetryDeadLetters(
         self, request: pb.RetryDeadLettersRequest, context: Any
@@ -105,7 +107,7 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         names = [revision.repo for revision in view.revisions]
 
         async def revive() -> int:
-            revived = await self._app.truth.revive(names) if names else 0
+            revived = await self._app.truth.outbox.revive(names) if names else 0
             self._app.project_soon()
             return revived
 
@@ -144,12 +146,12 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         id_ = parse_memory.id_(request.compaction_id, "compaction_id")
 
         if visible.is_limited() and not visible.sees(
-            tenant, await self._app.truth.compacted_in(tenant, id_)
+            tenant, await self._app.truth.retention.compacted_in(tenant, id_)
         ):
             raise CompactionUnknown.of(id_)
 
         async def undo() -> int:
-            restored = await self._app.truth.undo(tenant, id_)
+            restored = await self._app.truth.retention.undo(tenant, id_)
             self._app.project_soon()
             return restored
 
@@ -161,7 +163,9 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         selector = parse_memory.selector(request.selector)
 
         async def forget() -> ForgetReceipt:
-            done = await self._app.truth.forget(tenant, repo, selector, dry_run=request.dry_run)
+            done = await self._app.truth.forgetting.forget(
+                tenant, repo, selector, dry_run=request.dry_run
+            )
             if not request.dry_run:
                 await self._app.clear_caches()
                 self._app.project_soon()
@@ -170,15 +174,15 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         receipt = await self._app.commit(forget())
         response = _forgotten(receipt, not receipt.dry_run and await self._followed(repo))
         if request.reclaim and not request.dry_run:
-            response.reclaimed.extend(await self._app.commit(self._app.truth.reclaim()))
-        if (held := await self._app.truth.held(receipt.marks)) is not None:
+            response.reclaimed.extend(await self._app.commit(self._app.truth.forgetting.reclaim()))
+        if (held := await self._app.truth.forgetting.held(receipt.marks)) is not None:
             response.table_files, response.log_files = held.table_files, held.log_files
         return response
 
     async def _followed(self, repo: str) -> bool:
         """Whether the graph shows what the truth holds of `repo`, within `server.follow_s`."""
         deadline = Deadline.after(self._app.settings.server.follow_s)
-        while await self._app.truth.waiting([repo]):
+        while await self._app.truth.outbox.waiting([repo]):
             if deadline.left_s <= 0:
                 return False
             await asyncio.sleep(LOOK_S)
@@ -192,14 +196,16 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         view = await self._seen(tenant)
         published = [revision for revision in view.revisions if revision.number]
         usage = {
-            key: n for key, n in (await truth.usage(tenant)).items() if visible.sees(tenant, key[0])
+            key: n
+            for key, n in (await truth.retention.usage(tenant)).items()
+            if visible.sees(tenant, key[0])
         }
         largest = sorted(usage.items(), key=lambda one: (-one[1].tokens, one[0]))[:MAX_SHOWN]
         out = pb.StatsResponse(
             version=plait.__version__,
             start_time=messages.timestamp(self._app.started_at),
             revisions=convert.revisions(tenant, published),
-            waiting_projections=await truth.waiting(visible.own(tenant)),
+            waiting_projections=await truth.outbox.waiting(visible.own(tenant)),
             dead_letters=len(await self._dead(view)),
             embedding_model=view.model,
             embedding_dimension=view.dim,
@@ -223,7 +229,7 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
     async def _seen(self, tenant: str) -> View:
         """All that the caller sees of the tenant, which may be nothing."""
         where = Filter(tenant=tenant, all_repos=True, collections=_ANY)
-        view = await self._app.truth.view(where)
+        view = await self._app.truth.search.view(where)
         return replace(
             view, revisions=tuple(r for r in view.revisions if visible.sees(tenant, r.repo))
         )

@@ -44,7 +44,7 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
             return roots.check(asked.root, caller, self._app.settings.server)
         except PathNotAllowed:
             real = roots.real(asked.root)
-            known = await self._app.truth.repositories(asked.tenant) if caller.local else ()
+            known = await self._app.truth.repositories.list(asked.tenant) if caller.local else ()
             if not any(str(real) == one.root for one in known):
                 raise
             return real
@@ -74,7 +74,9 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
         tenant = self._tenant(context)
         size, after = parse.page(request.page_size, request.page_token)
         known = [
-            r for r in await self._app.truth.repositories(tenant) if visible.sees(tenant, r.repo)
+            r
+            for r in await self._app.truth.repositories.list(tenant)
+            if visible.sees(tenant, r.repo)
         ]
         known.sort(key=lambda r: r.repo)
         rest = [r for r in known if r.repo > after]
@@ -92,5 +94,5 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
         return pb.DeleteRepositoryResponse()
 
     async def _delete(self, name: str, tenant: str) -> None:
-        await self._app.truth.delete_repository(name, tenant)
+        await self._app.truth.repositories.delete(name, tenant)
         self._app.project_soon()

@@ -38,7 +38,7 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         deadline = self._limits.deadline(_SERVICE + "Search", context)
         query = parse.search(request, deadline)
         where = replace(scope.filter_in(tenant, query.where), as_of=times.as_of(request.as_of))
-        where = await visible.narrowed(self._app.truth, where)
+        where = await visible.narrowed(self._app.truth.search, where)
         query = await self._app.masking.query(replace(query, where=where))
         answer = await self._app.search.search(query)
         response = convert.search(tenant, answer, query, (perf_counter() - start) * 1e3)
@@ -71,7 +71,7 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         return await self._app.masking.episode(replace(episode, repo=repo, tenant=tenant))
 
     async def _append(self, episode: Episode) -> EpisodeReceipt:
-        stored = await self._app.truth.append(episode)
+        stored = await self._app.truth.episodes.append(episode)
         self._app.written({episode.repo}, {_scope(episode)})
         return stored
 
@@ -90,9 +90,9 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         self, episodes: Sequence[Episode]
     ) -> Sequence[EpisodeReceipt | PlaitError]:
         try:
-            stored: Sequence[EpisodeReceipt | PlaitError] = await self._app.truth.append_many(
-                episodes
-            )
+            stored: Sequence[
+                EpisodeReceipt | PlaitError
+            ] = await self._app.truth.episodes.append_many(episodes)
         except (InvalidInput, Conflict) as exc:
             if len(episodes) == 1:
                 return [exc]

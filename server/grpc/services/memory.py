@@ -6,13 +6,9 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from plait.domain.errors import (
     InvalidInput,
     PlaitError,
-    Unavailable,
 )
 from plait.domain.memory import (
     MemoryPage,
@@ -28,8 +24,11 @@ from plait.v1 import memory_service_pb2_grpc, types_pb2
 from plait.wire import memory_messages
 from server.app import App
 from server.grpc import visible
+from server.grpc.limits import Limits
 from server.grpc.messages import convert, parse, parse_memory, scope, times
 from server.grpc.services import savings
+
+_SERVICE = "/plait.v1.MemoryService/"
 
 Outcome = MemoryReceipt | PlaitError
 
@@ -42,8 +41,9 @@ class _Asked(NamedTuple):
 
 
 class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, limits: Limits) -> None:
         self._app = app
+        self._limits = limits
         # A tenth stays for what frames a message.
         self._room = app.settings.server.max_message_bytes * 9 // 10
 
@@ -100,7 +100,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         return out
 
     async def _store(self, tenant: str, writes: list[MemoryWrite]) -> list[Outcome]:
-        outcomes = await self._app.truth.store(tenant, writes) if writes else []
+        outcomes = await self._app.truth.memories.store(tenant, writes) if writes else []
         stored = [w for w, o in zip(writes, outcomes, strict=True) if isinstance(o, MemoryReceipt)]
         if stored:
             self._app.written({w.entry.repo for w in stored}, {_scope(tenant, w) for w in stored})
@@ -114,7 +114,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         repo = parse_memory.repository(tenant, request.repository, "repository")
 
         async def delete() -> bool:
-            closed = await self._app.truth.delete(tenant, repo, id_)
+            closed = await self._app.truth.memories.delete(tenant, repo, id_)
             self._app.written({repo})
             return closed
 
@@ -127,7 +127,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         where = Scope(tenant, request.repository, request.agent_id, request.session_key)
 
         async def take_in() -> TurnReceipt:
-            receipt = await learn(self._app.truth, where, turn, request.request_id)
+            receipt = await learn(self._app.truth.memories, where, turn, request.request_id)
             self._app.written({repo}, {Scope(tenant, where.repo, where.agent_id)})
             return receipt
 
@@ -147,7 +147,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         id_ = parse_memory.id_(request.id, "id")
         repo = parse_memory.repository(tenant, request.repository, "repository")
         as_of = times.as_of(request.as_of)
-        entry = await self._app.truth.get(tenant, repo, id_, as_of)
+        entry = await self._app.truth.memories.get(tenant, repo, id_, as_of)
         return pb.GetMemoryResponse(
             memory=convert.memory(tenant, entry, with_embedding=request.include_embedding),
             as_of=memory_messages.resolved(as_of),
@@ -158,7 +158,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
     ) -> pb.ListMemoriesResponse:
         tenant = self._tenant(context)
         where = parse_memory.filter_(tenant, request.filter)
-        where = await visible.narrowed_memories(self._app.truth, where)
+        where = await visible.narrowed_memories(self._app.truth.search, where)
         if request.page_size < 0:
             raise parse.bad(
                 "page_size", f"is {request.page_size}; it must be 0 to {parse.MAX_PAGE}"
@@ -167,7 +167,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         parse.text(request.page_token, "page_token", 1024)
         as_of = times.as_of(request.as_of)
         while True:
-            page = await self._app.truth.list(
+            page = await self._app.truth.memories.list(
                 where,
                 limit=limit,
                 after=request.page_token,
@@ -186,23 +186,22 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         self, request: pb.QueryMemoriesRequest, context: Any
     ) -> pb.QueryMemoriesResponse:
         start = perf_counter()
+        deadline = self._limits.deadline(_SERVICE + "QueryMemories", context)
         tenant = self._tenant(context)
         options = self._options(tenant, request)
-        seen = await visible.narrowed_memories(self._app.truth, options.filter)
+        seen = await visible.narrowed_memories(self._app.truth.search, options.filter)
         options = replace(options, filter=seen)
         parse.text(request.query, "query", parse_memory.MAX_QUERY_BYTES)
         vector = parse_memory.vector(request.embedding, "embedding")
         if not request.query.strip() and vector is None:
             raise parse.bad("query", "is empty; say what to look for, or send an embedding")
         text, _ = await self._app.masking.text(request.query)
-        response = pb.QueryMemoriesResponse(as_of=memory_messages.resolved(options.as_of))
-        # Asked before the query, so that what gets its vector between the two is named, not missed.
-        unembedded = await self._app.truth.unembedded(options)
-        if vector is None:
-            vector = await self._vector(text, response)
-        if vector is not None and unembedded:
-            response.degraded.append(types_pb2.Degradation(part="semantic", cause="coverage"))
-        for match in await self._app.truth.query(text, vector, options):
+        answer = await self._app.memory_query.query(text, vector, options, deadline)
+        response = pb.QueryMemoriesResponse(
+            as_of=memory_messages.resolved(options.as_of),
+            degraded=[types_pb2.Degradation(part=d.part, cause=d.cause) for d in answer.degraded],
+        )
+        for match in answer.matches:
             response.matches.append(
                 pb.MemoryMatch(
                     memory=convert.memory(tenant, match.entry), score=match.score, arms=match.arms
@@ -225,16 +224,6 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
             min_score=parse_memory.share(request.min_score, "min_score"),
             as_of=times.as_of(request.as_of),
         )
-
-    async def _vector(
-        self, text: str, response: pb.QueryMemoriesResponse
-    ) -> npt.NDArray[np.float32] | None:
-        """The query's vector; where there is none the answer says so and goes by words alone."""
-        try:
-            return await (await self._app.provider()).embed_query(text)
-        except Unavailable as exc:
-            response.degraded.append(types_pb2.Degradation(part="semantic", cause=exc.reason))
-            return None
 
 
 def _scope(tenant: str, write: MemoryWrite) -> Scope:

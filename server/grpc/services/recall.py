@@ -29,7 +29,7 @@ class Recalls:
         start = perf_counter()
         query, options = parse_recall.recall(request, deadline)
         where = replace(scope.filter_in(tenant, query.where), as_of=times.as_of(request.as_of))
-        where = await visible.narrowed(self._app.truth, where)
+        where = await visible.narrowed(self._app.truth.search, where)
         query = await self._app.masking.query(replace(query, where=where))
         answer = await self._app.recall.recall(query, options)
         shape = Shape(request.explain, request.include_content)
@@ -70,7 +70,7 @@ class Recalls:
         """Raises: RecallUnknown, also for one over repositories that the caller does not all see."""
         if not visible.is_limited():
             return
-        receipt = await self._app.truth.receipt(tenant, id_)
+        receipt = await self._app.truth.recalls.receipt(tenant, id_)
         repos = {*receipt.repos, *receipt.revisions}
         if not repos or any(not visible.sees(tenant, repo) for repo in repos):
             raise RecallUnknown(id_)

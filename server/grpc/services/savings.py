@@ -22,7 +22,7 @@ async def get(app: App, tenant: str, request: pb.GetSavingsRequest) -> pb.GetSav
         parse.time(request.since, "since")
     if request.page_size < 0:
         raise parse.bad("page_size", f"is {request.page_size}; it must be 0 to {parse.MAX_PAGE}")
-    found = await app.truth.session_counts(
+    found = await app.truth.savings.session_counts(
         tenant,
         scope.names_in(tenant, names) or visible.own(tenant),
         session_key=request.session_key,

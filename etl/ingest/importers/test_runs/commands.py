@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from etl.ingest.importers import javascript_tests
-from etl.ingest.importers.test_totals import totals
+from etl.ingest.importers.test_runs import javascript
+from etl.ingest.importers.test_runs.totals import totals
 from etl.ingest.importers.trim import last_of_rewritten, plain
 from plait.text.test_results import TestRun, results
 
@@ -126,7 +126,7 @@ def _bare(part: str) -> str:
 
 
 _FROM_OUTPUT: dict[str, Callable[[str], list[TestRun]]] = dict.fromkeys(
-    ("jest", "vitest", "mocha"), javascript_tests.tests
+    ("jest", "vitest", "mocha"), javascript.tests
 )
 
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from etl.ingest.importers import looking
+from etl.ingest.importers.costs import look_ups
+from etl.ingest.importers.costs.payments import Payments, Window
 from etl.ingest.importers.jsonl import items, said, text
-from etl.ingest.importers.payments import Payments, Window
 from plait.domain.savings import Looked
 
 # Events whose hooks put their plain output into the context. What a hook says as JSON stands in an entry
@@ -62,7 +62,7 @@ def _assistant(window: Window, entry: Mapping[str, Any]) -> None:
             given = block.get("input")
             given = given if isinstance(given, dict) else {}
             written = json.dumps(given, ensure_ascii=False, default=str)
-            window.asked(text(block, "id"), written, looking.of_tool(text(block, "name"), given))
+            window.asked(text(block, "id"), written, look_ups.of_tool(text(block, "name"), given))
         else:
             window.unmeasured()
 
@@ -102,7 +102,7 @@ def _attachment(window: Window, entry: Mapping[str, Any]) -> None:
     else:
         window.unmeasured()
         return
-    if looking.pushed_by_plait(pushed):
+    if look_ups.pushed_by_plait(pushed):
         window.pushed(pushed, Looked.PLAIT)
     else:
         window.said(pushed)

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from etl.ingest.importers import commands
 from etl.ingest.importers.jsonl import text
+from etl.ingest.importers.test_runs import commands
 from plait.domain.savings import Looked
 
 _TOOLS = {

@@ -6,8 +6,8 @@ import logging
 from dataclasses import replace
 
 from plait.domain.errors import BadModelFile, BadSettings, LanguageModelUnavailable
-from plait.retrieval.query.prompts import place
-from plait.retrieval.ranking.rerank_scores import blend, scaled
+from plait.retrieval.opinions.blending import blend, scaled
+from plait.retrieval.opinions.prompts import place
 from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Degraded, Deps, SearchContext
 

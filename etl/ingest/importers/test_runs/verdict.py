@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from etl.ingest.importers import commands, test_list
+from etl.ingest.importers.test_runs import commands, test_list
 
 SUCCESS, FAILURE, UNKNOWN = "success", "failure", "unknown"
 _LINES = 400  # the last, and as many of the first

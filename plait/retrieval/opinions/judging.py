@@ -6,8 +6,8 @@ import logging
 from dataclasses import replace
 
 from plait.domain.errors import BadSettings, LanguageModelUnavailable
-from plait.retrieval.query.prompts import Unreadable, judge_prompt, read_scores
-from plait.retrieval.ranking.rerank_scores import blend
+from plait.retrieval.opinions.blending import blend
+from plait.retrieval.opinions.prompts import Unreadable, judge_prompt, read_scores
 from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Degraded, Deps, SearchContext
 
@@ -19,7 +19,7 @@ TOKENS_AN_ITEM = 16  # of the answer: `{"n": 12, "score": 7}, `
 RESERVE_SHARE = 0.2
 
 
-async def cross_encoder(ctx: SearchContext, deps: Deps) -> SearchContext:
+async def judge(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Reorder the best `language.max_candidates` by one question that holds them all, within
     `language.timeout_s`. An answer that cannot be read leaves the order as it is, and is said."""
     settings = deps.language_settings
