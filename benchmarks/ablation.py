@@ -51,7 +51,7 @@ from plait.retrieval.ranking import (
 )
 from plait.retrieval.search import SearchQuery, SearchService
 from plait.retrieval.search_context import Deps
-from plait.settings import EmbeddingSettings, SearchSettings
+from plait.settings import EmbeddingSettings, SearchSettings, parse
 
 # Modules that `plait.retrieval.stages` hides behind its functions.
 fts = importlib.import_module("plait.retrieval.stages.fts")
@@ -338,7 +338,7 @@ class Sets:
 
 
 async def ranked(case: Case, rule: Rule, provider: Any, *, memories: bool) -> tuple[float, float]:
-    settings = SearchSettings(**rule.search) if rule.search else SearchSettings()
+    settings = parse(SearchSettings, rule.search)
     off = rule.name == BASE
     if memories:
         variant = (
