@@ -20,6 +20,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -51,7 +52,7 @@ from plait.retrieval.ranking import (
 )
 from plait.retrieval.search import SearchQuery, SearchService
 from plait.retrieval.search_context import Deps
-from plait.settings import EmbeddingSettings, SearchSettings
+from plait.settings import EmbeddingSettings, SearchSettings, parse
 
 # Modules that `plait.retrieval.stages` hides behind its functions.
 fts = importlib.import_module("plait.retrieval.stages.fts")
@@ -330,14 +331,18 @@ class Sets:
                             store,
                             question.text,
                             history.held_out,
-                            lambda ids, gold=gold: judged(gold, [i.int + 1 for i in ids]),
+                            partial(_judged_by_place, gold),
                         )
                     )
         return cases
 
 
+def _judged_by_place(gold: frozenset[int], ids: Sequence[Any]) -> tuple[float, float]:
+    return judged(gold, [id_.int + 1 for id_ in ids])
+
+
 async def ranked(case: Case, rule: Rule, provider: Any, *, memories: bool) -> tuple[float, float]:
-    settings = SearchSettings(**rule.search) if rule.search else SearchSettings()
+    settings = parse(SearchSettings, rule.search)
     off = rule.name == BASE
     if memories:
         variant = (

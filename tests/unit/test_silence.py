@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from plait.domain.deadline import Deadline
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Candidate, Collection, Filter, ItemId, Revision
 from plait.ports import Place, SearchStore, View
 from plait.retrieval.query.analysis import SearchQuery, analyse
@@ -96,7 +96,7 @@ def recall(text: str, rankings: dict[str, list[Candidate]]) -> SearchContext:
         10,
         "minmax",
         Deadline.after(60.0),
-        options=RecallOptions(),
+        options=PackingOptions(),
         view=View((Revision(1, "r", 1),), "local:all-MiniLM-L6-v2-int8", 384),
         strategy=Strategy(weights={"semantic": 0.6, "lexical": 0.4}),
         rankings=rankings,
