@@ -25,7 +25,6 @@ from plait.settings import Settings
 from plait.v1 import index_service_pb2 as index_pb
 from plait.v1 import knowledge_service_pb2, knowledge_service_pb2_grpc, types_pb2
 from server.app import App
-from server.grpc import server as grpc_server
 from server.grpc.server import SERVICES, Server, running
 from tests.e2e.conftest import at_rest, own_server
 from tests.processes import LIMIT_S, eventually
@@ -363,14 +362,15 @@ async def test_health_of_every_service(channel: grpc.aio.Channel) -> None:
 
 
 async def test_health_follows_the_store(
-    app: App, channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+    app: App, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states = health_pb2.HealthCheckResponse
 
     async def away() -> int:
         raise StoreUnavailable("PostgreSQL is away; wait")
 
-    monkeypatch.setattr(grpc_server, "HEALTH_EVERY_S", 0.02)
+    often = structs.replace(settings.server, health_s=0.02)
+    monkeypatch.setattr(app, "settings", structs.replace(settings, server=often))
     async with own_server(app) as watched:
         async with grpc.aio.insecure_channel(watched.target) as own:
             stub: Any = health_pb2_grpc.HealthStub(own)

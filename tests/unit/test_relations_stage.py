@@ -20,6 +20,7 @@ from plait.retrieval.query.code_references import Anchors
 from plait.retrieval.query.strategy import Kind, Strategy
 from plait.retrieval.search_context import Degraded, Deps, SearchContext
 from plait.retrieval.stages.relations import relations
+from plait.settings import SearchSettings
 from tests.unit.code_graphs import graph
 
 CODE = graph([("CALLS", "m.caller", "m.hit"), ("VALIDATED_BY", "m.hit", "test_hit")])
@@ -99,7 +100,7 @@ def context(where: Filter | None = None, options: PackingOptions | None = CONTEX
 
 
 def deps(truth: Truth) -> Deps:
-    return cast(Deps, SimpleNamespace(store=truth, relations=truth))
+    return cast(Deps, SimpleNamespace(store=truth, relations=truth, settings=SearchSettings()))
 
 
 def link(relation: str, source: str, target: str) -> MemoryLink:

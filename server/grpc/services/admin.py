@@ -19,6 +19,7 @@ from plait.domain.answers.upkeep import (
     Forgotten,
     Letter,
 )
+from plait.domain.deadline import Deadline
 from plait.domain.errors import CompactionUnknown, PlaitError
 from plait.domain.retention import Compaction, ForgetReceipt
 from plait.domain.scope import Scope
@@ -35,9 +36,7 @@ from server.grpc.messages import convert, parse, parse_memory, scope
 
 MAX_STEPS = 10_000
 MAX_SHOWN = 1000
-# How long an answer waits for the graph, and how often it looks.
-FOLLOW_S = 5.0
-LOOK_S = 0.05
+LOOK_S = 0.05  # how often an answer that waits for the graph looks at it
 _KINDS = ("missing", "extra", "different")
 _ANY = tuple(Collection)
 
@@ -188,12 +187,13 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         return response
 
     async def _followed(self, repo: str) -> bool:
-        """Whether the graph shows what the truth holds of `repo`, within a few seconds."""
-        for _ in range(int(FOLLOW_S / LOOK_S)):
-            if not await self._app.truth.outbox.waiting([repo]):
-                return True
+        """Whether the graph shows what the truth holds of `repo`, within `server.follow_s`."""
+        deadline = Deadline.after(self._app.settings.server.follow_s)
+        while await self._app.truth.outbox.waiting([repo]):
+            if deadline.left_s <= 0:
+                return False
             await asyncio.sleep(LOOK_S)
-        return False
+        return True
 
     # -- counts ---------------------------------------------------------------------------------------
 
