@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from etl.facts import Definition
+from etl.facts import Definition, SymbolKind
 from etl.languages.python.resolve_values import (
     BOX_METHODS,
     BUILTIN,
@@ -163,7 +163,7 @@ class Operations:
 
     def _member(self, owner: Class, number: int, receiver: Value) -> Values:
         definition = self._table.files[owner.file].definitions[number]
-        if definition.kind == "class":
+        if definition.kind is SymbolKind.CLASS:
             return self._infer.defined(owner.file, number)
         function = Function(owner.file, number, definition, receiver)
         if isinstance(receiver, Instance) and is_property(definition):

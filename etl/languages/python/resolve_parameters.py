@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from posixpath import dirname
 from typing import TYPE_CHECKING, NamedTuple
 
-from etl.facts import Definition
+from etl.facts import Argument, Chain, Definition
 from etl.languages.python.resolve_values import (
     Box,
     External,
@@ -32,7 +33,7 @@ class Passed(NamedTuple):
     file: int
     scope: int
     line: int
-    args: str  # as in `Reference.args`
+    arguments: tuple[Argument, ...]
     skip: int  # leading ones that are no parameter: the receiver of `Class.method(self, …)`
 
 
@@ -69,7 +70,7 @@ class Parameters:
         position = self._infer.scopes[file].parameters[scope].index(name)
         found: dict[Value, None] = {}
         for site in sites[:_MAX_SITES]:
-            chain = _argument(site.args, position + site.skip, name)
+            chain = _argument(site.arguments, position + site.skip, name)
             if not chain:
                 continue
             for value in self._infer.chain(site.file, site.scope, chain, site.line):
@@ -117,18 +118,17 @@ class Parameters:
         return values
 
 
-def _argument(args: str, position: int, name: str) -> str:
+def _argument(arguments: Sequence[Argument], position: int, name: str) -> Chain:
     """The chain passed for a parameter, by keyword or position; "" when the call doesn't tell."""
     found = ""
-    for number, each in enumerate(args.split(",")):
-        if "=" in each:
-            key, _, chain = each.partition("=")
-            if key == name:
-                return chain
-        elif each == "*":
+    for number, each in enumerate(arguments):
+        if each.keyword:
+            if each.keyword == name:
+                return each.chain
+        elif each.is_starred:
             position = -1
         elif number == position:
-            found = each
+            found = each.chain
     return found
 
 
