@@ -1,15 +1,15 @@
 """What expressions of Python code may be: names by scope, attributes by class, results of calls.
 
-Everything is found on demand and kept, so a run looks at each binding once. A cycle (`x = f()` where
-`f` returns `x`) gives nothing for the inner question; an empty answer that such a cut may have caused
-is not kept, but asked again when somebody else wants it. The questions come in the order of the files'
-paths, so the answers are the same every time.
+Everything is found on demand and kept, so a run looks at each binding once (see `resolve_questions`). A
+cycle is `x = f()` where `f` returns `x`. The questions come in the order of the files' paths, so the
+answers are the same every time.
 """
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from functools import partial
 
 from etl.facts import Binding, BindingKind, Chain, Definition, FileFacts, ImportKind, SymbolKind
 from etl.languages.kit.chains import CALL, ELEMENT, steps
@@ -18,12 +18,12 @@ from etl.languages.python.resolve_classes import Classes
 from etl.languages.python.resolve_modules import Modules
 from etl.languages.python.resolve_operations import Operations
 from etl.languages.python.resolve_parameters import MAX_PASSED, Parameters
+from etl.languages.python.resolve_questions import Questions, forget_unknown
 from etl.languages.python.resolve_scopes import BINDING, DEFINITION, Entry, Scopes
 from etl.languages.python.resolve_types import Parsed
 from etl.languages.python.resolve_values import (
     BUILTIN,
     EXTERNAL,
-    PENDING,
     Box,
     Class,
     External,
@@ -42,8 +42,6 @@ from etl.resolve.table import Table
 _CLASS, _METHOD = SymbolKind.CLASS, SymbolKind.METHOD
 _BUILTINS = frozenset(dir(builtins))
 _CLASS_METHODS = frozenset({"__new__", "__init_subclass__", "__class_getitem__"})
-_MAX_DEPTH = 40  # of questions that lead to questions; each costs some eight Python frames
-_MAX_TRIES = 4  # of a question whose answer was cut short by a cycle
 _MAX_ALTERNATIVES = 6
 _EMPTY: Values = ()
 
@@ -58,12 +56,13 @@ class Inference:
         python = [facts if facts.language == "python" else nothing for facts in table.files]
         self.scopes = [Scopes(facts) for facts in python]
         self.classes = Classes(table, self.scopes)
+        self.questions = Questions()
         self.operations = Operations(self)
-        self.parameters = Parameters(self)
+        self.parameters = Parameters(self, self.operations)
         self._module_values: dict[str, Module] = {}
         self._functions: dict[tuple[int, int], Function] = {}
-        self._bindings: list[list[Values | None]] = [[None] * len(f.bindings) for f in python]
-        self._imports: list[list[Values | None]] = [[None] * len(f.imports) for f in python]
+        self._bindings: list[dict[int, Values]] = [{} for _ in table.files]
+        self._imports: list[dict[int, Values]] = [{} for _ in table.files]
         self._globals: list[dict[str, Values | None]] = [{} for _ in table.files]
         self._by_kind: dict[BindingKind, Callable[[int, Binding], Values]] = {
             BindingKind.ALIAS: self._alias,
@@ -80,9 +79,6 @@ class Inference:
             BindingKind.GLOBAL: self._nothing,
             BindingKind.UNKNOWN: self._nothing,
         }
-        self._depth = 0
-        self._cuts = 0  # questions answered "nothing" because of a cycle, or of the depth
-        self._tries: dict[object, int] = {}
         self.bases = self.classes.link(self._base)
 
     def _base(self, cls: Class, written: str) -> Values:
@@ -209,47 +205,8 @@ class Inference:
 
     def _own_global(self, file: int, name: str) -> Values | None:
         """As `_module_level`, kept."""
-        known = self._globals[file]
-        if name in known:
-            values = known[name]
-            if values is not PENDING:
-                return values
-            self.cut()
-            return _EMPTY
-        if self.too_deep():
-            return _EMPTY
-        before = self.enter_question()
-        known[name] = PENDING
-        values = self._module_level(file, name)
-        if self.leave_question(before, values, ("global", file, name)):
-            known[name] = values
-        else:
-            del known[name]
-        return values
-
-    def cut(self) -> None:
-        """Note that a question got no answer because of a cycle, or of the depth."""
-        self._cuts += 1
-
-    def too_deep(self) -> bool:
-        """True when no further question may be asked from here; counts as a cut."""
-        if self._depth < _MAX_DEPTH:
-            return False
-        self._cuts += 1
-        return True
-
-    def enter_question(self) -> int:
-        """Begin a question that may lead to others; its result goes to `leave_question`."""
-        self._depth += 1
-        return self._cuts
-
-    def leave_question(self, before: int, values: Values | None, question: object) -> bool:
-        """True when the answer may be kept."""
-        self._depth -= 1
-        if values or self._cuts == before or self._depth == 0:
-            return True
-        tries = self._tries[question] = self._tries.get(question, 0) + 1
-        return tries > _MAX_TRIES
+        find = partial(self._module_level, file, name)
+        return self.questions.answer(self._globals[file], name, find, _EMPTY)
 
     def _module_level(self, file: int, name: str) -> Values | None:
         """None when the module does not have the name."""
@@ -294,20 +251,8 @@ class Inference:
 
     def imported(self, file: int, number: int) -> Values:
         """What an import binds."""
-        known = self._imports[file][number]
-        if known is None:
-            if self.too_deep():
-                return _EMPTY
-            before = self.enter_question()
-            self._imports[file][number] = PENDING
-            values = self._imported(file, number)
-            keep = self.leave_question(before, values, ("import", file, number))
-            self._imports[file][number] = values if keep else None
-            return values
-        if known is PENDING:
-            self.cut()
-            return _EMPTY
-        return known
+        find = partial(self._imported, file, number)
+        return self.questions.answer(self._imports[file], number, find, _EMPTY)
 
     def _imported(self, file: int, number: int) -> Values:
         each = self.table.files[file].imports[number]
@@ -346,24 +291,12 @@ class Inference:
 
     def binding(self, file: int, number: int) -> Values:
         """What a binding gives its name."""
-        known = self._bindings[file][number]
-        if known is None:
-            if self.too_deep():
-                return _EMPTY
-            before = self.enter_question()
-            self._bindings[file][number] = PENDING
-            values = self._bound(file, number)[:MAX_PASSED]
-            keep = self.leave_question(before, values, ("binding", file, number))
-            self._bindings[file][number] = values if keep else None
-            return values
-        if known is PENDING:
-            self.cut()
-            return _EMPTY
-        return known
+        find = partial(self._bound, file, number)
+        return self.questions.answer(self._bindings[file], number, find, _EMPTY)
 
     def _bound(self, file: int, number: int) -> Values:
         each = self.table.files[file].bindings[number]
-        return self._by_kind[each.kind](file, each)
+        return self._by_kind[each.kind](file, each)[:MAX_PASSED]
 
     def _alias(self, file: int, each: Binding) -> Values:
         return self.chain(file, each.scope, each.value, each.line)
@@ -401,16 +334,13 @@ class Inference:
         return _EMPTY
 
     def know_arguments(self) -> None:
-        """From here on, what calls pass tells of unannotated parameters; what was unknown is asked again."""
+        """From here on, what calls pass tells of unannotated parameters; what was unknown is looked for again."""
         self.parameters.arguments_known = True
-        self._tries.clear()
+        self.questions.begin_again()
         for kept in (*self._bindings, *self._imports):
-            for number, values in enumerate(kept):
-                if not values:
-                    kept[number] = None
+            forget_unknown(kept)
         for named in self._globals:
-            for name in [name for name, values in named.items() if not values]:
-                del named[name]
+            forget_unknown(named)
         self.operations.forget_unknown()
 
     def _outer(self, file: int, scope: int) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from posixpath import dirname
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from etl.facts import Argument, Chain, Definition
+from etl.languages.python.resolve_operations import Operations
+from etl.languages.python.resolve_questions import Names
 from etl.languages.python.resolve_values import (
     Box,
     External,
@@ -18,9 +20,6 @@ from etl.languages.python.resolve_values import (
     Values,
     union,
 )
-
-if TYPE_CHECKING:
-    from etl.languages.python.resolve_infer import Inference
 
 MAX_PASSED = 8  # different things passed to one parameter, beyond which it is anything
 _MAX_SITES = 40  # calls of a function that are asked for what they pass
@@ -40,8 +39,9 @@ class Passed(NamedTuple):
 class Parameters:
     """Answers for the parameters of all functions; calls are known once the first pass is done."""
 
-    def __init__(self, infer: Inference) -> None:
+    def __init__(self, infer: Names, operations: Operations) -> None:
         self._infer = infer
+        self._operations = operations
         self._table = infer.table
         self.passed: dict[tuple[int, int], list[Passed]] = {}  # function → its calls
         self.arguments_known = False
@@ -112,7 +112,7 @@ class Parameters:
             folder = dirname(folder)
 
     def _fixture_value(self, file: int, number: int) -> Values:
-        values = self._infer.operations.returns(file, number)
+        values = self._operations.returns(file, number)
         if number in self._infer.scopes[file].yields:
             return union(*(v.element for v in values if isinstance(v, Box)))
         return values
