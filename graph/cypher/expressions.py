@@ -7,7 +7,7 @@ more, or refused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from graph.cypher import tree
 from graph.cypher.tree import Expr
@@ -15,9 +15,6 @@ from graph.guard.statement import Statement
 from graph.guard.tokens import Kind
 from graph.guard.words import CLAUSES, OPERATORS, QUANTIFIERS, SUBQUERIES
 from plait.domain.errors import CypherRefused
-
-if TYPE_CHECKING:
-    from graph.cypher.parser import Parser
 
 RESERVED = CLAUSES | OPERATORS | {"NULL", "TRUE", "FALSE"}
 _COMPARISONS = ("=", "<>", "<", ">", "<=", ">=", "=~")
@@ -91,10 +88,30 @@ class Cursor:
         return self.s.refuse(at, f"{found} is not understood here", f"expected {wanted}")
 
 
+class Patterns(Protocol):
+    """Reads what expressions hold of patterns and queries, at the same cursor."""
+
+    def path_ahead(self, at: int) -> bool:
+        """Whether a pattern with a relationship begins at token `at`."""
+        ...
+
+    def path(self, *, named: bool) -> tree.Path:
+        """A pattern; `named`: it may have a name, as in `p = (a)--(b)`."""
+        ...
+
+    def labels(self) -> None:
+        """Labels behind a name, as in `n:Class|Function`."""
+        ...
+
+    def subquery(self) -> tree.Query:
+        """What stands in the braces of EXISTS, COUNT and COLLECT."""
+        ...
+
+
 class Expressions:
     """Reads expressions at `cursor`; `patterns` reads the patterns and queries inside them."""
 
-    def __init__(self, cursor: Cursor, patterns: Parser) -> None:
+    def __init__(self, cursor: Cursor, patterns: Patterns) -> None:
         self._c = cursor
         self._patterns = patterns
 

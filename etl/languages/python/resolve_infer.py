@@ -8,7 +8,7 @@ answers are the same every time.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from etl.facts import Binding, BindingKind, Chain, Definition, FileFacts, ImportKind, SymbolKind
@@ -54,7 +54,7 @@ class Inference:
         self.modules = Modules(table)
         nothing = FileFacts("", "", "", [], [], [], [])
         python = [facts if facts.language == "python" else nothing for facts in table.files]
-        self.scopes = [Scopes(facts) for facts in python]
+        self.scopes: Sequence[Scopes] = [Scopes(facts) for facts in python]
         self.classes = Classes(table, self.scopes)
         self.questions = Questions()
         self.operations = Operations(self)
