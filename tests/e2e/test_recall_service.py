@@ -271,7 +271,7 @@ async def test_a_transactional_query_returns_at_once_and_says_so(
     async def view(*_: object) -> None:
         raise AssertionError("nothing is to be read")
 
-    monkeypatch.setattr(app.truth, "view", view)
+    monkeypatch.setattr(app.truth.search, "view", view)
     answer = await ask(client, text)
     assert (answer.items, answer.context, answer.kind) == ((), "", "transactional")
     assert answer.silence
