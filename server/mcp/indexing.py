@@ -17,7 +17,7 @@ from server.mcp.answer import Refused
 
 if TYPE_CHECKING:
     from plait.client.folders import Here
-    from plait.client.values import IndexJob
+    from plait.domain.answers.indexing import IndexJob
     from server.mcp.service import Service
 
 # A run that found nothing new is not repeated sooner than this, though files look newer: edits come in

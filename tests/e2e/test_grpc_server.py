@@ -18,6 +18,7 @@ from msgspec import structs
 from plait.client import AsyncPlaitClient, IndexJob, PlaitClient, PlaitRpcError
 from plait.client.errors import from_rpc
 from plait.domain.errors import PortTaken, StoreUnavailable
+from plait.domain.options import SearchOptions
 from plait.domain.values import Collection, Filter
 from plait.memory.episode import parse
 from plait.settings import Settings
@@ -83,13 +84,17 @@ async def test_search_finds_code_with_place_and_score(
 
 
 async def test_explain_tells_each_arm_and_stage(client: AsyncPlaitClient, indexed: str) -> None:
-    answer = await client.search("backoff", where=Filter(repos=(indexed,)), explain=True)
+    answer = await client.search(
+        "backoff", where=Filter(repos=(indexed,)), options=SearchOptions(explain=True)
+    )
     assert {"lexical", "semantic"} <= set(answer.hits[0].arms)
     assert answer.timings
 
 
 async def test_rrf_is_selectable(client: AsyncPlaitClient, indexed: str) -> None:
-    answer = await client.search("backoff", where=Filter(repos=(indexed,)), fusion="rrf")
+    answer = await client.search(
+        "backoff", where=Filter(repos=(indexed,)), options=SearchOptions(fusion="rrf")
+    )
     assert answer.hits[0].item.symbol.endswith("backoff")
 
 
@@ -335,11 +340,15 @@ async def test_a_search_as_of_before_anything_was_recorded_says_so(
     client: AsyncPlaitClient, indexed: str
 ) -> None:
     where = Filter(repos=(indexed,), collections=(Collection.REFLECTIONS, Collection.MEMORIES))
-    answer = await client.search("anything", where=where, recorded_as_of="2001-01-01")
+    answer = await client.search(
+        "anything", where=where, options=SearchOptions(recorded_as_of="2001-01-01")
+    )
     assert answer.hits == ()
     assert answer.as_of.recorded is not None
     assert answer.as_of.recorded.year == 2001
-    now = await client.search("backoff", where=Filter(repos=(indexed,)), recorded_as_of="now")
+    now = await client.search(
+        "backoff", where=Filter(repos=(indexed,)), options=SearchOptions(recorded_as_of="now")
+    )
     assert now.hits[0].item.path == "pkg/retries.py"
 
 

@@ -22,8 +22,8 @@ from plait.settings import load
 from server.app import open_app
 from tests.e2e.conftest import at_rest, own_server
 from tests.processes import PATIENT, remove_home
-from vector import embedded as postgres
-from vector.migrate import migrations
+from vector.connection.migrate import migrations
+from vector.server import embedded as postgres
 
 DUMP = Path(__file__).parents[1] / "data" / "home_0014.sql.gz"
 REPO = "shop"

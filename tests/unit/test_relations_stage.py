@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from plait.domain.deadline import Deadline
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Candidate, Collection, Filter, ItemId, Revision
 from plait.ports import CodeGraph, MemoryLink, Place, View
 from plait.retrieval.query.analysis import SearchQuery, analyse
@@ -81,10 +81,10 @@ def place(symbol: str = "m.hit", collection: Collection = Collection.FILES) -> P
     return Place("r", collection, "a.py", symbol, "function", False)
 
 
-CONTEXT = RecallOptions()
+CONTEXT = PackingOptions()
 
 
-def context(where: Filter | None = None, options: RecallOptions | None = CONTEXT) -> SearchContext:
+def context(where: Filter | None = None, options: PackingOptions | None = CONTEXT) -> SearchContext:
     query = SearchQuery("why does it fail", where or Filter(collections=EVERYTHING))
     return SearchContext(
         query,
