@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etl.facts import Binding, Definition, FileFacts, decode, encode
+from etl.facts import Binding, BindingKind, Definition, FileFacts, decode, encode
 from etl.languages import extractor
 from tests.unit.fact_texts import arguments, exported, imported, target
 
@@ -299,4 +299,6 @@ def test_the_same_bytes_give_the_same_facts() -> None:
 
 
 def test_binding_is_plain_data() -> None:
-    assert Binding(0, "x", "Foo", "new", 1, 0) == Binding(0, "x", "Foo", "new", 1)
+    assert Binding(0, "x", "Foo", BindingKind.NEW, 1, 0) == Binding(
+        0, "x", "Foo", BindingKind.NEW, 1
+    )
