@@ -146,8 +146,12 @@ async def refused(call: Any) -> PlaitRpcError:
     return caught.value
 
 
-async def ask(client: AsyncPlaitClient, query: str = QUESTION, **more: Any) -> RecallResult:
-    return await client.recall(query, where=WHERE, **more)
+async def ask(
+    client: AsyncPlaitClient, query: str = QUESTION, attached: str = "", **options: Any
+) -> RecallResult:
+    return await client.recall(
+        query, where=WHERE, attached=attached, options=RecallOptions(**options)
+    )
 
 
 # -- what comes back ---------------------------------------------------------------------------------------
@@ -380,16 +384,19 @@ async def test_search_tells_why_not_and_leaves_stages_out(
     assert "semantic" not in {t.stage for t in off.timings}
 
 
-@pytest.mark.parametrize("call", ["search", "recall"])
+@pytest.mark.parametrize(
+    ("call", "options"), [("search", SearchOptions), ("recall", RecallOptions)]
+)
 async def test_a_stage_that_is_none_is_refused_with_those_there_are(
-    client: AsyncPlaitClient, recalled: str, call: str
+    client: AsyncPlaitClient, recalled: str, call: str, options: type[SearchOptions]
 ) -> None:
-    error = await refused(getattr(client, call)("x", where=WHERE, stages_off=["semantics"]))
+    ask_for = getattr(client, call)
+    error = await refused(ask_for("x", where=WHERE, options=options(stages_off=["semantics"])))
     assert error.code is grpc.StatusCode.INVALID_ARGUMENT
     assert "stages_off" in error.fields
     for stage in ("rewrite", "semantic", "fts", "relations", "tags", "rerank"):
         assert stage in error.message
-    error = await refused(getattr(client, call)("x", where=WHERE, stages_off=["format"]))
+    error = await refused(ask_for("x", where=WHERE, options=options(stages_off=["format"])))
     assert "cannot be left out" in error.message
 
 
