@@ -18,6 +18,24 @@ from plait.domain.errors import InvalidInput, ScopeMissing
 from plait.domain.scope import DEFAULT_TENANT
 
 MemoryId = NewType("MemoryId", UUID)
+NOBODY = MemoryId(UUID(int=0))  # the id of what has none yet
+
+# Roles of turns whose text came from outside: a tool's output, a page.
+EXTERNAL_ROLES = frozenset(
+    {"tool", "function", "system", "environment", "web", "browser", "exit", "observation"}
+)
+
+_MADE = "body-"
+
+
+def made_id(body_hash: bytes) -> str:
+    """The request id of a write that came without one."""
+    return _MADE + body_hash.hex()
+
+
+def is_made(request_id: str) -> bool:
+    """Whether the id was made from the body, so that an equal request means "this, once more"."""
+    return request_id.startswith(_MADE)
 
 
 class MemoryType(StrEnum):

@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from plait.domain.memory import MemoryEntry, MemoryMetadata, MemorySource, MemoryType
+from plait.domain.memory import NOBODY, MemoryEntry, MemoryMetadata, MemorySource, MemoryType
 from plait.memory.entry import (
     MAX_CONTENT_BYTES,
     MAX_NAME_BYTES,
-    NOBODY,
     canonical,
     check_text,
     fail,

@@ -25,7 +25,7 @@ from etl.report import IndexReport
 from etl.source.secrets import Files
 from plait.client import AsyncPlaitClient
 from plait.client.memory_values import Tool
-from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryMetadata, MemoryReceipt
+from plait.domain.memory import NOBODY, MemoryEntry, MemoryFilter, MemoryMetadata, MemoryReceipt
 from plait.domain.recall import ItemVerdict, Verdict
 from plait.domain.retention import Selector
 from plait.domain.values import (
@@ -37,7 +37,7 @@ from plait.domain.values import (
     Filter,
     Outcome,
 )
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.memory.episode import check as check_episode
 from plait.secrets.rules import BUILT_IN
 from plait.settings import SecretsSettings, Settings, load

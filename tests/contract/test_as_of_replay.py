@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from plait.domain.errors import MemoryClosed, MemoryNotFound
 from plait.domain.memory import (
+    NOBODY,
     AsOf,
     MemoryEntry,
     MemoryFilter,
@@ -28,7 +29,7 @@ from plait.domain.memory import (
     MemoryQueryOptions,
     MemoryReceipt,
 )
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from tests.memory_queries import query
 from vector.store import Store
 

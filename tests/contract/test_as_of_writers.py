@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from plait.domain.memory import (
+    NOBODY,
     AsOf,
     MemoryEntry,
     MemoryFilter,
@@ -18,7 +19,6 @@ from plait.domain.memory import (
     MemoryReceipt,
     MemoryWrite,
 )
-from plait.memory.entry import NOBODY
 from tests.memory_queries import query
 from vector.memories import batch
 from vector.store import Store

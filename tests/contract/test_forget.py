@@ -32,6 +32,7 @@ from plait.domain.errors import (
 )
 from plait.domain.failpoint import Action, Failpoint
 from plait.domain.memory import (
+    NOBODY,
     NOW,
     AsOf,
     MemoryEntry,
@@ -53,7 +54,7 @@ from plait.domain.values import (
     Outcome,
 )
 from plait.memory import compact as service
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.memory.summarize import Extractive
 from plait.ports import GraphStore
 from plait.settings import MemorySettings, Settings

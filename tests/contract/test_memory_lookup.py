@@ -9,8 +9,8 @@ import numpy as np
 import psycopg
 import pytest
 
-from plait.domain.memory import MemoryEntry, MemoryMetadata, MemoryReceipt, MemoryWrite
-from plait.memory.entry import NOBODY, check
+from plait.domain.memory import NOBODY, MemoryEntry, MemoryMetadata, MemoryReceipt, MemoryWrite
+from plait.memory.entry import check
 from plait.text.near_duplicates import sketches, words
 from vector.store import Store
 

@@ -23,6 +23,7 @@ from plait.domain.errors import (
     StoreFull,
 )
 from plait.domain.memory import (
+    NOBODY,
     NOW,
     AsOf,
     MemoryEntry,
@@ -37,7 +38,7 @@ from plait.domain.memory import (
 )
 from plait.domain.scope import Scope
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from tests.contract.conftest import IndexFiles
 from tests.memory_queries import query
 from vector.index.merger import MERGE_EVERY

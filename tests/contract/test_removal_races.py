@@ -12,10 +12,9 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
-from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryReceipt, MemoryWrite
+from plait.domain.memory import NOBODY, MemoryEntry, MemoryFilter, MemoryReceipt, MemoryWrite
 from plait.domain.retention import Action, CompactionPlan, Selector, Step
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
-from plait.memory.entry import NOBODY
 from tests.processes import LIMIT_S
 from vector.connection import clock
 from vector.connection.pool import Connection

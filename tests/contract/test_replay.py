@@ -15,7 +15,7 @@ import pytest
 
 from plait.domain.deadline import Deadline
 from plait.domain.errors import EmbeddingUnavailable, HistoryGone, InvalidInput, RecallUnknown
-from plait.domain.memory import AsOf, MemoryEntry, MemoryMetadata, MemoryReceipt
+from plait.domain.memory import NOBODY, AsOf, MemoryEntry, MemoryMetadata, MemoryReceipt
 from plait.domain.recall import (
     Feedback,
     ItemVerdict,
@@ -26,7 +26,7 @@ from plait.domain.recall import (
 )
 from plait.domain.retention import Selector
 from plait.domain.values import Collection, Filter, ItemId, Outcome
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.ports import EmbeddingProvider
 from plait.retrieval.query.analysis import SearchQuery
 from plait.retrieval.recall import RecallAnswer, RecallService

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from plait.domain.memory import MemoryEntry, MemoryMetadata, MemorySource
+from plait.domain.memory import NOBODY, MemoryEntry, MemoryMetadata, MemorySource
 from plait.domain.values import (
     Artifact,
     ArtifactKind,
@@ -16,7 +16,7 @@ from plait.domain.values import (
     ItemId,
     Outcome,
 )
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.ports import Standing
 from vector.store import Store
 

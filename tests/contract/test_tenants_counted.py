@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import psycopg
 
-from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
+from plait.domain.memory import NOBODY, MemoryEntry, MemoryId, MemoryMetadata
 from plait.domain.retention import Selector
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from tests.contract.conftest import IndexFiles
 from vector.store import Store
 

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from plait.domain.memory import AsOf, MemoryEntry, MemoryId, MemoryMetadata
+from plait.domain.memory import NOBODY, AsOf, MemoryEntry, MemoryId, MemoryMetadata
 from plait.domain.recall import AnchorState, Freshness, NamedAnchor
 from plait.domain.values import (
     Artifact,
@@ -20,7 +20,7 @@ from plait.domain.values import (
     ItemId,
     Outcome,
 )
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.ports import Place, Standing
 from plait.retrieval.ranking.freshness import freshness
 from vector.memories import links

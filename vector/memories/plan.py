@@ -13,8 +13,7 @@ from uuid import UUID
 
 from plait.domain.copies import copier
 from plait.domain.errors import MemoryClosed, MemoryNotFound, PlaitError
-from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
-from plait.memory.entry import NOBODY
+from plait.domain.memory import NOBODY, MemoryEntry, MemoryId, MemoryWrite
 
 # What uniting an entry with its duplicates may grow its tags to; further ones are left out.
 MAX_UNITED_TAGS = 200
