@@ -31,7 +31,7 @@ import uvloop
 
 from benchmarks.localisation_corpus import fetch
 from etl.truth import open as open_truth
-from plait.domain.memory import NOBODY, MemoryEntry, MemoryMetadata
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryMetadata
 from plait.domain.recall import Freshness
 from plait.domain.values import Collection, Filter, ItemId
 from plait.memory.entry import check
@@ -149,7 +149,7 @@ async def store(truth: Store, repo: str, texts: Sequence[str]) -> list[ItemId]:
     ids: list[ItemId] = []
     for at in range(0, len(texts), BATCH):
         entries = [
-            check(MemoryEntry(NOBODY, repo, "a", text, MemoryMetadata()))
+            check(MemoryEntry(NO_ID, repo, "a", text, MemoryMetadata()))
             for text in texts[at : at + BATCH]
         ]
         for receipt in await truth.memories.store("default", entries):

@@ -18,7 +18,7 @@ from uuid import uuid4
 import uvloop
 
 from etl.truth import open as open_truth
-from plait.domain.memory import NOBODY, MemoryEntry, MemoryMetadata, MemoryWrite
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryMetadata, MemoryWrite
 from plait.memory.entry import check
 from plait.settings import load
 from plait.supervisor.lease import wait_stopped
@@ -45,7 +45,7 @@ def batch(repo: str, n: int, seed: int) -> list[MemoryWrite]:
     return [
         check(
             MemoryEntry(
-                NOBODY, repo, "agent", text, MemoryMetadata(session_key="s", tags=("a", "b"))
+                NO_ID, repo, "agent", text, MemoryMetadata(session_key="s", tags=("a", "b"))
             ),
             str(uuid4()),
         )

@@ -23,7 +23,7 @@ from typing import TypeVar
 import numpy as np
 
 from etl.truth import open as open_truth
-from plait.domain.memory import NOBODY, MemoryEntry, MemoryMetadata
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryMetadata
 from plait.domain.retention import Selector
 from plait.domain.scope import DEFAULT_TENANT, Scope
 from plait.memory import compact as service
@@ -56,7 +56,7 @@ def memory(rng: random.Random, n: int, agent: str, dim: int) -> MemoryEntry:
     made = np.random.default_rng(n).normal(size=dim)
     unit = tuple((made / np.linalg.norm(made)).tolist())
     meta = MemoryMetadata(session_key=f"s{n % 40}")
-    return MemoryEntry(NOBODY, REPO, agent, text, meta, embedding=unit)
+    return MemoryEntry(NO_ID, REPO, agent, text, meta, embedding=unit)
 
 
 async def fill(store: Store, n: int, dim: int) -> None:

@@ -18,7 +18,7 @@ from plait.domain.errors import InvalidInput, ScopeMissing
 from plait.domain.scope import DEFAULT_TENANT
 
 MemoryId = NewType("MemoryId", UUID)
-NOBODY = MemoryId(UUID(int=0))  # the id of what has none yet
+NO_ID = MemoryId(UUID(int=0))  # of an entry that the store has not seen
 
 # Roles of turns whose text came from outside: a tool's output, a page.
 EXTERNAL_ROLES = frozenset(

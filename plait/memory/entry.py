@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from plait.domain.errors import MemoryInvalid
-from plait.domain.memory import NOBODY, MemoryEntry, MemoryId, MemoryMetadata, MemoryWrite, made_id
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryId, MemoryMetadata, MemoryWrite, made_id
 from plait.text.token_count import count
 
 MAX_CONTENT_BYTES = 2**20
@@ -55,7 +55,7 @@ def check(
     """
     checked = replace(
         entry,
-        id=NOBODY,
+        id=NO_ID,
         content=_content(entry.content),
         agent_id=check_text(entry.agent_id, "agent_id", MAX_NAME_BYTES),
         metadata=_metadata(entry.metadata),

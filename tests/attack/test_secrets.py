@@ -24,8 +24,9 @@ from etl.pipeline import IndexRequest, index_repository
 from etl.report import IndexReport
 from etl.source.secrets import Files
 from plait.client import AsyncPlaitClient
-from plait.client.memory_values import Tool
-from plait.domain.memory import NOBODY, MemoryEntry, MemoryFilter, MemoryMetadata, MemoryReceipt
+from plait.domain.answers.memories import Tool
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryFilter, MemoryMetadata, MemoryReceipt
+from plait.domain.options import RecallOptions
 from plait.domain.recall import ItemVerdict, Verdict
 from plait.domain.retention import Selector
 from plait.domain.values import (
@@ -301,7 +302,7 @@ async def test_nothing_secret_is_kept_sent_logged_or_answered(
         assert appended.masked >= 4, sample.name
         metadata = MemoryMetadata(custom={"seen": sample.text}, tags=("x",))
         stored = await client.store(
-            MemoryEntry(NOBODY, REPO, "a", text_of(sample), metadata=metadata)
+            MemoryEntry(NO_ID, REPO, "a", text_of(sample), metadata=metadata)
         )
         assert stored.masked >= 2, sample.name
         answers.append(stored.entry.content)
@@ -318,7 +319,9 @@ async def test_nothing_secret_is_kept_sent_logged_or_answered(
         asked = sample.text[-2000:]
         answers.append(repr(await client.search(asked, where=where, k=50)))
         answers.append(repr(await client.query(asked, MemoryFilter(repos=(REPO,)))))
-        recalled = await client.recall(asked, where=where, attached=sample.text, explain=True)
+        recalled = await client.recall(
+            asked, where=where, attached=sample.text, options=RecallOptions(explain=True)
+        )
         answers.append(repr(recalled))
         if recalled.items and recalled.recall_id is not None:
             verdict = ItemVerdict(recalled.items[0].item.id, Verdict.HELPED, f"see {asked[-900:]}")
@@ -422,7 +425,7 @@ async def test_what_was_stored_before_is_found_and_removed(leaky_app: App, tmp_p
     provider, truth, graph = await leaky_app.provider(), leaky_app.truth, leaky_app.graph
     request = IndexRequest(root, "older")
     await index_repository(request, old, truth, graph, provider)
-    entry = check(MemoryEntry(NOBODY, "older", "a", f"first\nuse {secret}"))
+    entry = check(MemoryEntry(NO_ID, "older", "a", f"first\nuse {secret}"))
     (stored,) = await truth.memories.store("default", [entry])
     assert isinstance(stored, MemoryReceipt)
     run = check_episode(

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from plait.domain.memory import (
-    NOBODY,
+    NO_ID,
     AsOf,
     MemoryEntry,
     MemoryFilter,
@@ -27,7 +27,7 @@ WHERE = MemoryFilter(repos=("r",))
 
 
 def write(n: int) -> MemoryWrite:
-    return MemoryWrite(MemoryEntry(NOBODY, "r", "a", f"the queue has {n} places"), f"m{n}", b"h")
+    return MemoryWrite(MemoryEntry(NO_ID, "r", "a", f"the queue has {n} places"), f"m{n}", b"h")
 
 
 async def seen(store: Store, way: str, at: datetime) -> int:

@@ -23,7 +23,7 @@ from plait.domain.errors import (
     StoreFull,
 )
 from plait.domain.memory import (
-    NOBODY,
+    NO_ID,
     NOW,
     AsOf,
     MemoryEntry,
@@ -37,10 +37,19 @@ from plait.domain.memory import (
     MemoryWrite,
 )
 from plait.domain.scope import Scope
-from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
+from plait.domain.values import (
+    Artifact,
+    ArtifactKind,
+    Collection,
+    Episode,
+    Filter,
+    ItemId,
+    Outcome,
+)
 from plait.memory.entry import check
+from plait.retrieval.query.analysis import SearchQuery
 from tests.contract.conftest import IndexFiles
-from tests.memory_queries import query
+from tests.memory_queries import query, search
 from vector.index.merger import MERGE_EVERY
 from vector.memories import requests
 from vector.store import Store
@@ -63,7 +72,7 @@ def write(
     **fields: Any,
 ) -> MemoryWrite:
     said = metadata or MemoryMetadata(session_key=session, tags=tags)
-    entry = MemoryEntry(NOBODY, repo, agent, content, said, **fields)
+    entry = MemoryEntry(NO_ID, repo, agent, content, said, **fields)
     return check(entry, request_id or str(uuid4()), supersedes)
 
 
@@ -178,7 +187,7 @@ async def test_one_request_twice_in_a_batch(store: Store) -> None:
 
 
 async def test_an_id_made_from_the_body_stores_again_what_was_deleted(store: Store) -> None:
-    entry = MemoryEntry(NOBODY, "r", "a", "ports are 8000 and up")
+    entry = MemoryEntry(NO_ID, "r", "a", "ports are 8000 and up")
     (first,) = await keep(store, check(entry))
     (again,) = await keep(store, check(entry))
     assert again.repeated
@@ -580,21 +589,29 @@ async def test_no_repository_is_never_all_of_them(store: Store) -> None:
     ],
 )
 async def test_filters(store: Store, narrow: dict[str, Any], expected: set[str]) -> None:
+    """The same of a listing and of a query."""
     user, agent, system = MemorySource.USER, MemorySource.AGENT, MemorySource.SYSTEM
     await keep(
         store,
-        write("1", metadata=MemoryMetadata(user, "s", ("x",), 0.2)),
-        write("2", metadata=MemoryMetadata(agent, "t", ("x", "y"), 0.7), type=MemoryType.EPISODIC),
-        write("3", metadata=MemoryMetadata(system, "t", ("w",), 1.0), agent="b", kind="turn"),
+        write("zebra 1", metadata=MemoryMetadata(user, "s", ("x",), 0.2)),
+        write(
+            "zebra 2",
+            metadata=MemoryMetadata(agent, "t", ("x", "y"), 0.7),
+            type=MemoryType.EPISODIC,
+        ),
+        write("zebra 3", metadata=MemoryMetadata(system, "t", ("w",), 1.0), agent="b", kind="turn"),
     )
-    assert set(await contents(store, replace(HERE, **narrow))) == expected
+    where = replace(HERE, **narrow)
+    assert {text[-1] for text in await contents(store, where)} == expected
+    assert {text[-1] for text in await ask(store, "zebra", where=where)} == expected
 
 
 async def test_created_after_is_inclusive_and_before_exclusive(store: Store) -> None:
-    (a,), (b,) = [await keep(store, write("a")), await keep(store, write("b"))]
+    (a,), (b,) = [await keep(store, write("zebra a")), await keep(store, write("zebra b"))]
     at = b.entry.created_at
-    assert await contents(store, replace(HERE, created_after=at)) == ["b"]
-    assert await contents(store, replace(HERE, created_before=at)) == ["a"]
+    after, before = replace(HERE, created_after=at), replace(HERE, created_before=at)
+    assert await contents(store, after) == await ask(store, "zebra", where=after) == ["zebra b"]
+    assert await contents(store, before) == await ask(store, "zebra", where=before) == ["zebra a"]
     assert a.entry.created_at is not None
     assert at is not None
     assert a.entry.created_at < at
@@ -686,11 +703,64 @@ async def test_filters_work_inside_a_query(store: Store) -> None:
     assert len(await ask(store, "zebra", top_k=200)) == 200
 
 
+@pytest.mark.parametrize("agent", ["", "b"])
+async def test_of_many_memories_a_filter_that_keeps_few_finds_all_of_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch, agent: str
+) -> None:
+    """The index looks at the nearest alone, of which the filter may keep none."""
+    monkeypatch.setattr("vector.search.nearest.EXACT_AGENT_ROWS", 2)
+    await store.vectors.ensure_space("m", 4)
+    near = [(1.0, 0.1 * i, 0.0, 0.0) for i in range(60)]
+    await keep(
+        store,
+        *(
+            write(f"memory {i}", agent="b" if i >= 57 else "a", embedding=vector)
+            for i, vector in enumerate(near)
+        ),
+    )
+    found = await ask(store, "", NORTH, where=replace(HERE, agent_id=agent))
+    assert sorted(found) == sorted(f"memory {i}" for i in (range(57, 60) if agent else range(10)))
+
+
 async def test_min_score_cuts_after_the_arms_are_united(store: Store) -> None:
     best = "a zebra behind a zebra behind a zebra"  # as long: texts of few words count less
     await keep(store, write(best), write("one zebra among very many other words"))
     assert len(await ask(store, "zebra")) == 2
     assert await ask(store, "zebra", min_score=0.99) == [best]
+
+
+async def test_importance_and_recency_decide_between_equals(store: Store) -> None:
+    """As in a search: 0.7 of similarity, 0.2 of importance, 0.1 of recency."""
+    user, now = MemorySource.USER, datetime.now(UTC)
+    await keep(
+        store,
+        write("the zebra sleeps", agent="old", session="", valid_from=now - timedelta(days=900)),
+        write("the zebra sleeps", agent="new", session="", valid_from=now - timedelta(days=1)),
+        write(
+            "the zebra sleeps",
+            agent="important",
+            valid_from=now - timedelta(days=900),
+            metadata=MemoryMetadata(user, importance=0.9),
+        ),
+    )
+    matches = await query(store, "zebra", None, MemoryQueryOptions(HERE))
+    assert [m.entry.agent_id for m in matches] == ["new", "important", "old"]
+    worth = {m.entry.agent_id: m.score for m in matches}
+    assert worth["important"] / worth["old"] == pytest.approx((0.7 + 0.18) / (0.7 + 0.1), rel=0.01)
+    assert worth["new"] / worth["old"] == pytest.approx((0.7 + 0.1 + 0.1) / (0.7 + 0.1), rel=0.01)
+    where = Filter(repos=("r",), collections=(Collection.MEMORIES,))
+    searched = await search(store, SearchQuery("zebra", where))
+    assert [(MemoryId(hit.item.id), hit.score) for hit in searched.hits] == [
+        (m.entry.id, m.score) for m in matches
+    ]
+
+
+async def test_a_repository_of_which_nothing_is_there_has_no_matches(store: Store) -> None:
+    await keep(store, write("the zebra sleeps"))
+    assert await ask(store, "zebra", where=MemoryFilter(repos=("none",))) == []
+    assert await ask(store, "zebra", where=MemoryFilter(repos=("none", "r"))) == [
+        "the zebra sleeps"
+    ]
 
 
 async def test_queries_as_of_a_time(store: Store) -> None:
@@ -721,6 +791,20 @@ async def test_queries_that_make_no_sense(store: Store, text: str, options: Any)
 
 
 # -- vectors --------------------------------------------------------------------------------------------------
+
+
+async def test_versions_are_read_by_their_ids_in_the_order_asked(store: Store) -> None:
+    (one,) = await keep(store, write("x", tags=("a",)))
+    (two,) = await keep(store, write("y"))
+    (again,) = await keep(store, write("x", tags=("b",)))
+    assert again.entry.version == 2
+    ids = [ItemId(two.entry.id), ItemId(one.entry.id), ItemId(uuid4())]
+    found = await store.memories.versions(T, ids)
+    assert list(found) == ids[:2]
+    assert found[ids[1]].superseded_at is not None
+    then = AsOf(recorded=one.entry.created_at)
+    assert (await store.memories.versions(T, ids, then))[ids[1]].superseded_at is None
+    assert await store.memories.versions("acme", ids) == {}
 
 
 async def test_vectors_of_another_model_are_refused(store: Store) -> None:
@@ -823,5 +907,5 @@ async def test_segments_stay_few(store: Store, truth_dsn: str) -> None:
 
 async def test_ids_are_of_the_memory_and_nobody_elses(store: Store) -> None:
     (one,) = await keep(store, write("x"))
-    assert one.entry.id != NOBODY
+    assert one.entry.id != NO_ID
     assert isinstance(one.entry.id, UUID)

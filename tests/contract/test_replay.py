@@ -15,13 +15,13 @@ import pytest
 
 from plait.domain.deadline import Deadline
 from plait.domain.errors import EmbeddingUnavailable, HistoryGone, InvalidInput, RecallUnknown
-from plait.domain.memory import NOBODY, AsOf, MemoryEntry, MemoryMetadata, MemoryReceipt
+from plait.domain.memory import NO_ID, AsOf, MemoryEntry, MemoryMetadata, MemoryReceipt
 from plait.domain.recall import (
     Feedback,
     ItemVerdict,
+    PackingOptions,
     RecallFormat,
     RecallId,
-    RecallOptions,
     Verdict,
 )
 from plait.domain.retention import Selector
@@ -37,7 +37,7 @@ from vector.store import Store
 
 T = "default"
 EVERYTHING = Filter(repos=("r",), collections=tuple(Collection))
-OPTIONS = RecallOptions(min_score=0.0, session_key="s")
+OPTIONS = PackingOptions(min_score=0.0, session_key="s")
 FILES = {
     "a.toy": ("parse_header: read_line", "read_line:", "write_line:"),
     "b.toy": ("retry_upload: write_line",),
@@ -88,7 +88,7 @@ async def again(store: Store, answer: RecallAnswer, tenant: str = T) -> RecallAn
 
 
 async def remember(store: Store, text: str) -> MemoryEntry:
-    entry = MemoryEntry(NOBODY, "r", "a", text, MemoryMetadata())
+    entry = MemoryEntry(NO_ID, "r", "a", text, MemoryMetadata())
     (got,) = await store.memories.store(T, [check(entry, str(uuid4()), None)])
     assert isinstance(got, MemoryReceipt)
     return got.entry
@@ -124,9 +124,7 @@ async def test_what_is_said_next_to_turns_since_does_not_change_a_replay(
     chance = random.Random(7)
 
     async def say(text: str, session: str) -> MemoryEntry:
-        entry = MemoryEntry(
-            NOBODY, "r", "a", text, MemoryMetadata(session_key=session), kind="turn"
-        )
+        entry = MemoryEntry(NO_ID, "r", "a", text, MemoryMetadata(session_key=session), kind="turn")
         (got,) = await store.memories.store(T, [check(entry, str(uuid4()), None)])
         assert isinstance(got, MemoryReceipt)
         return got.entry

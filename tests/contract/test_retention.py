@@ -22,7 +22,7 @@ from plait.domain.errors import (
 )
 from plait.domain.failpoint import Failpoint
 from plait.domain.memory import (
-    NOBODY,
+    NO_ID,
     NOW,
     AsOf,
     MemoryEntry,
@@ -58,7 +58,7 @@ async def remember(
         tags=more.pop("tags", ()),
         importance=more.pop("importance", 0.5),
     )
-    entry = MemoryEntry(NOBODY, repo, agent, text, meta, **more)
+    entry = MemoryEntry(NO_ID, repo, agent, text, meta, **more)
     (receipt,) = await store.memories.store(tenant, [check(entry, str(uuid4()))])
     assert isinstance(receipt, MemoryReceipt)
     return receipt.entry

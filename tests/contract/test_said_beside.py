@@ -12,7 +12,7 @@ import pytest
 
 from etl.truth import rules
 from plait.domain.memory import (
-    NOBODY,
+    NO_ID,
     AsOf,
     MemoryEntry,
     MemoryFilter,
@@ -53,7 +53,7 @@ async def say(
     ids = []
     for text in texts:
         metadata = MemoryMetadata(session_key=session)
-        entry = MemoryEntry(NOBODY, repo, agent, text, metadata, MemoryType.EPISODIC, kind="turn")
+        entry = MemoryEntry(NO_ID, repo, agent, text, metadata, MemoryType.EPISODIC, kind="turn")
         (kept,) = await store.memories.store(TENANT, [check(entry, str(uuid4()))])
         assert isinstance(kept, MemoryReceipt)
         ids.append(ItemId(kept.entry.id))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from plait.domain.memory import NOBODY, MemoryEntry, MemoryMetadata, MemorySource
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryMetadata, MemorySource
 from plait.domain.values import (
     Artifact,
     ArtifactKind,
@@ -42,7 +42,7 @@ async def remember(
 ) -> ItemId:
     text = text or f"something about {path} {symbol}"
     metadata = MemoryMetadata(source=source, custom=custom or {}, tags=tags)
-    entry = MemoryEntry(NOBODY, "r", "ada", text, metadata, path=path, symbol=symbol)
+    entry = MemoryEntry(NO_ID, "r", "ada", text, metadata, path=path, symbol=symbol)
     (receipt,) = await store.memories.store("default", [check(entry)])
     assert not isinstance(receipt, Exception)
     return ItemId(receipt.entry.id)

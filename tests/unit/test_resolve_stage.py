@@ -177,7 +177,7 @@ async def test_what_is_long_is_read_beside_the_loop(
         here.append(threading.current_thread() is threading.main_thread())
         return find_references(text, attached, identifiers)
 
-    monkeypatch.setattr("plait.retrieval.query.code_references.read", noted)
+    monkeypatch.setattr("plait.retrieval.query.code_references.find_references", noted)
     ctx = await staged(Places(core=[1]), "loading fails", TRACE + "#1 + " * (size // 5))
     assert here == [size < AT_ONCE]
     assert ctx.anchors.is_trace
