@@ -23,8 +23,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import plait.models.embedding
-import vector
 from etl.project import Projector
+from etl.truth import open as open_truth
 from plait import settings as plait_settings
 from plait.domain import failpoint
 from plait.domain.deadline import Deadline
@@ -325,7 +325,7 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
 
     failpoint.arm(plait_settings.failpoints())
     async with AsyncExitStack() as stack:
-        truth = await vector.open(settings)
+        truth = await open_truth(settings)
         stack.push_async_callback(truth.close)
         graph_store, provider = Late(open_graph), Late(open_provider)
         stack.push_async_callback(graph_store.close)

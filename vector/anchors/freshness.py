@@ -8,6 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
+from plait.domain.memory import EXTERNAL_ROLES
 from plait.domain.recall import AnchorState, NamedAnchor
 from plait.domain.values import Collection, Filter, ItemId
 from plait.ports import Standing, View
@@ -65,7 +66,7 @@ EXTERNAL = """(
          OR coalesce(i.meta->>'trust' = 'external', false)
          OR i.kind <> 'memory' AND i.source = 'system')
     OR i.tags && ARRAY['external', 'web', 'tool-output'])"""
-OUTSIDE = ["tool", "function", "system", "environment", "web", "browser", "exit", "observation"]
+OUTSIDE = sorted(EXTERNAL_ROLES)
 
 
 class Standings:
