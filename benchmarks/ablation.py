@@ -115,7 +115,6 @@ CODE_RULES = (
     Rule("minified down", [(signals, _kinds("minified"))], _MESSAGES),
     Rule("class chunk down in long", [(signals, {"class_in_long": 1.0})], _MESSAGES),
     Rule("a short query asks for a kind", [(signals, {"short_words": 0})], _MESSAGES),
-    Rule("long text: words more", [(strategy, {"long_share": 1.0})], _MESSAGES),
     Rule("identifiers: words more", [(strategy, {"semantic": dict.fromkeys(("identifiers", "plain"), 0.6)})], _MESSAGES),
     Rule("phrase arm", [(strategy, {"phrase": 0.0})], _MESSAGES),
     Rule("identifiers arm", [(strategy, {"identifiers": 0.0})], _MESSAGES),

@@ -24,7 +24,7 @@ from plait.retrieval.query.analysis import MAX_K, NO_TEXT, Mode, SearchQuery, an
 from plait.retrieval.runner import plan, run
 from plait.retrieval.search_context import Degraded, Deps, SearchContext, Stage
 from plait.retrieval.stages import STAGES
-from plait.retrieval.stages.format import told
+from plait.retrieval.stages.format import arm_scores
 
 # Candidates of an arm for each match wanted, so that what both arms find in the middle can win.
 OVER_FETCH = 4
@@ -101,7 +101,7 @@ class MemoryQueryService:
     ) -> tuple[MemoryMatch, ...]:
         best = [id_ for id_ in ctx.order if ctx.fused[id_] >= options.min_score][: options.top_k]
         entries = await self._memories.versions(options.filter.tenant, best, options.as_of)
-        arms = told(ctx, best)
+        arms = arm_scores(ctx, best)
         return tuple(MemoryMatch(entry, ctx.fused[i], arms[i]) for i, entry in entries.items())
 
 

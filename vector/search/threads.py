@@ -1,4 +1,4 @@
-"""What was said next to memories: the entries before and after them in one session, or one run."""
+"""Neighbouring turns: the memories before and after others in one session, or one run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def around(
 
 
 class Threads:
-    """The part of `SearchStore` that knows who spoke next."""
+    """The part of `SearchStore` that reads neighbouring turns."""
 
     def __init__(self, app: Scoped) -> None:
         self._app = app

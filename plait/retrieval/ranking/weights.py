@@ -35,9 +35,6 @@ class ArmWeights:
 
     # Of `semantic` by kind of query; `lexical` has the rest. Messages, lookups.
     semantic: Mapping[str, float] = _table({"identifiers": 0.4, "plain": 0.6})
-    # From so many words on one vector says less of a text than its words do. Messages.
-    long_words: int = 30
-    long_share: float = 0.75
     # Of `semantic`, where no code has a vector yet. Guessed.
     least_semantic: float = 0.3
     # Of `semantic` for agents' items in a plain question. Chats, histories, runs.

@@ -33,14 +33,14 @@ async def hierarchical(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 
 async def _threaded(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """`ctx` with what was said next to the best; as it is where they are of no session."""
+    """`ctx` with the boost of neighbouring turns; unchanged where the best are of no session."""
     words = threads.by_words(ctx.rankings, ctx.strategy.weights)
     best = threads.seeds(ctx.order, ctx.places, words)
     if not best:
         return ctx
     around = await deps.store.around(ctx.at, best, ctx.query.where, threads.WEIGHTS.reach)
-    said = [id_ for id_ in ctx.order if threads.in_thread(ctx.places[id_])]
-    scores = threads.neighbour_boost(around, ctx.fused, said, words)
+    turns = [id_ for id_ in ctx.order if threads.in_thread(ctx.places[id_])]
+    scores = threads.neighbour_boost(around, ctx.fused, turns, words)
     # What no arm found has nothing but its neighbours to speak for it, and was never among the best: see
     # docs/experiments/conversations.md.
     fused = {**ctx.fused, **{id_: scores[id_] for id_ in scores if id_ in ctx.places}}

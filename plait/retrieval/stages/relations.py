@@ -144,10 +144,10 @@ def _with(
         "links": WEIGHTS.links,
     }
     reasons = dict(ctx.reasons)
-    said = {id_: one.why for id_, (one, _) in near.items()} | {
+    found = {id_: one.why for id_, (one, _) in near.items()} | {
         id_: one.why for id_, one in by_link.items()
     }
-    for id_, why in said.items():
+    for id_, why in found.items():
         if why and id_ not in known:
             reasons[id_] = (*reasons.get(id_, ()), why)
     return replace(

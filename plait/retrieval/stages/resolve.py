@@ -79,9 +79,9 @@ def _with_arm(
     ranked = [Candidate(id_, score) for id_, score in scores.items()]
     ranked.sort(key=lambda c: (-c.score, c.id.int))
     ranked = ranked[:MAX_PLACES]
-    said = {c.id: (reasons[c.id],) for c in ranked}
+    why = {c.id: (reasons[c.id],) for c in ranked}
     return replace(
-        ctx, rankings={**ctx.rankings, "anchors": ranked}, reasons={**ctx.reasons, **said}
+        ctx, rankings={**ctx.rankings, "anchors": ranked}, reasons={**ctx.reasons, **why}
     )
 
 
