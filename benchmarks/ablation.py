@@ -20,6 +20,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -28,13 +29,13 @@ import numpy as np
 import numpy.typing as npt
 import platformdirs
 
-from benchmarks import issue_texts, lookup, memory_recall, questions
+from benchmarks import issue_texts, lookup, memory_recall, polyglot, questions
 from benchmarks.history_store import HistoryStore
 from benchmarks.history_store import pieces as history_pieces
 from benchmarks.localisation import PLAIN, TUNED, Variant
 from benchmarks.localisation_corpus import Query, embed, fetch, pieces, read_queries
 from benchmarks.memory_store import MemoryStore
-from benchmarks.polyglot_corpus import WHOLE
+from benchmarks.polyglot_corpus import PROJECTS, WHOLE
 from plait.models import embedding
 from plait.ports import EmbeddingProvider, Place, SearchStore, View
 from plait.retrieval.query import analysis, bug_report, nearness, own_names, strategy
@@ -51,13 +52,13 @@ from plait.retrieval.ranking import (
 )
 from plait.retrieval.search import SearchQuery, SearchService
 from plait.retrieval.search_context import Deps
-from plait.settings import EmbeddingSettings, SearchSettings
+from plait.settings import EmbeddingSettings, SearchSettings, parse
 
 # Modules that `plait.retrieval.stages` hides behind its functions.
 fts = importlib.import_module("plait.retrieval.stages.fts")
 tags = importlib.import_module("plait.retrieval.stages.tags")
 
-CODE = ("messages", "names", "docstrings", "issues", "questions")
+CODE = ("messages", "names", "docstrings", "issues", "questions", "polyglot")
 MEMORIES = ("made", "chats", "runs", "transcripts", "alone")
 SHIPPED, BASE = "shipped", "BM25 alone"
 K = 60  # chunks
@@ -114,7 +115,6 @@ CODE_RULES = (
     Rule("minified down", [(signals, _kinds("minified"))], _MESSAGES),
     Rule("class chunk down in long", [(signals, {"class_in_long": 1.0})], _MESSAGES),
     Rule("a short query asks for a kind", [(signals, {"short_words": 0})], _MESSAGES),
-    Rule("long text: words more", [(strategy, {"long_share": 1.0})], _MESSAGES),
     Rule("identifiers: words more", [(strategy, {"semantic": dict.fromkeys(("identifiers", "plain"), 0.6)})], _MESSAGES),
     Rule("phrase arm", [(strategy, {"phrase": 0.0})], _MESSAGES),
     Rule("identifiers arm", [(strategy, {"identifiers": 0.0})], _MESSAGES),
@@ -252,6 +252,8 @@ class Sets:
             cases = await self._memories(name)
         elif name == "questions":
             cases = await self._questions()
+        elif name == "polyglot":
+            cases = await self._polyglot()
         else:
             cases = await self._packages(name)
         return sorted(
@@ -300,6 +302,18 @@ class Sets:
                         cases.append(_code_case(store, query, held_out=half == "held out"))
         return cases
 
+    async def _polyglot(self) -> list[Case]:
+        cases: list[Case] = []
+        for project in PROJECTS:
+            if self._args.only and project.name not in self._args.only.split(","):
+                continue
+            made = await polyglot.tree(project, self._cache, 10, 400, self._provider)
+            store = Remembered(made.store)
+            for one in made.asked:
+                query = Query(project.name, one.text, frozenset({one.path}), frozenset())
+                cases.append(_code_case(store, query, held_out=project.held_out))
+        return cases
+
     async def _memories(self, family: str) -> list[Case]:
         cases = []
         for history in memory_recall._family(family, self._args):
@@ -317,14 +331,18 @@ class Sets:
                             store,
                             question.text,
                             history.held_out,
-                            lambda ids, gold=gold: judged(gold, [i.int + 1 for i in ids]),
+                            partial(_judged_by_place, gold),
                         )
                     )
         return cases
 
 
+def _judged_by_place(gold: frozenset[int], ids: Sequence[Any]) -> tuple[float, float]:
+    return judged(gold, [id_.int + 1 for id_ in ids])
+
+
 async def ranked(case: Case, rule: Rule, provider: Any, *, memories: bool) -> tuple[float, float]:
-    settings = SearchSettings(**rule.search) if rule.search else SearchSettings()
+    settings = parse(SearchSettings, rule.search)
     off = rule.name == BASE
     if memories:
         variant = (
@@ -352,13 +370,9 @@ async def run(args: argparse.Namespace) -> None:
     for name in args.sets.split(","):
         cases = await Sets(args, provider).load(name)
         found: dict[str, Any] = {"held out": [case.held_out for case in cases]}
-        for rule in (*RULES, Rule(BASE, ())):
-            if (
-                args.rules
-                and rule.name != SHIPPED
-                and not any(r in rule.name for r in args.rules.split(","))
-            ):
-                continue
+        rules = RULES if name in MEMORIES else CODE_RULES
+        named = [r for r in rules if any(part in r.name for part in args.rules.split(","))]
+        for rule in (Rule(SHIPPED, ()), Rule(BASE, ()), *named):
             with rule.off():
                 found[rule.name] = [
                     await ranked(case, rule, provider, memories=name in MEMORIES) for case in cases

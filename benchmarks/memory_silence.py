@@ -71,9 +71,7 @@ class Collector:
         if found is not None:
             self.cases.append(Case(domain, held, answerable, found))
         else:  # it names what is there, so it is not silent whatever the weights say
-            self.cases.append(
-                Case(domain, held, answerable, Features(2.0, 1, 30.0, 1.0, 1.0, 0.0, 60.0))
-            )
+            self.cases.append(Case(domain, held, answerable, Features(2.0, 1, 1.0)))
 
 
 async def collect(args: argparse.Namespace) -> list[Case]:
@@ -193,9 +191,7 @@ def _chances(cases: Iterable[Case], weights: SilenceRegression, which: str) -> M
 
 
 def _seen(f: Features, which: str) -> Features:
-    """What an index without the calibrated model, or without vectors, would have seen."""
-    if which == "words":
-        return Features(f.coverage, f.terms, unseen=f.unseen)
+    """What an index with another model, or without vectors, would have seen."""
     return f if which == "cosine" else replace(f, cosine=None)
 
 
@@ -212,9 +208,7 @@ def main() -> None:
     args = parser.parse_args()
     cases = asyncio.run(collect(args))
     tuned = [c for c in cases if not c.held_out]
-    shipped = {
-        "cosine": silence.WEIGHTS.with_cosine, "rise": silence.WEIGHTS.with_rise, "words": silence.WEIGHTS.words_alone,
-    }  # fmt: skip
+    shipped = {"cosine": silence.WEIGHTS.with_cosine, "words": silence.WEIGHTS.words_alone}
     for which, weights in shipped.items():
         bar = RecallSettings().silence
         if args.fit:

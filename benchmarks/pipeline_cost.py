@@ -24,7 +24,7 @@ import plait.models.embedding
 import vector
 from benchmarks.search_latency import queries_of
 from plait import settings as plait_settings
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Collection, Filter
 from plait.retrieval.recall import RecallService
 from plait.retrieval.search import SearchQuery, SearchService
@@ -90,9 +90,12 @@ async def measure(args: argparse.Namespace) -> None:
     everything = replace(code, collections=tuple(Collection))
     rows: list[tuple[str, Callable[[str], Awaitable[object]]]] = [
         ("Search fast", lambda text: search.search(SearchQuery(text, code))),
-        ("Recall fast", lambda text: recall.recall(SearchQuery(text, everything), RecallOptions())),
+        (
+            "Recall fast",
+            lambda text: recall.recall(SearchQuery(text, everything), PackingOptions()),
+        ),
     ]
-    await recall.recall(SearchQuery(texts[0], everything), RecallOptions())  # tables, graph
+    await recall.recall(SearchQuery(texts[0], everything), PackingOptions())  # tables, graph
     print("| what | p50 ms | p95 ms | n |\n|---|---|---|---|")
     for name, ask in rows:
         took = [await _own(ask, text, recorded) for text in texts]

@@ -24,7 +24,7 @@ from benchmarks.memory_store import MemoryStore
 from etl.pipeline import graph_parts
 from plait.domain.deadline import Deadline
 from plait.domain.graph import Label, encode_edges, encode_nodes
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Filter, ItemId
 from plait.models import embedding
 from plait.ports import CodeGraph, EmbeddingProvider, MemoryLink, View
@@ -133,7 +133,7 @@ def _as(variant: Variant) -> Stage:
     async def relations(ctx: SearchContext, deps: Deps) -> SearchContext:
         weights = {**ctx.strategy.weights, "relations": variant.weight}
         asked = replace(
-            ctx, options=RecallOptions(), strategy=replace(ctx.strategy, weights=weights)
+            ctx, options=PackingOptions(), strategy=replace(ctx.strategy, weights=weights)
         )
         return replace(await follow(asked, deps, variant.walk), options=None)
 

@@ -34,7 +34,7 @@ from benchmarks.session_files import session_files
 from etl.ingest.importers import claude_code
 from etl.ingest.importers.draft import Options
 from plait.domain.memory import MemoryFilter, MemoryQueryOptions
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.scope import DEFAULT_TENANT, Scope
 from plait.domain.values import ArtifactKind, Collection, Episode, Filter
 from plait.memory.compact import Automatic
@@ -153,7 +153,7 @@ def rankers(app: App, stored: Stored, budget: int) -> dict[str, Ranked]:
         return [m.entry.content for m in answer.matches]
 
     async def recall(text: str) -> list[str]:
-        options = RecallOptions(budget_tokens=budget, receipt=False)
+        options = PackingOptions(budget_tokens=budget, receipt=False)
         answer = await app.recall.recall(SearchQuery(text, where=where), options)
         return [one.item.content for one in answer.block.items]
 

@@ -41,6 +41,7 @@ import vector
 from benchmarks.search_latency import WORD, queries_of, row, timed, wait_for
 from plait import settings as plait_settings
 from plait.client import AsyncPlaitClient, discovery
+from plait.domain.options import RecallOptions, SearchOptions
 from plait.domain.values import Filter
 
 REPO = "scale"
@@ -147,9 +148,15 @@ async def client(args: argparse.Namespace) -> list[dict[str, Any]]:
     async with AsyncPlaitClient(address.target) as plait_:
         asks: list[tuple[str, Callable[[str], Awaitable[object]]]] = [
             ("Search fast", lambda t: plait_.search(t, where=where)),
-            ("Search full", lambda t: plait_.search(t, where=where, mode="full")),
+            (
+                "Search full",
+                lambda t: plait_.search(t, where=where, options=SearchOptions(mode="full")),
+            ),
             ("Recall fast", lambda t: plait_.recall(t, where=where)),
-            ("Recall full", lambda t: plait_.recall(t, where=where, mode="full")),
+            (
+                "Recall full",
+                lambda t: plait_.recall(t, where=where, options=RecallOptions(mode="full")),
+            ),
         ]
         for n, (name, ask) in enumerate(asks):
             part = texts[n * (args.queries + 50) : (n + 1) * (args.queries + 50)]

@@ -1,16 +1,48 @@
 """What an extractor finds in one file: plain facts, before anything is bound to anything.
 
-Extractors (`etl/languages/`) write facts; resolvers (`etl/resolve/`) read the facts of the whole
-repository and bind them. The truth store keeps each file's facts as msgpack, so that a later run
-re-binds unchanged files without parsing them again. A change of shape here raises `FACTS_VERSION`,
-which makes every file parse again.
+Extractors (`etl/languages/*/extract.py`) write facts; resolvers (`etl/languages/*/resolve.py`) read the
+facts of the whole repository and bind them. The truth store keeps each file's facts as msgpack, so that
+a later run binds unchanged files again without parsing them. A change of shape here raises
+`FACTS_VERSION`, which makes every file parse again.
+
+A `Chain` is an expression as a path of steps, written in the notation of `etl.languages.kit.chains`,
+which is the one module that writes and reads it.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
 
-FACTS_VERSION = 2
+FACTS_VERSION = 3
+
+Chain = str
+
+
+class SymbolKind(StrEnum):
+    """What a definition is."""
+
+    MODULE = "module"
+    CLASS = "class"
+    INTERFACE = "interface"
+    ENUM = "enum"
+    STRUCT = "struct"
+    TRAIT = "trait"
+    INSTANCE = "instance"
+    TYPE = "type"
+    NAMESPACE = "namespace"
+    FUNCTION = "function"
+    METHOD = "method"
+    CONSTRUCTOR = "constructor"
+    MACRO = "macro"
+
+
+class Parameter(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A parameter as overloads are told apart by it: its type without type arguments, "?" for an unknown one."""
+
+    type: str
+    is_variadic: bool = False
 
 
 class Definition(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -23,24 +55,35 @@ class Definition(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     name: str
     qualname: str
-    # module class interface enum struct trait instance type namespace function method constructor macro
-    kind: str
+    kind: SymbolKind
     parent: int
     start_line: int
     end_line: int
     start_byte: int
     end_byte: int
     bases: tuple[str, ...] = ()  # as written, dotted
-    returns: str = ""  # return type as written, dotted head only ("list[Foo]" stays as written)
+    returns: str = ""  # the type of its result, as `Binding.value` of the kind TYPE
     is_test: bool = False
     doc_end_byte: int = 0  # end of signature + docstring; 0 when unknown
-    decorators: tuple[
-        str, ...
-    ] = ()  # chains as written, without arguments ("app.route()", "property")
+    # As written, without arguments ("app.route()", "property").
+    decorators: tuple[Chain, ...] = ()
+    is_abstract: bool = False  # a function that is there to be overridden: its body only raises
+    parameters: tuple[Parameter, ...] | None = None  # where overloads are; None: not declared
+
+
+class ImportKind(StrEnum):
+    """How much of a module an import binds."""
+
+    MODULE = "module"  # the module itself, as `alias`
+    NAME = "name"  # its `name`, as `alias`
+    ALL = "all"  # every name it has
+    STATIC_ALL = "static all"  # every static member of the class `module`
+    REEXPORT = "reexport"  # nothing here: its `name` ("": the module) is exported as `alias`
+    REEXPORT_ALL = "reexport all"  # nothing here: every name it has is exported
 
 
 class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A name bound from elsewhere. `name` "" binds the module, "*" everything in it.
+    """Names bound from elsewhere.
 
     `module` is as written ("os.path", "./util", "java.util.List", "net/http"); `level` counts Python's
     leading dots. `alias` is the local name it binds ("" when it binds none, as `import "x"` in JS).
@@ -52,45 +95,95 @@ class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
     alias: str
     level: int
     line: int
+    kind: ImportKind = ImportKind.NAME
+
+
+class Argument(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a call passes. Nothing set: something that tells neither type nor function."""
+
+    chain: Chain = ""
+    type: str = ""  # a type known on the spot, where overloads are: of a literal, of a cast
+    keyword: str = ""
+    is_starred: bool = False  # `*args`: positions mean nothing from here on
+
+
+class ReferenceKind(StrEnum):
+    """How a callable is used."""
+
+    CALL = "call"
+    NEW = "new"  # `new Foo()`
+    DECORATOR = "decorator"  # its argument is the name of what it decorates
+    CALLBACK = "callback"  # a name passed as an argument, or stored
+    JSX = "jsx"
+    METHOD = "method reference"  # `Foo::bar`
 
 
 class Reference(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A use of a callable inside definition `scope`.
 
-    `chain` is the callee as a dotted path of segments; a segment may end in `()` (the result of calling
-    it) and `[]` (an element of it), repeated: `a.b().c`, `items[].run`, `super().save`. Its head is a
-    name, or `?` (an expression that has no name); a literal is the call of its type (`str().join`).
-    The chain names the callee, so the call itself adds no `()`. `kind` is call, decorator, callback
-    (a name passed as an argument, or stored) or new.
+    The chain names the callee, so the call itself adds no step. `arguments` are those that tell
+    something, up to the last such one.
     """
 
     scope: int
-    chain: str
+    chain: Chain
     line: int
-    kind: str = "call"
-    args: str = ""  # the arguments, comma-separated; where overloads are: `:type`, a chain, or `?`;
-    # Python: a chain, "" (tells nothing), "name=chain", or "*"; a decorator's: what it decorates
+    kind: ReferenceKind = ReferenceKind.CALL
+    arguments: tuple[Argument, ...] = ()
+
+
+class Slot(StrEnum):
+    """What of its scope a binding is about."""
+
+    NAME = "name"  # the variable `name`
+    PATH = "path"  # a member of an object: `name` is dotted
+    MEMBER = "member"  # the attribute `name` of instances: of the method's class, or of the class `scope`
+    RESULT = "result"  # what the function `scope` returns
+    YIELD = "yield"  # what it yields
+    SELF = "self"  # what the type `scope` is another name for
+
+
+class BindingKind(StrEnum):
+    """What a binding's `value` is."""
+
+    ALIAS = "alias"  # a chain: `x = value`
+    NEW = "new"  # the chain of a callee: `x = value(…)`
+    TYPE = "type"  # a type: `x: value`
+    ITERATED = "iterated"  # a chain whose elements it takes: `for x in value`
+    ELEMENTS = "elements"  # a container of each of `elements`
+    ENTERED = "entered"  # the chain of a context manager: `with value as x`
+    PARAMETER = "parameter"  # the type of a parameter, "" without one
+    RECEIVER = "receiver"  # nothing: a method's first parameter, of another name than `self`
+    LAMBDA = "lambda"  # nothing: a lambda's parameter
+    NARROWED = "narrowed"  # the chain of a class that an `isinstance` test has found
+    TYPE_VARIABLE = "type variable"  # the type that bounds it
+    GLOBAL = "global"  # nothing: the name is not this scope's
+    UNKNOWN = "unknown"  # nothing: bound here to something unknown
 
 
 class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is known of a name's type in `scope`: `name` is "x", "self.x", or "return" for what a function
-    returns ("yield" for what it yields).
+    """What is known of a name's type in `scope`.
 
-    `how` says what `value` is: "new" (called expression: `x = value(...)`), "alias" (`x = value`),
-    "type" (annotation: `x: value`), "iter" (element of value), "elements" (a
-    container of these, comma-separated), "enter" (`with value as x`), "param" (a
-    parameter; value is its annotation, or ""), "self" (a method's receiver of another name), "local" (bound here to something unknown), "lambda" (a
-    lambda's parameter), "narrow" (an `isinstance` test passed), "bound" (a type variable of that bound), "global" (`global x`: the name is not
-    this scope's), "abstract" (of "return": the body only raises). Values are chains, see `Reference`;
-    annotations as written. The binding holds after `line`, to `until` at least (the end of its block).
+    A type is written as in the source ("Optional[list[Foo]]") by Python's extractor, and as `Foo` with
+    one `[]` a collection round it by those of brace languages. The binding holds after `line`, to
+    `until` at least (the end of its block).
     """
 
     scope: int
     name: str
     value: str
-    how: str
+    kind: BindingKind
     line: int = 0  # where it is bound; 0 when the order does not matter
     until: int = 0  # 0: the end of the scope
+    slot: Slot = Slot.NAME
+    elements: tuple[Chain, ...] = ()
+
+
+class Export(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What is called `local` in this file is exported as `name`."""
+
+    name: str
+    local: str
 
 
 class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -103,14 +196,14 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     imports: list[Import]
     references: list[Reference]
     bindings: list[Binding]
-    exports: list[str] = []  # `__all__`, or names exported by statement
+    exports: list[Export] = []  # `__all__`, or names exported by statement
     has_error: bool = False  # the parser met a syntax error and recovered
     version: int = FACTS_VERSION
 
 
 def no_facts(path: str, language: str, module: str) -> FileFacts:
     """The facts of a file whose extractor failed: its module and nothing in it."""
-    own = Definition(module.rpartition(".")[2], "", "module", 0, 1, 1, 0, 0)
+    own = Definition(module.rpartition(".")[2], "", SymbolKind.MODULE, 0, 1, 1, 0, 0)
     return FileFacts(path, language, module, [own], [], [], [], has_error=True)
 
 

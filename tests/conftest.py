@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis.internal.conjecture import providers
 
 from graph.server import embedded as graph
+from plait.client.calls import timeouts
 from plait.settings import Settings, load
 from tests.neo4j_server import LATEST, LTS, Neo4jServers
 from tests.processes import LIMIT_S, PATIENT, remove_home
@@ -86,26 +86,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 terminalreporter.write_line(str(text))
 
 
-# Seconds that a person's question waits for what is read in the background, and for a server.
-WAITS = (
-    ("plait.retrieval.stages.relations", "WAIT_S"),
-    ("plait.retrieval.code_graph.impact", "WAIT_S"),
-    ("vector.index.vocabulary", "WAIT_S"),
-    ("server.grpc.services.admin", "FOLLOW_S"),
-    *(
-        ("plait.client.calls.timeouts", f"{kind}_S")
-        for kind in ("SEARCH", "GRAPH", "WRITE", "READ")
-    ),
-)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def patience() -> Iterator[None]:
-    """A person's question goes on without what is read in the background, after a second or less, and is
-    given up after some; a test's waits, as what is there by then is the machine's business."""
+    """Calls wait as long as a test does: when an answer comes is the machine's business."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in WAITS:
-            patch.setattr(import_module(module), name, LIMIT_S)
+        for kind in ("SEARCH", "GRAPH", "WRITE", "READ"):
+            patch.setattr(timeouts, f"{kind}_S", LIMIT_S)
         yield
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -78,12 +77,12 @@ def _record(
         start = time.monotonic()
         module = importlib.import_module(f"benchmarks.goldens.{part}")
         found = module.record(checkout, args.cache)
-        made |= {f"{part}/{name}": found[name] for name in found}
+        for name, recorded in found.items():
+            made[f"{part}/{name}"] = recorded
+            if into is not None:
+                cases.write(into, f"{part}/{name}", recorded)
         count = sum(map(len, found.values()))
         print(f"{part}: {count} cases in {time.monotonic() - start:.0f} s", file=sys.stderr)
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, recorded in made.items():
-            cases.write(into or Path(scratch), name, recorded)
     return made
 
 

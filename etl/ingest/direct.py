@@ -14,7 +14,7 @@ from plait.domain.outage import patience
 from plait.domain.scope import qualify, unqualify
 
 if TYPE_CHECKING:
-    from plait.client.values import MemoryUsage
+    from plait.domain.answers.status import MemoryUsage
     from plait.domain.retention import Budget
     from plait.domain.values import Episode
     from plait.ports import GraphStore
@@ -90,7 +90,7 @@ class _Direct:
         return replace(episode, repo=qualify(self._tenant, episode.repo), tenant=self._tenant)
 
     async def usage(self) -> Mapping[tuple[str, str, Budget], MemoryUsage]:
-        from plait.client.values import MemoryUsage
+        from plait.domain.answers.status import MemoryUsage
         from plait.memory.retention import most_tokens
 
         found = await self._truth.retention.usage(self._tenant)

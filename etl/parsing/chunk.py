@@ -13,7 +13,7 @@ from hashlib import blake2b
 from itertools import accumulate
 from typing import NamedTuple
 
-from etl.facts import Definition, FileFacts
+from etl.facts import Definition, FileFacts, SymbolKind
 from etl.parsing.split import Row, sections, split_rows
 from plait.domain.values import embedded_text
 
@@ -162,9 +162,9 @@ class _CodeFile:
         if symbol.first <= taken or not _holds(parent, symbol):
             return False
         kind = parent.definition.kind
-        if kind == "module" or kind in _CONTAINERS:
+        if kind is SymbolKind.MODULE or kind in _CONTAINERS:
             # The class line itself must stay with the class.
-            return kind == "module" or symbol.first > parent.definition.start_line - 1
+            return kind is SymbolKind.MODULE or symbol.first > parent.definition.start_line - 1
         long = self._size(parent.first, parent.last + 1) > MAX_CHARS
         return long and self._size(symbol.first, symbol.last + 1) >= MIN_NESTED_CHARS
 
@@ -182,9 +182,9 @@ class _CodeFile:
         kind = definition.kind
         if not inner and self._size(symbol.first, symbol.last + 1) <= MAX_CHARS:
             rows = _rows(self.lines, symbol.first, symbol.last + 1)
-            yield from _chunk(self.path, name, kind, rows, is_test)
+            yield from _chunk(self.path, name, kind.value, rows, is_test)
             return
-        if kind == "module":
+        if kind is SymbolKind.MODULE:
             runs = self._gaps(symbol, inner)
             parts = [part for run in _pack(runs, MAX_CHARS) for part in _split([run], MAX_CHARS)]
         else:
@@ -192,7 +192,7 @@ class _CodeFile:
             parts = _split([rows], MAX_CHARS)
         end = symbol.last + 1 if len(parts) == 1 and kind in _CONTAINERS else 0
         for part in parts:
-            yield from _chunk(self.path, name, kind, part, is_test, end)
+            yield from _chunk(self.path, name, kind.value, part, is_test, end)
 
     def _gaps(self, symbol: _Symbol, inner: Sequence[_Symbol]) -> list[list[Row]]:
         """The runs of lines of `symbol` that are in none of `inner`."""

@@ -16,7 +16,7 @@ from operator import attrgetter
 from posixpath import basename
 from typing import cast
 
-from etl.facts import Definition, FileFacts
+from etl.facts import Definition, FileFacts, SymbolKind
 from etl.languages.registry import language
 from etl.resolve.table import CLASSES, Binder, Bound, Table
 from plait.domain.graph import Edge, Label, Node, Relation
@@ -137,7 +137,7 @@ def _code_nodes(table: Table, index: int) -> list[Node]:
                 definition.start_line,
                 definition.end_line,
                 language,
-                definition.kind,
+                definition.kind.value,
             )
         )
     return nodes
@@ -148,7 +148,7 @@ def _label(definition: Definition) -> str:
         return "Test"
     if definition.kind in CLASSES:
         return "Class"
-    return "Module" if definition.kind == "module" else "Function"
+    return "Module" if definition.kind is SymbolKind.MODULE else "Function"
 
 
 def _contains(table: Table, index: int) -> list[Edge]:

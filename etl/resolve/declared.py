@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from etl.facts import Definition
+from etl.languages.kit.values import CONFIDENCE
 from etl.languages.registry import DECLARED, language
-from etl.resolve.brace import CONFIDENCE
 from etl.resolve.table import CLASSES, Bound, Table
 from plait.domain.graph import Relation
 

@@ -6,13 +6,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from etl.facts import FileFacts
+from etl.facts import FileFacts, SymbolKind
 from etl.languages.names import is_test_path
 from etl.languages.registry import DECLARED, language
 
 # Kinds of definitions that are nodes with the label Class.
 CLASSES = frozenset(
-    {"class", "interface", "enum", "struct", "trait", "type", "namespace", "instance"}
+    {
+        SymbolKind.CLASS,
+        SymbolKind.INTERFACE,
+        SymbolKind.ENUM,
+        SymbolKind.STRUCT,
+        SymbolKind.TRAIT,
+        SymbolKind.TYPE,
+        SymbolKind.NAMESPACE,
+        SymbolKind.INSTANCE,
+    }
 )
 
 

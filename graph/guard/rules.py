@@ -124,27 +124,24 @@ def _measure(value: Any, name: str, limits: Limits, depth: int) -> int:
     """Bytes of `value`, roughly."""
     if depth > limits.parameter_depth:
         raise _bad(name, f"is nested deeper than {limits.parameter_depth}", "flatten it")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise _bad(name, "does not fit 64 bits", "pass it as text")
     if value is None or isinstance(value, (bool, int, float)):
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise _bad(name, "does not fit 64 bits", "pass it as text")
         return 8
     if isinstance(value, (str, bytes)):
-        return 8 + _text_size(value, name, limits)
+        return 8 + _measure_text(value, name, limits)
     if isinstance(value, (list, tuple)):
         if len(value) > limits.list_items:
             raise _bad(name, f"has more than {limits.list_items} items", "send them in parts")
         return 8 + sum(_measure(item, name, limits, depth + 1) for item in value)
     if isinstance(value, Mapping):
-        _check_keys(value, name, limits)
-        return 8 + sum(
-            len(key) + _measure(item, name, limits, depth + 1) for key, item in value.items()
-        )
+        return 8 + _measure_map(value, name, limits, depth)
     raise _bad(
         name, f"is a {type(value).__name__}", "pass null, booleans, numbers, text, lists or maps"
     )
 
 
-def _text_size(value: str | bytes, name: str, limits: Limits) -> int:
+def _measure_text(value: str | bytes, name: str, limits: Limits) -> int:
     if len(value) > limits.string:
         raise _bad(name, f"is longer than {limits.string}", "shorten it")
     if isinstance(value, str) and not value.isascii():
@@ -155,11 +152,12 @@ def _text_size(value: str | bytes, name: str, limits: Limits) -> int:
     return len(value)
 
 
-def _check_keys(value: Mapping[Any, Any], name: str, limits: Limits) -> None:
+def _measure_map(value: Mapping[Any, Any], name: str, limits: Limits, depth: int) -> int:
     if len(value) > limits.list_items:
         raise _bad(name, f"has more than {limits.list_items} keys", "send them in parts")
     if any(not isinstance(key, str) for key in value):
         raise _bad(name, "has a key that is not text", "use text keys")
+    return sum(len(key) + _measure(item, name, limits, depth + 1) for key, item in value.items())
 
 
 def _bad(name: str, what: str, fix: str) -> CypherRefused:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from plait.client.lazy import lazy_module
 from plait.domain.errors import (
     MessageTooLarge,
     MethodUnknown,
@@ -15,6 +14,7 @@ from plait.domain.errors import (
     StreamBroken,
     TooManyCalls,
 )
+from plait.lazy import lazy_module
 
 if TYPE_CHECKING:
     from google.rpc import error_details_pb2

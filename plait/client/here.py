@@ -12,7 +12,7 @@ from plait.domain.errors import FolderNotIndexed
 if TYPE_CHECKING:
     from plait.client.calls.call import Call
     from plait.client.errors import PlaitRpcError
-    from plait.client.values import Repository
+    from plait.domain.answers.indexing import Repository
 
 T = TypeVar("T")
 

@@ -18,6 +18,7 @@ from plait.domain.errors import InvalidInput, ScopeMissing
 from plait.domain.scope import DEFAULT_TENANT
 
 MemoryId = NewType("MemoryId", UUID)
+NO_ID = MemoryId(UUID(int=0))  # of an entry that the store has not seen
 
 
 class MemoryType(StrEnum):

@@ -4,10 +4,10 @@ Adapters satisfy these by shape (`vector/`, `graph/`, `plait/models/embedding/`)
 Every method may raise `StoreUnavailable`; further errors are named where they arise.
 """
 
-from plait.domain.answers import GraphEdge as GraphEdge
-from plait.domain.answers import GraphNode as GraphNode
-from plait.domain.answers import GraphPath as GraphPath
-from plait.domain.answers import GraphResult as GraphResult
+from plait.domain.answers.graph import GraphEdge as GraphEdge
+from plait.domain.answers.graph import GraphNode as GraphNode
+from plait.domain.answers.graph import GraphPath as GraphPath
+from plait.domain.answers.graph import GraphResult as GraphResult
 from plait.ports.access import KeyStore as KeyStore
 from plait.ports.embedding import EmbeddingProvider as EmbeddingProvider
 from plait.ports.embedding import Vectors as Vectors

@@ -12,8 +12,8 @@ from plait.domain.recall import (
     Evidence,
     Feedback,
     FeedbackReceipt,
+    PackingOptions,
     RecallId,
-    RecallOptions,
     Receipt,
 )
 from plait.domain.values import Filter, ItemId
@@ -53,7 +53,7 @@ class Again:
     showed then."""
 
     query: SearchQuery
-    options: RecallOptions
+    options: PackingOptions
     deps: Deps
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from plait.domain.copies import copier
 from plait.domain.deadline import Deadline
-from plait.domain.recall import Block, Dropped, Impact, RecallOptions
+from plait.domain.recall import Block, Dropped, Impact, PackingOptions
 from plait.domain.values import Candidate, Hit, Item, ItemId, Timing
 from plait.ports import (
     EmbeddingProvider,
@@ -94,7 +94,7 @@ class SearchContext:
     k: int  # hits wanted; for a context the most items it may hold
     fusion: str
     deadline: Deadline
-    options: RecallOptions | None = None  # a context is wanted; None: hits
+    options: PackingOptions | None = None  # a context is wanted; None: hits
     vector: npt.NDArray[np.float32] | None = (
         None  # the caller's own, of shape (dim,); None: the model's
     )

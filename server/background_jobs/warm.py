@@ -45,10 +45,18 @@ class Graphs(Protocol):
 class Warmer:
     """Reads each revision's graph once; what the store's cache lets go later is the next recall's to read."""
 
-    def __init__(self, repositories: Tenants, search: Views, relations: Graphs) -> None:
+    def __init__(
+        self,
+        repositories: Tenants,
+        search: Views,
+        relations: Graphs,
+        *,
+        every_s: float = EVERY_S,
+    ) -> None:
         self._repositories = repositories
         self._search = search
         self._relations = relations
+        self._every_s = every_s
         self._seen: dict[str, int] = {}  # repository → the last revision that was read
 
     async def run_forever(self, stop: asyncio.Event) -> None:
@@ -60,11 +68,11 @@ class Warmer:
                 try:
                     await self.read_new(stop)
                 except PlaitError as exc:
-                    extra = {"reason": exc.reason, "error": str(exc), "again_in_s": EVERY_S}
+                    extra = {"reason": exc.reason, "error": str(exc), "again_in_s": self._every_s}
                     logger.warning("code graphs were not read ahead", extra=extra)
                 except Exception:  # the loop must outlive a fault; recalls read for themselves
                     logger.exception("code graphs were not read ahead")
-                await asyncio.wait({stopping}, timeout=EVERY_S)
+                await asyncio.wait({stopping}, timeout=self._every_s)
         finally:
             stopping.cancel()
 

@@ -13,7 +13,7 @@ from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.memory_values import Compacted
+    from plait.domain.answers.upkeep import Compacted
 
 EXAMPLES = """\
   plait compact --repo app --agent fixer --dry-run   what would be done, and why

@@ -12,7 +12,7 @@ from server.commands import frame
 from server.commands.frame import OK
 
 if TYPE_CHECKING:
-    from plait.client.recall_values import FeedbackTaken
+    from plait.domain.answers.recalls import FeedbackTaken
 
 EXAMPLES = """\
   plait feedback RECALL_ID --helped ITEM_ID --harmed ITEM_ID

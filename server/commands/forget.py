@@ -14,7 +14,7 @@ from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.memory_values import Forgotten
+    from plait.domain.answers.upkeep import Forgotten
     from plait.domain.retention import Selector
 
 EXAMPLES = """\

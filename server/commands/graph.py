@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graph.templates import Template, catalogue, find
-from plait.domain.answers import GraphEdge
+from plait.domain.answers.graph import GraphEdge
 from plait.domain.display import to_json
 from plait.domain.errors import InvalidInput
 from server.commands import frame
@@ -17,7 +17,7 @@ from server.commands.frame import NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
     from plait.client import AsyncPlaitClient
-    from plait.client.values import GraphAnswer
+    from plait.domain.answers.graph import GraphAnswer
 
 EXAMPLES = """\
   plait graph callers django.db.models.Model.save --repo django

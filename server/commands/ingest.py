@@ -13,7 +13,7 @@ from server.commands import frame
 
 if TYPE_CHECKING:
     from plait.client import AsyncPlaitClient
-    from plait.client.values import MemoryUsage
+    from plait.domain.answers.status import MemoryUsage
     from plait.domain.retention import Budget
     from plait.domain.values import Episode
 

@@ -17,7 +17,7 @@ from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
     from plait.client import AsyncPlaitClient
-    from plait.client.calls.keys import NewSecret
+    from plait.domain.answers.keys import NewSecret
     from plait.domain.keys import ApiKey
     from plait.settings import Settings
 

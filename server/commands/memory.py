@@ -165,11 +165,11 @@ def _filters(out: argparse.ArgumentParser) -> None:
 
 
 async def _store(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
-    from plait.client import memory_values
+    from plait.client import new_memory
     from plait.domain.memory import MemorySource, MemoryType
-    from plait.wire import memory_messages
+    from plait.wire import memories
 
-    entry = memory_values.new_memory(
+    entry = new_memory(
         _stdin() if args.text == "-" else args.text,
         repo=await frame.one_repository(args, client),
         agent_id=args.agent,
@@ -185,7 +185,7 @@ async def _store(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
         valid_from=args.valid_from,
         valid_to=args.valid_to,
     )
-    supersedes = _id(memory_messages.id_of, args.supersedes) if args.supersedes else None
+    supersedes = _id(memories.id_of, args.supersedes) if args.supersedes else None
     stored = await client.store(entry, supersedes=supersedes, request_id=args.request_id)
     if args.json:
         _print(
@@ -363,7 +363,7 @@ async def _delete(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
 
 
 async def _learn(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
-    from plait.client.memory_values import Tool
+    from plait.domain.answers.memories import Tool
     from server.commands.output import show
 
     tools = [Tool(*_named(text)) for text in args.tool]

@@ -16,7 +16,7 @@ from server.commands.search import COLLECTIONS, notes
 
 if TYPE_CHECKING:
     from plait.client import AsyncPlaitClient
-    from plait.client.recall_values import RecallResult
+    from plait.domain.answers.recalls import RecallResult
     from plait.domain.recall import Impact, RecalledItem
     from plait.domain.values import Collection, Filter
 
@@ -139,28 +139,32 @@ async def _recall(args: argparse.Namespace) -> int:
 async def _answer(
     args: argparse.Namespace, client: AsyncPlaitClient, query: str, attached: str
 ) -> RecallResult:
+    from plait.domain.options import RecallOptions
+
     return await client.recall(
         query,
         where=_filter(args, await frame.repositories(args, client)),
         collections=_collections(args),
         attached=attached,
-        format=args.format,
-        budget_tokens=args.budget,
-        window_tokens=args.window,
-        prefer_source=args.source,
-        tokenizer=args.model,
-        max_items=args.n,
-        min_score=args.min_score,
-        session_key=args.session,
-        cooldown_s=args.cooldown,
-        receipt=not args.no_receipt,
-        mode=args.mode,
-        fusion=args.fusion,
-        stages_off=args.off,
-        explain=args.explain,
-        why_not=args.why_not,
-        valid_as_of=args.as_of,
-        recorded_as_of=args.recorded_as_of,
+        options=RecallOptions(
+            format=args.format,
+            budget_tokens=args.budget,
+            window_tokens=args.window,
+            prefer_source=args.source,
+            tokenizer=args.model,
+            max_items=args.n,
+            min_score=args.min_score,
+            session_key=args.session,
+            cooldown_s=args.cooldown,
+            receipt=not args.no_receipt,
+            mode=args.mode,
+            fusion=args.fusion,
+            stages_off=args.off,
+            explain=args.explain,
+            why_not=args.why_not,
+            valid_as_of=args.as_of,
+            recorded_as_of=args.recorded_as_of,
+        ),
         timeout_s=args.timeout,
     )
 

@@ -13,7 +13,7 @@ from server.commands.frame import NOTHING_FOUND, OK
 from server.commands.output import explained
 
 if TYPE_CHECKING:
-    from plait.client.values import Degradation, RepositoryRevision, SearchResult
+    from plait.domain.answers.search import Degradation, RepositoryRevision, SearchResult
     from plait.domain.memory import AsOf
     from plait.domain.values import Filter, Hit
 
@@ -73,6 +73,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 
 async def _search(args: argparse.Namespace) -> int:
+    from plait.domain.options import SearchOptions
     from server.local import connected
 
     query = " ".join(args.query)
@@ -83,14 +84,16 @@ async def _search(args: argparse.Namespace) -> int:
             where=where,
             k=args.k,
             min_score=args.min_score,
-            mode=args.mode,
-            fusion=args.fusion,
-            explain=args.explain,
+            options=SearchOptions(
+                mode=args.mode,
+                fusion=args.fusion,
+                explain=args.explain,
+                valid_as_of=args.as_of,
+                recorded_as_of=args.recorded_as_of,
+                stages_off=args.off,
+                why_not=args.why_not,
+            ),
             timeout_s=args.timeout,
-            valid_as_of=args.as_of,
-            recorded_as_of=args.recorded_as_of,
-            stages_off=args.off,
-            why_not=args.why_not,
         )
     if args.json:
         print(to_json(_as_json(query, answer)))

@@ -15,7 +15,8 @@ from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
     from plait.client.discovery import ServerAddress
-    from plait.client.values import MemoryUsage, Repository
+    from plait.domain.answers.indexing import Repository
+    from plait.domain.answers.status import MemoryUsage
     from plait.domain.retention import Budget
     from plait.settings import Settings
     from server.process.census import Member

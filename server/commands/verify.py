@@ -15,7 +15,7 @@ from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
     from plait.client import AsyncPlaitClient
-    from plait.client.memory_values import Comparison
+    from plait.domain.answers.upkeep import Comparison
 
 EXAMPLES = """\
   plait verify                     the repository you are in, or the only one

@@ -64,7 +64,6 @@ SERVICES: tuple[str, ...] = tuple(
         (access_service_pb2, "AccessService"),
     )
 )
-HEALTH_EVERY_S = 5.0
 HEALTH_LIMIT_S = 10.0
 SETTLE_S = 0.1
 SPARE_BYTES = 2**20
@@ -165,7 +164,9 @@ async def running(
         await _tell(status, serving=True)
         await server.start()
         stop = asyncio.Event()
-        watch = asyncio.create_task(watch_health(app.truth.outbox, status, stop), name="health")
+        watch = asyncio.create_task(
+            watch_health(app.truth.outbox, status, stop, settings.health_s), name="health"
+        )
         out = Server(server, app.calls, status, relays, socket)
         try:
             yield out
@@ -270,12 +271,14 @@ def _options(settings: ServerSettings) -> Sequence[tuple[str, int]]:
     )
 
 
-async def watch_health(outbox: Outbox, status: HealthStatus, stop: asyncio.Event) -> None:
-    """Ask the truth store now and then, and tell health clients whether calls can work, until `stop` is
+async def watch_health(
+    outbox: Outbox, status: HealthStatus, stop: asyncio.Event, every_s: float
+) -> None:
+    """Ask the truth store every `every_s`, and tell health clients whether calls can work, until `stop` is
     set."""
     was = True
     while not stop.is_set():
-        await asyncio.sleep(HEALTH_EVERY_S)
+        await asyncio.sleep(every_s)
         try:
             serving = await _answers(outbox)
         except PlaitError as exc:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from plait.client.folders import Here
-    from plait.client.recall_values import RecallResult
-    from plait.client.values import Degradation, Repository
+    from plait.domain.answers.indexing import Repository
+    from plait.domain.answers.recalls import RecallResult
+    from plait.domain.answers.search import Degradation
     from plait.domain.values import Hit
     from server.mcp.service import Service
 
@@ -45,6 +46,7 @@ class Called:
 
 async def recall(call: Called, asked: Recall) -> Answer:
     """A block for the prompt, whole within `budget` tokens as text and as JSON."""
+    from plait.domain.options import RecallOptions
     from plait.domain.values import Filter
 
     task, attached = _query(asked)
@@ -53,7 +55,11 @@ async def recall(call: Called, asked: Recall) -> Answer:
     budget = int((asked.budget - FOOTER_TOKENS) * (1 - JSON_SHARE))
     found = await call.service.ask(
         lambda client: client.recall(
-            task, where=where, collections=(), attached=attached, budget_tokens=budget
+            task,
+            where=where,
+            collections=(),
+            attached=attached,
+            options=RecallOptions(budget_tokens=budget),
         )
     )
     block = found.context.strip("\n")
@@ -161,7 +167,7 @@ async def ask_graph(call: Called, asked: Graph) -> Answer:
 
 async def remember(call: Called, asked: Remember) -> Answer:
     """Stored once, though the connection broke and the call is sent again."""
-    from plait.client.memory_values import new_memory
+    from plait.client.entries import new_memory
 
     text = asked.text.strip()
     if not text:

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plait.domain.answers import GraphEdge, GraphNode
+from plait.domain.answers.graph import GraphEdge, GraphNode
 from server.mcp import paths
 from server.mcp.answer import Refused, one_line, place
 from server.mcp.tools import Graph
 
 if TYPE_CHECKING:
-    from plait.client.values import GraphAnswer
+    from plait.domain.answers.graph import GraphAnswer
 
 # `ask` → the template, and its parameter that `symbol` is.
 _TEMPLATES = {

@@ -17,7 +17,7 @@ from server.mcp.answer import Refused
 
 if TYPE_CHECKING:
     from plait.client.folders import Here
-    from plait.client.values import IndexJob
+    from plait.domain.answers.indexing import IndexJob
     from server.mcp.service import Service
 
 # A run that found nothing new is not repeated sooner than this, though files look newer: edits come in
@@ -41,8 +41,11 @@ class _Run:
 
 
 class Indexer:
-    def __init__(self, service: Service) -> None:
+    def __init__(
+        self, service: Service, *, wait_s: float = WAIT_S, quiet_s: float = QUIET_S
+    ) -> None:
         self._service = service
+        self._wait_s, self._quiet_s = wait_s, quiet_s
         self._runs: dict[Path, _Run] = {}
         self._turn = asyncio.Lock()
 
@@ -55,7 +58,11 @@ class Indexer:
             run = await self._look(here.root)
             if run is not None and not run.job.final:
                 return
-            if run is not None and time.monotonic() - run.clock < QUIET_S and not _is_taken(run):
+            if (
+                run is not None
+                and time.monotonic() - run.clock < self._quiet_s
+                and not _is_taken(run)
+            ):
                 return
             name = here.name
             if here.repository is None:
@@ -72,7 +79,7 @@ class Indexer:
 
         Raises: Refused, when the run failed.
         """
-        end = time.monotonic() + (WAIT_S if wait_s is None else wait_s)
+        end = time.monotonic() + (self._wait_s if wait_s is None else wait_s)
         await self.begin(here)
         while True:
             run = await self._look(here.root)

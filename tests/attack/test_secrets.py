@@ -24,8 +24,9 @@ from etl.pipeline import IndexRequest, index_repository
 from etl.report import IndexReport
 from etl.source.secrets import Files
 from plait.client import AsyncPlaitClient
-from plait.client.memory_values import Tool
+from plait.domain.answers.memories import Tool
 from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryMetadata, MemoryReceipt
+from plait.domain.options import RecallOptions
 from plait.domain.recall import ItemVerdict, Verdict
 from plait.domain.retention import Selector
 from plait.domain.values import (
@@ -318,7 +319,9 @@ async def test_nothing_secret_is_kept_sent_logged_or_answered(
         asked = sample.text[-2000:]
         answers.append(repr(await client.search(asked, where=where, k=50)))
         answers.append(repr(await client.query(asked, MemoryFilter(repos=(REPO,)))))
-        recalled = await client.recall(asked, where=where, attached=sample.text, explain=True)
+        recalled = await client.recall(
+            asked, where=where, attached=sample.text, options=RecallOptions(explain=True)
+        )
         answers.append(repr(recalled))
         if recalled.items and recalled.recall_id is not None:
             verdict = ItemVerdict(recalled.items[0].item.id, Verdict.HELPED, f"see {asked[-900:]}")

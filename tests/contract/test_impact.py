@@ -15,7 +15,7 @@ from etl.pipeline import IndexRequest, index_repository
 from etl.project import Projector
 from plait.domain.deadline import Deadline
 from plait.domain.memory import AsOf
-from plait.domain.recall import Impact, RecallOptions
+from plait.domain.recall import Impact, PackingOptions
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.ports import EmbeddingProvider, GraphDelta, GraphStore, Spot, View
 from plait.retrieval.code_graph.impact import impact
@@ -457,7 +457,7 @@ async def recalled(store: Store, attached: str, budget: int, **more: Any) -> Rec
     )
     where = Filter(repos=("shop",), collections=tuple(Collection))
     query = SearchQuery(text="", attached=attached, where=where, deadline=Deadline.after(LIMIT_S))
-    return await RecallService(deps).recall(query, RecallOptions(budget_tokens=budget, **more))
+    return await RecallService(deps).recall(query, PackingOptions(budget_tokens=budget, **more))
 
 
 @pytest.mark.parametrize("attached", [BREAK, TRACEBACK], ids=["diff", "trace"])

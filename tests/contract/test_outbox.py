@@ -599,13 +599,12 @@ async def test_an_event_that_failed_for_a_day_is_given_back_still(
 
 
 async def test_a_server_that_answers_nothing_holds_up_no_end(
-    store: Store, other: Store, index: IndexFiles, monkeypatch: pytest.MonkeyPatch
+    store: Store, other: Store, index: IndexFiles
 ) -> None:
     await index(store, "r", CODE)
     await claimed(other)
     assert other.outbox._claiming is not None
     frozen = other.outbox._claiming.info.backend_pid
-    monkeypatch.setattr("vector.connection.locks.RELEASE_S", 0.05)
     os.kill(frozen, signal.SIGSTOP)
     try:
         async with asyncio.timeout(LIMIT_S):

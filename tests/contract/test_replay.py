@@ -19,9 +19,9 @@ from plait.domain.memory import AsOf, MemoryEntry, MemoryMetadata, MemoryReceipt
 from plait.domain.recall import (
     Feedback,
     ItemVerdict,
+    PackingOptions,
     RecallFormat,
     RecallId,
-    RecallOptions,
     Verdict,
 )
 from plait.domain.retention import Selector
@@ -37,7 +37,7 @@ from vector.store import Store
 
 T = "default"
 EVERYTHING = Filter(repos=("r",), collections=tuple(Collection))
-OPTIONS = RecallOptions(min_score=0.0, session_key="s")
+OPTIONS = PackingOptions(min_score=0.0, session_key="s")
 FILES = {
     "a.toy": ("parse_header: read_line", "read_line:", "write_line:"),
     "b.toy": ("retry_upload: write_line",),

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from plait.client import AsyncPlaitClient, PlaitRpcError, new_memory
-from plait.client.memory_values import StoredMemory, Tool
+from plait.domain.answers.memories import StoredMemory, Tool
 from plait.domain.memory import (
     MemoryEntry,
     MemoryFilter,

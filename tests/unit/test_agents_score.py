@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.domain.deadline import Deadline
-from plait.domain.recall import AnchorState, Freshness, NamedAnchor, RecallOptions, Trust
+from plait.domain.recall import AnchorState, Freshness, NamedAnchor, PackingOptions, Trust
 from plait.domain.values import Candidate, Collection, ItemId, Revision
 from plait.ports import Place, RecallStore, SearchStore, Standing, View
 from plait.retrieval.query.analysis import SearchQuery, analyse
@@ -282,7 +282,7 @@ def in_session(cooldown_s: float = 60.0, session: str = "s") -> SearchContext:
     from dataclasses import replace
 
     ctx = context("why", {1: place(), 2: place()}, {1: 0.9, 2: 0.8})
-    return replace(ctx, options=RecallOptions(session_key=session, cooldown_s=cooldown_s))
+    return replace(ctx, options=PackingOptions(session_key=session, cooldown_s=cooldown_s))
 
 
 async def test_what_a_session_was_shown_is_left_out_for_a_while() -> None:

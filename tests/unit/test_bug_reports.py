@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from plait.retrieval.query.analysis import SearchQuery, analyse
 from plait.retrieval.query.bug_report import as_report, embedded
 from plait.retrieval.query.code_references import Anchors
-from plait.retrieval.query.strategy import choose
 from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.stages.resolve import about
 from plait.text.bug_reports import Report, parse_report
@@ -149,11 +148,3 @@ def test_errors_of_a_trace_are_shown() -> None:
     asked = about(analyse(SearchQuery(REPORT + trace)), found, located=False)
     assert asked.weights["lantern"] == asked.weights["wheel"] == DEFAULT.reports.shown
     assert asked.weights["timeout"] == DEFAULT.reports.title
-
-
-def test_a_report_is_compared_by_meaning_as_a_short_text_is() -> None:
-    long = " ".join(f"word{n}" for n in range(DEFAULT.arms.long_words))
-    plain = choose(analyse(SearchQuery(long)), Anchors()).weights["semantic"]
-    asked = as_report(analyse(SearchQuery(f"{long}\n```\nsave(1)\n```")))
-    assert choose(asked, Anchors()).weights["semantic"] == DEFAULT.arms.semantic[asked.kind]
-    assert plain < DEFAULT.arms.semantic[asked.kind]

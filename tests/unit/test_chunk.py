@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from etl.facts import Definition, FileFacts
+from etl.facts import Definition, FileFacts, SymbolKind
 from etl.languages import extractor
 from etl.parsing.chunk import MAX_CHARS, MAX_DATA_CHARS, RawChunk, chunk_code, chunk_text, decode
 from etl.parsing.split import sections, split_rows
@@ -172,7 +172,7 @@ def test_deep_nesting_and_long_lines_are_cut() -> None:
 # -- facts of any shape -------------------------------------------------------------------------------
 
 
-KINDS = ["class", "function", "method", "interface", "type"]
+KINDS = [SymbolKind(kind) for kind in ("class", "function", "method", "interface", "type")]
 LINE = st.sampled_from(["x = 1", "", "    y = f(2)", "\t# note", "}", "é = '日本'", "  "])
 
 
@@ -185,7 +185,7 @@ def files(draw: st.DrawFn) -> tuple[str, FileFacts]:
     if draw(st.booleans()):
         lines = [line * draw(st.integers(1, 40)) for line in lines]
     source = "\n".join(lines).encode()
-    definitions = [Definition("mod", "", "module", 0, 1, 1, 0, len(source))]
+    definitions = [Definition("mod", "", SymbolKind.MODULE, 0, 1, 1, 0, len(source))]
     for i in range(draw(st.integers(0, 8))):
         start = draw(st.integers(0, len(source)))
         if draw(st.booleans()):  # at the start of a line, as most are

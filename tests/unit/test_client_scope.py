@@ -13,6 +13,7 @@ from plait.client import here
 from plait.client.calls import index, knowledge
 from plait.client.calls.call import Call
 from plait.client.errors import PlaitRpcError
+from plait.domain.options import SearchOptions
 
 REFUSED = PlaitRpcError(
     grpc.StatusCode.INVALID_ARGUMENT, "filter.repositories is empty", reason="SCOPE_MISSING"
@@ -26,10 +27,7 @@ class Indexed:
 
 
 def search() -> Call[Any]:
-    return knowledge.search(
-        "x", where=None, k=0, min_score=0.0, mode="fast", fusion=None, explain=False, timeout_s=None,
-        valid_as_of=None, recorded_as_of=None, stages_off=(), why_not=(),
-    )  # fmt: skip
+    return knowledge.search("x", None, 0, 0.0, SearchOptions(), None)
 
 
 def template() -> Call[Any]:

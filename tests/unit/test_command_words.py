@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from plait.domain.answers import GraphEdge, GraphNode
+from plait.domain.answers.graph import GraphEdge, GraphNode
 from plait.domain.errors import InvalidInput, MemoryNotFound, PlaitError
 from plait.text.time_expressions import resolve
 from server.commands import frame

@@ -6,6 +6,7 @@ import pytest
 
 from etl.facts import FileFacts, decode, encode
 from etl.languages import extractor
+from tests.unit.fact_texts import imported, target
 
 
 def facts(source: str, path: str = "pkg/a.go") -> FileFacts:
@@ -53,7 +54,7 @@ def test_definitions(title: str, source: str, expected: dict[str, str]) -> None:
 def test_embedding_and_fields() -> None:
     found = facts("type S struct { *T; p.V; a, b *W; c []X; d map[string]*Y; e int }")
     assert found.definitions[1].bases == ("T", "p.V")
-    assert {b.name: b.value for b in found.bindings} == {
+    assert {target(b): b.value for b in found.bindings} == {
         "self.T": "T",
         "self.V": "p.V",
         "self.a": "W",
@@ -68,10 +69,10 @@ def test_imports() -> None:
     found = facts(
         'import (\n"fmt"\nm "net/http"\n. "x.y/z"\n_ "q"\n"gopkg.in/yaml.v3"\n"a.b/go-c/v2")'
     )
-    assert [(i.module, i.name, i.alias) for i in found.imports] == [
+    assert [imported(i) for i in found.imports] == [
         ("fmt", "", "fmt"),
         ("net/http", "", "m"),
-        ("x.y/z", "*", "*"),
+        ("x.y/z", "", "all:"),
         ("q", "", ""),
         ("gopkg.in/yaml.v3", "", "yaml"),
         ("a.b/go-c/v2", "", "c"),
@@ -111,7 +112,7 @@ def test_type_parameters_are_no_types() -> None:
 def test_results_and_package_variables() -> None:
     found = facts("func F() (*S, error) { return nil, nil }\nvar v, w = F(), 1\nvar u *T")
     assert found.definitions[1].returns == "S"
-    assert {b.name: b.value for b in found.bindings} == {"v": "F()", "u": "T()"}
+    assert {target(b): b.value for b in found.bindings} == {"v": "F()", "u": "T()"}
 
 
 @pytest.mark.parametrize(

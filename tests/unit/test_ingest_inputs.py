@@ -20,7 +20,7 @@ from etl.ingest.episode_json import Read
 from etl.ingest.feed import MAX_ITEMS, Feed
 from etl.ingest.inputs import Input, Told
 from etl.ingest.sink import NotStored, Sink, Stored
-from plait.client.values import MemoryUsage
+from plait.domain.answers.status import MemoryUsage
 from plait.domain.errors import PlaitError, RequestIdReused, StoreUnavailable
 from plait.domain.retention import Budget
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome

@@ -6,6 +6,7 @@ import pytest
 
 from etl.facts import FileFacts, decode, encode
 from etl.languages import extractor
+from tests.unit.fact_texts import arguments, imported, parameters, target
 
 
 def facts(source: str, path: str = "src/main/java/com/x/Foo.java") -> FileFacts:
@@ -51,11 +52,11 @@ def test_bases_the_superclass_first_without_type_arguments() -> None:
 
 def test_imports() -> None:
     source = "import a.b.C; import a.b.*; import static a.B.m; import static a.B.*;"
-    assert [(i.module, i.name, i.alias) for i in facts(source).imports] == [
+    assert [imported(i) for i in facts(source).imports] == [
         ("a.b.C", "", "C"),
-        ("a.b", "*", "*"),
+        ("a.b", "", "all:"),
         ("a.B", "m", "m"),
-        ("a.B", "*", "static *"),
+        ("a.B", "", "static all:"),
     ]
 
 
@@ -74,12 +75,12 @@ def test_imports() -> None:
         ("static chain", "a.b.C.n();", [("a.b.C.n", "call", "")]),
         ("cast and pattern", "((Bar) p).n(); if (p instanceof Baz z) z.n();", [("Bar().n", "call", ""), ("Baz().n", "call", "")]),
         ("lambda parameters are unknown", "f(x -> x.n());", [("f", "call", ":lambda"), ("?.n", "call", "")]),
-        ("method references", "f(Bar::n); f(Bar::new); f(this::m);", [("f", "call", ":lambda"), ("Bar.n", "reference", ""), ("f", "call", ":lambda"), ("Bar", "reference", ""), ("f", "call", ":lambda"), ("this.m", "reference", "")]),
+        ("method references", "f(Bar::n); f(Bar::new); f(this::m);", [("f", "call", ":lambda"), ("Bar.n", "method reference", ""), ("f", "call", ":lambda"), ("Bar", "method reference", ""), ("f", "call", ":lambda"), ("this.m", "method reference", "")]),
         ("arguments", 'n(1, 2L, "s", null, p, p.k, g());', [("n", "call", ":int,:long,:String,:null,Foo(),Foo().k,g()"), ("g", "call", "")]),
     ],
 )  # fmt: skip
 def test_uses(title: str, body: str, expected: list[tuple[str, str, str]]) -> None:
-    assert [(r.chain, r.kind, r.args) for r in method(body).references] == expected, title
+    assert [(r.chain, r.kind, arguments(r)) for r in method(body).references] == expected, title
 
 
 def test_type_parameters_stand_for_their_bounds() -> None:
@@ -87,15 +88,14 @@ def test_type_parameters_stand_for_their_bounds() -> None:
         "class A<T extends Foo, U> { T t; <V extends Bar> void m(V v, U u) { v.n(); u.n(); } }"
     )
     assert [r.chain for r in found.references] == ["Bar().n", "?.n"]
-    assert [(b.name, b.value) for b in found.bindings] == [("self.t", "Foo"), ("()", "Bar,Object")]
+    assert [(target(b), b.value) for b in found.bindings] == [("self.t", "Foo")]
+    assert parameters(found.definitions[2]) == "Bar,Object"
 
 
 def test_parameters_of_each_callable_are_kept_for_overloads() -> None:
-    found = facts("class A { A(int a, String... b) {} void m() {} }")
-    assert [(b.scope, b.value, b.how) for b in found.bindings] == [
-        (2, "int,String...", "params"),
-        (3, "-", "params"),
-    ]
+    found = facts("class A { A(int a, String... b) {} void m() {} } record R(int a) { R {} }")
+    assert [parameters(d) for d in found.definitions[2:4]] == ["int,String...", ""]
+    assert parameters(found.definitions[-1]) == "-"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from etl.facts import Parameter
 from etl.languages import extractor
 from etl.languages.java.resolve_overloads import choose
 from etl.resolve import FilePart, resolve
@@ -122,9 +123,15 @@ def test_of_two_classes_of_one_name_the_nearer_path_is_meant() -> None:
         (["String"], ["CharSequence", "Object"], [0, 1]),
         (["String"], ["Object", "String"], [1]),
         (["int", "int"], ["int", "int..."], [1]),
-        ([], ["-", "int..."], [0]),
+        ([], ["", "int..."], [0]),
         (["lambda"], ["String", "Runnable"], [1]),
     ],
 )
 def test_overloads(arguments: list[str], candidates: list[str], expected: list[int]) -> None:
-    assert choose(arguments, list(enumerate(candidates)), lambda _a, _b: None) == expected
+    declared = [(number, _parameters(written)) for number, written in enumerate(candidates)]
+    assert choose(arguments, declared, lambda _a, _b: None) == expected
+
+
+def _parameters(written: str) -> list[Parameter]:
+    parts = written.split(",") if written else []
+    return [Parameter(part.removesuffix("..."), part.endswith("...")) for part in parts]

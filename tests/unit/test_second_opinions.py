@@ -13,7 +13,7 @@ import pytest
 
 from plait.domain.deadline import Deadline
 from plait.domain.errors import BadModelFile, LanguageModelUnavailable
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Candidate, Filter
 from plait.ports import LanguageModel, Reranker, Vectors, View
 from plait.retrieval.opinions.prompts import (
@@ -401,7 +401,7 @@ async def test_names_of_the_repository_that_go_with_the_words_are_asked_for() ->
 def test_expansion_is_for_those_who_have_the_time(
     setting: str, mode: Mode, recall: bool, expands: bool
 ) -> None:
-    ctx = context(mode=mode, options=RecallOptions() if recall else None)
+    ctx = context(mode=mode, options=PackingOptions() if recall else None)
     assert rewrites(ctx, deps(Shelf(), expansion=setting)) is expands
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from plait.domain.deadline import Deadline
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Collection, Item, ItemId
 from plait.ports import Place, Standing, View
 from plait.retrieval.packing import context_block
@@ -47,7 +47,7 @@ def shown(*, external: bool = False, known: bool = True, asked: str = TEXTS[ASKE
         10,
         "minmax",
         Deadline.after(10.0),
-        options=RecallOptions(),
+        options=PackingOptions(),
         view=View((), "", 0),
         fused={REPLY: 1.0},
         places=PLACES,

@@ -6,6 +6,7 @@ import pytest
 
 from etl.facts import FileFacts
 from etl.languages import extractor
+from tests.unit.fact_texts import exported, imported, target
 
 
 def facts(source: str, path: str = "src/a.ts", language: str = "typescript") -> FileFacts:
@@ -54,13 +55,13 @@ def test_annotations_tell_what_names_stand_for(title: str, source: str, chain: s
 
 def test_fields_have_their_types() -> None:
     source = "class A { a: Foo; b = new Bar(); constructor(private c: Baz, d: Qux) { this.e = new E() } }"
-    bindings = {b.name: (b.value, b.how) for b in facts(source).bindings}
+    bindings = {target(b): (b.value, b.kind) for b in facts(source).bindings}
     assert bindings == {
         "self.a": ("Foo", "type"),
         "self.c": ("Baz", "type"),
     }  # Bar and E are globals here: nothing in the file binds them
     source = "import { Bar, E } from './m'\n" + source
-    bindings = {b.name: (b.value, b.how) for b in facts(source).bindings}
+    bindings = {target(b): (b.value, b.kind) for b in facts(source).bindings}
     assert bindings["self.b"] == ("Bar()", "alias")
     assert bindings["self.e"] == ("E()", "alias")
 
@@ -81,8 +82,8 @@ def test_tsx_has_elements() -> None:
 
 def test_type_imports_and_import_require() -> None:
     found = facts("import type { A } from './a'\nimport fs = require('fs')\nexport = fs")
-    assert [(i.module, i.name, i.alias) for i in found.imports] == [
+    assert [imported(i) for i in found.imports] == [
         ("./a", "A", "A"),
         ("fs", "", "fs"),
     ]
-    assert found.exports == ["module.exports=fs"]
+    assert [exported(e) for e in found.exports] == ["module.exports=fs"]

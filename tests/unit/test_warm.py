@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from plait.domain.errors import StoreUnavailable
 from plait.domain.values import Filter, Revision
 from plait.ports import CodeGraph, View
@@ -68,12 +66,11 @@ async def test_of_many_only_the_newest_are_read() -> None:
     assert read == [f"r{n}" for n in range(5, warm.MOST + 5)]
 
 
-async def test_a_fault_is_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm, "EVERY_S", 0.001)
+async def test_a_fault_is_waited_out() -> None:
     store = Store(default=[revision("app", 1, 1)])
     store.broken = 2
     stop = asyncio.Event()
-    running = asyncio.create_task(Warmer(store, store, store).run_forever(stop))
+    running = asyncio.create_task(Warmer(store, store, store, every_s=0.001).run_forever(stop))
     await asyncio.wait_for(store.enough.wait(), LIMIT_S)
     stop.set()
     await asyncio.wait_for(running, LIMIT_S)

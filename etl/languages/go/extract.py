@@ -14,14 +14,16 @@ from posixpath import basename, dirname
 import tree_sitter_go
 from tree_sitter import Language, Node
 
-from etl.facts import FileFacts, Import
+from etl.facts import Chain, FileFacts, Import, ImportKind, ReferenceKind, Slot, SymbolKind
 from etl.languages.go.syntax import chain_of, result_of, type_of
-from etl.languages.grammar import Grammar
-from etl.languages.lexical import KEEP, NEAR, UNKNOWN, FactsBuilder
-from etl.languages.nodes import line_of, named, text_of
+from etl.languages.kit import chains
+from etl.languages.kit.chains import UNKNOWN
+from etl.languages.kit.grammar import Grammar
+from etl.languages.kit.nodes import line_of, named, text_of
+from etl.languages.kit.scopes import KEEP, NEAR, FactsBuilder
 
 _TEST = re.compile(r"(?:Test|Benchmark|Example|Fuzz)(?:[^a-z].*)?$", re.DOTALL)
-_TYPE_KINDS = {"struct_type": "struct", "interface_type": "interface"}
+_TYPE_KINDS = {"struct_type": SymbolKind.STRUCT, "interface_type": SymbolKind.INTERFACE}
 _CASES = ("expression_case", "default_case", "communication_case")
 _NOT_CALLBACKS = frozenset({"nil", "true", "false", "iota", "err", "ctx"})
 
@@ -72,7 +74,7 @@ class GoWalk:
         self.comment = (begin if joined else node.start_byte, node.end_byte)
 
     def define(
-        self, node: Node, name: str, kind: str, parent: int, *, path: str = "",
+        self, node: Node, name: str, kind: SymbolKind, parent: int, *, path: str = "",
         bases: tuple[str, ...] = (), returns: str = "", is_test: bool = False, doc_end: int = 0,
         line: int = 0,
     ) -> int:  # fmt: skip
@@ -111,7 +113,7 @@ class GoWalk:
             return
         facts = self.facts
         text = text_of(name)
-        kind = _TYPE_KINDS.get(type_.type, "type")
+        kind = _TYPE_KINDS.get(type_.type, SymbolKind.TYPE)
         scope = facts.frame.scope
         generic = _type_parameters(spec)
         number = self.define(
@@ -121,20 +123,23 @@ class GoWalk:
         facts.declare(text, KEEP)
         if not scope:
             self.types.setdefault(text, number)
-        if kind == "struct":
+        if kind is SymbolKind.STRUCT:
             self._fields(type_, number, generic)
-        elif kind == "interface":
-            for member in type_.named_children:
-                if member.type == "method_elem":
-                    method = text_of(member.child_by_field_name("name"))
-                    returns = result_of(member.child_by_field_name("result"))
-                    self.define(
-                        member, method, "method", number, returns=returns, doc_end=member.end_byte
-                    )
+        elif kind is SymbolKind.INTERFACE:
+            self._interface_methods(type_, number)
         else:
             alias = type_of(type_)
-            if spec.type == "type_alias" or alias.endswith("[]"):
-                facts.bind(number, "=", alias, "type")
+            if spec.type == "type_alias" or chains.is_result(alias):
+                facts.bind_type(number, "", alias, Slot.SELF)
+
+    def _interface_methods(self, type_: Node, number: int) -> None:
+        for member in type_.named_children:
+            if member.type == "method_elem":
+                name = text_of(member.child_by_field_name("name"))
+                self.define(
+                    member, name, SymbolKind.METHOD, number,
+                    returns=result_of(member.child_by_field_name("result")), doc_end=member.end_byte,
+                )  # fmt: skip
 
     def _fields(self, struct: Node, number: int, generic: frozenset[str]) -> None:
         fields = named(struct)
@@ -142,11 +147,11 @@ class GoWalk:
             if field.type != "field_declaration":
                 continue
             type_ = type_of(field.child_by_field_name("type"))
-            if not type_ or type_.partition("[")[0] in generic:
+            if not type_ or chains.held(type_)[0] in generic:
                 continue
             names = [text_of(n) for n in field.children_by_field_name("name")]
             for name in names or [type_.rpartition(".")[2]]:
-                self.facts.bind(number, f"self.{name}", type_, "type")
+                self.facts.bind_type(number, name, type_, Slot.MEMBER)
 
     def on_function(self, node: Node) -> None:
         name = node.child_by_field_name("name")
@@ -161,9 +166,9 @@ class GoWalk:
         result = result_of(node.child_by_field_name("result"))
         parent = self.types.get(owner, 0)
         number = self.define(
-            node, text, "method" if owner else "function", parent,
+            node, text, SymbolKind.METHOD if owner else SymbolKind.FUNCTION, parent,
             path=text if parent or not owner else f"{owner}.{text}",
-            returns="" if result.partition("[")[0] in generic else result,
+            returns="" if chains.held(result)[0] in generic else result,
             is_test=self.in_tests and not owner and _TEST.match(text) is not None,
             doc_end=body.start_byte if body is not None else node.end_byte,
         )  # fmt: skip
@@ -187,19 +192,18 @@ class GoWalk:
 
     def _parameters(self, parameters: Node | None) -> None:
         for parameter in parameters.named_children if parameters is not None else ():
-            type_ = self.instance(parameter.child_by_field_name("type"))
-            if parameter.type == "variadic_parameter_declaration" and type_ != UNKNOWN:
-                type_ = f"{type_[:-2]}[]()"
+            is_variadic = parameter.type == "variadic_parameter_declaration"
+            value = self.instance(parameter.child_by_field_name("type"), is_variadic)
             for name in parameter.children_by_field_name("name"):
-                self.facts.declare(text_of(name), type_)
+                self.facts.declare(text_of(name), value)
 
-    def instance(self, type_: Node | None) -> str:
-        """What a variable of this type stands for."""
+    def instance(self, type_: Node | None, is_variadic: bool = False) -> Chain:
+        """What a variable of this type stands for; of a variadic parameter's, a list of them."""
         text = type_of(type_)
-        head = text.partition("[")[0]
+        head, _ = chains.held(text)
         if not text or any(head in names for end, names in self.generic if end > self._at(type_)):
             return UNKNOWN
-        return f"{text}()"
+        return chains.instance(chains.collection(text) if is_variadic else text)
 
     def _at(self, node: Node | None) -> int:
         return node.start_byte if node is not None else 0
@@ -210,13 +214,12 @@ class GoWalk:
         path = text_of(node.child_by_field_name("path")).strip('"`')[:500]
         name = node.child_by_field_name("name")
         alias = text_of(name) if name is not None else default_name(path)
-        imported = ""
         if alias == ".":
-            alias, imported = "*", "*"
-        elif alias == "_":
-            alias = ""
-        self.facts.imports.append(Import(0, path, imported, alias, 0, line_of(node)))
-        if alias and alias != "*":
+            self.facts.imports.append(Import(0, path, "", "", 0, line_of(node), ImportKind.ALL))
+            return
+        alias = "" if alias == "_" else alias
+        self.facts.imports.append(Import(0, path, "", alias, 0, line_of(node), ImportKind.MODULE))
+        if alias:
             self.facts.declare(alias, KEEP)
 
     def on_var(self, node: Node) -> None:
@@ -236,14 +239,14 @@ class GoWalk:
                 self._named_literal(literal, name, node)
                 continue
             self.facts.declare(name, KEEP)
-            self.facts.bind(0, name, value, "alias")
+            self.facts.bind(0, name, value)
 
     def _named_literal(self, literal: Node, name: str, spec: Node) -> None:
         """`var F = func() {…}` at the top of a file is a function."""
         returns = result_of(literal.child_by_field_name("result"))
         body = literal.child_by_field_name("body")
         doc_end = body.start_byte if body is not None else 0
-        number = self.define(spec, name, "function", 0, returns=returns, doc_end=doc_end)
+        number = self.define(spec, name, SymbolKind.FUNCTION, 0, returns=returns, doc_end=doc_end)
         self.facts.declare(name, KEEP)
         self.facts.enter(spec.end_byte, number, is_function=True)
 
@@ -273,9 +276,7 @@ class GoWalk:
         if not any(child.type == ":=" for child in node.children):
             return
         for index, target in enumerate(left):
-            value = UNKNOWN if index == 0 or over.startswith(UNKNOWN) else f"{over}[]"
-            if index and over.endswith("[]()"):
-                value = over[:-4] + "()"
+            value = UNKNOWN if index == 0 else chains.element(over)
             self.facts.declare(text_of(target), value)
 
     def on_receive(self, node: Node) -> None:
@@ -299,7 +300,7 @@ class GoWalk:
         self.facts.enter(node.end_byte)
         name, type_ = self.cases.pop(node.id, ("", ""))
         if name:
-            self.facts.declare(name, f"{type_}()" if type_ else UNKNOWN)
+            self.facts.declare(name, chains.instance(type_) if type_ else UNKNOWN)
 
     def on_block(self, node: Node) -> None:
         if node.end_byte != self.facts.frame.end:
@@ -317,17 +318,18 @@ class GoWalk:
                 function = function.child_by_field_name("operand") or function
         chain = chain_of(function)
         place = function.child_by_field_name("field") or function
-        if function.type == "index_expression" and chain.endswith("[]"):
-            chain = chain[:-2]  # f[int](x)
+        if function.type == "index_expression":
+            chain = chain.removesuffix(chains.ELEMENT)  # f[int](x)
         self.facts.use(chain, line_of(place))
         arguments = node.child_by_field_name("arguments")
         for argument in arguments.named_children if arguments is not None else ():
             if argument.type == "identifier":
                 name = text_of(argument)
                 if name not in _NOT_CALLBACKS:
-                    self.facts.use(name, line_of(argument), "callback")
+                    self.facts.use(name, line_of(argument), ReferenceKind.CALLBACK)
             elif argument.type == "selector_expression":
-                self.facts.use(chain_of(argument), line_of(argument), "callback")
+                chain = chain_of(argument)
+                self.facts.use(chain, line_of(argument), ReferenceKind.CALLBACK)
 
     def on_conversion(self, node: Node) -> None:
         """`F[int](x)` parses as a conversion to a generic type: it may call a function."""
@@ -403,7 +405,7 @@ class Go:
         facts = FactsBuilder(source, path, "go", package_of(root, path))
         stem = basename(path).replace(".", "_") or "_"
         lines = source.count(b"\n") + (not source.endswith(b"\n"))
-        facts.define(stem, "module", 0, (1, max(lines, 1)), (0, len(source)), path=stem)
+        facts.define(stem, SymbolKind.MODULE, 0, (1, max(lines, 1)), (0, len(source)), path=stem)
         walk = GoWalk(facts)
         walk.declare_types(root)
         self._grammar.walk(root, walk.handlers(), facts.leave)
@@ -421,9 +423,10 @@ def package_of(root: Node, path: str) -> str:
     return ".".join(folder) + ("_test" if outside else "")
 
 
-def _keep(chain: str, kind: str, known: bool) -> bool:
+def _keep(chain: Chain, kind: ReferenceKind, known: bool) -> bool:
     del known  # another file of the package may declare it
-    return kind != "callback" or not (chain.startswith(UNKNOWN) or chain.endswith(("()", "[]")))
+    is_value = chains.is_unknown(chain) or chains.is_result(chain)
+    return kind is not ReferenceKind.CALLBACK or not is_value
 
 
 def extractor(language: str) -> Go:

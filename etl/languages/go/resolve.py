@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from etl.facts import Definition, Reference
-from etl.languages.go.resolve_packages import Package, Packages, Place
-from etl.languages.names import is_test_path
-from etl.resolve.brace import (
+from etl.facts import Definition, ImportKind, Reference, ReferenceKind
+from etl.languages.go.resolve_packages import TYPES, Package, Packages, Place
+from etl.languages.kit import chains
+from etl.languages.kit.chains import UNKNOWN, steps
+from etl.languages.kit.values import (
     BUILTIN,
     CONFIDENCE,
     EXTERNAL,
@@ -22,11 +23,10 @@ from etl.resolve.brace import (
     UNKNOWN_NAME,
     UNKNOWN_RECEIVER,
     Value,
-    steps,
 )
+from etl.languages.names import is_test_path
 from etl.resolve.table import Binder, Bound, Table
 
-_TYPES = frozenset({"struct", "interface", "type"})
 _BUILTINS = frozenset(
     """append cap clear close complex copy delete imag len make max min new panic print println real
     recover bool byte complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune string
@@ -59,11 +59,11 @@ class GoBinder:
             value, rule = self._callee(file, package, reference)
             if value.kind == "definition":
                 kind = self._definition(value).kind
-                if kind in _TYPES:
+                if kind in TYPES:
                     continue  # a conversion, or a type passed to new()
                 target, line = self._table.ids[value.file][value.number], reference.line
                 yield Bound("CALLS", reference.scope, target, line, rule, CONFIDENCE[rule])
-            elif reference.kind != "callback":
+            elif reference.kind is not ReferenceKind.CALLBACK:
                 unresolved[value.path if value.kind == "fail" else "unknown receiver"] += 1
 
     def _definition(self, value: Value) -> Definition:
@@ -92,7 +92,7 @@ class GoBinder:
         if not path:
             return UNKNOWN_NAME, ""
         value = self.walk(file, reference.scope, path)
-        if reference.kind == "callback":
+        if reference.kind is ReferenceKind.CALLBACK:
             return value, "callback"
         if len(path) == 1:
             return value, "local" if value.file == file else "package"
@@ -108,16 +108,16 @@ class GoBinder:
         for step in path[1:]:
             if value.kind == "fail":
                 return value
-            if step == "()":
+            if step == chains.CALL:
                 value = self._result(value, depth)
-            elif step == "[]":
+            elif step == chains.ELEMENT:
                 value = self._element(value, depth)
             else:
                 value = self._attribute(value, step, depth)
         return value
 
     def _head(self, file: int, scope: int, head: str, depth: int) -> Value:
-        if head == "?":
+        if head == UNKNOWN:
             return UNKNOWN_RECEIVER
         definitions, number = self._table.files[file].definitions, scope
         while number:
@@ -134,7 +134,7 @@ class GoBinder:
         if value != UNKNOWN_NAME:
             return value
         for dot in self._table.files[file].imports:
-            if dot.alias == "*":
+            if dot.kind is ImportKind.ALL:
                 other = self._packages.find(dot.module)
                 if other is None:
                     return BUILTIN if head in _BUILTINS else EXTERNAL
@@ -170,14 +170,14 @@ class GoBinder:
             self._busy.discard(key)
 
     def _type(self, file: int, scope: int, name: str) -> Value:
-        return self.walk(file, scope, steps(name.replace("[]", "")))
+        return self.walk(file, scope, steps(chains.held(name)[0]))
 
     def _instance(self, file: int, scope: int, written: str, depth: int) -> Value:
         """A value of a declared type, seen from a file."""
         if depth > MAX_DEPTH:
             return UNKNOWN_RECEIVER
-        many = written.count("[]")
-        value = self.walk(file, scope, steps(written.replace("[]", "")), depth + 1)
+        name, many = chains.held(written)
+        value = self.walk(file, scope, steps(name), depth + 1)
         return self._instance_of(value, many, depth)
 
     def _instance_of(self, value: Value, many: int, depth: int) -> Value:
@@ -186,20 +186,18 @@ class GoBinder:
         if value.kind != "definition":
             return UNKNOWN_RECEIVER
         definition = self._definition(value)
-        if definition.kind not in _TYPES:
+        if definition.kind not in TYPES:
             return UNKNOWN_RECEIVER
-        alias = self._field_text(value, "=")
-        if alias is not None and not alias.endswith("[]"):
+        alias = self._other_name(value)
+        if alias and not chains.is_result(alias):
             inner = self._instance(value.file, definition.parent, alias, depth + 1)
             return inner._replace(many=inner.many + many)
         return Value("instance", value.file, value.number, many=many)
 
-    def _field_text(self, value: Value, name: str) -> str | None:
+    def _other_name(self, value: Value) -> str:
+        """The type that a type is another name for; "" for one of its own."""
         package = self._packages.of_file[value.file]
-        if package is None:
-            return None
-        found = package.fields.get((self._definition(value).qualname, name))
-        return found[1] if found is not None else None
+        return package.others.get(self._definition(value).qualname, "") if package else ""
 
     def _element(self, value: Value, depth: int) -> Value:
         if value.many:
@@ -207,16 +205,16 @@ class GoBinder:
         if value.kind == "definition":
             return value  # f[int]: a generic function
         if value.kind == "instance":
-            alias = self._field_text(value, "=")  # type Foos []Foo
-            if alias is not None and alias.endswith("[]"):
-                return self._instance(value.file, 0, alias[:-2], depth + 1)
+            alias = self._other_name(value)  # type Foos []Foo
+            if chains.is_result(alias):
+                return self._instance(value.file, 0, alias.removesuffix(chains.ELEMENT), depth + 1)
         return UNKNOWN_RECEIVER
 
     def _result(self, value: Value, depth: int) -> Value:
         if value.kind != "definition":
             return UNKNOWN_RECEIVER
         definition = self._definition(value)
-        if definition.kind in _TYPES:
+        if definition.kind in TYPES:
             return self._instance_of(value, 0, depth)
         if not definition.returns:
             return UNKNOWN_RECEIVER
@@ -229,7 +227,7 @@ class GoBinder:
             return UNKNOWN_ATTRIBUTE if found == UNKNOWN_NAME else found
         if value.many:
             return UNKNOWN_RECEIVER
-        if value.kind == "definition" and self._definition(value).kind not in _TYPES:
+        if value.kind == "definition" and self._definition(value).kind not in TYPES:
             return UNKNOWN_ATTRIBUTE
         return self._selected(value, name, depth)
 
@@ -277,7 +275,7 @@ class GoBinder:
         field = package.fields.get((owner, name))
         if field is None:
             return None
-        return self._instance(field[0][0], 0, field[1], depth + 1)
+        return self._instance(field[0], 0, field[1], depth + 1)
 
 
 def _locals(definitions: Sequence[Definition]) -> dict[tuple[int, str], int]:
@@ -285,5 +283,5 @@ def _locals(definitions: Sequence[Definition]) -> dict[tuple[int, str], int]:
     return {
         (d.parent, d.name): number
         for number, d in enumerate(definitions)
-        if d.parent and d.kind in _TYPES
+        if d.parent and d.kind in TYPES
     }

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from posixpath import dirname
 
-from etl.facts import FileFacts, Import
+from etl.facts import FileFacts, Import, Slot, SymbolKind
 from etl.resolve.table import Table
 
 Place = tuple[int, int]  # (file, definition)
+TYPES = frozenset({SymbolKind.STRUCT, SymbolKind.INTERFACE, SymbolKind.TYPE})
 
 
 class Package:
     """The files of one folder that share a package clause, and what they declare together."""
 
-    __slots__ = ("fields", "files", "members", "methods", "name", "types", "values")
+    __slots__ = ("fields", "files", "members", "methods", "name", "others", "types", "values")
 
     def __init__(self, name: str) -> None:
         self.name = name  # the module's name in the facts
@@ -21,7 +22,8 @@ class Package:
         self.members: dict[str, Place] = {}  # functions and types at the top
         self.types: dict[str, Place] = {}
         self.methods: dict[tuple[str, str], list[Place]] = {}  # (type, method)
-        self.fields: dict[tuple[str, str], tuple[Place, str]] = {}  # (type, field) → declared type
+        self.fields: dict[tuple[str, str], tuple[int, str]] = {}  # (type, field) → (file, its type)
+        self.others: dict[str, str] = {}  # type → the type it is another name for
         self.values: dict[str, tuple[int, str]] = {}  # variables at the top → (file, chain)
 
 
@@ -51,18 +53,19 @@ class Packages:
         for number, definition in enumerate(facts.definitions):
             if number and "." not in definition.qualname:
                 package.members.setdefault(definition.name, (file, number))
-                if definition.kind in ("struct", "interface", "type"):
+                if definition.kind in TYPES:
                     package.types.setdefault(definition.name, (file, number))
-            elif definition.kind == "method":
+            elif definition.kind is SymbolKind.METHOD:
                 owner = definition.qualname.rpartition(".")[0]
                 package.methods.setdefault((owner, definition.name), []).append((file, number))
         for binding in facts.bindings:
-            if not binding.scope:
-                package.values.setdefault(binding.name, (file, binding.value))
-                continue
             owner = facts.definitions[binding.scope].qualname
-            name = binding.name.removeprefix("self.")
-            package.fields[owner, name] = ((file, binding.scope), binding.value)
+            if binding.slot is Slot.MEMBER:
+                package.fields[owner, binding.name] = (file, binding.value)
+            elif binding.slot is Slot.SELF:
+                package.others[owner] = binding.value
+            else:
+                package.values.setdefault(binding.name, (file, binding.value))
         return package
 
     def find(self, path: str) -> Package | None:
@@ -106,4 +109,4 @@ class Packages:
 
 
 def _by_alias(facts: FileFacts) -> dict[str, Import]:
-    return {each.alias: each for each in facts.imports if each.alias and each.alias != "*"}
+    return {each.alias: each for each in facts.imports if each.alias}

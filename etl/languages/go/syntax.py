@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from tree_sitter import Node
 
-from etl.languages.lexical import MAX_SEGMENTS, UNKNOWN
-from etl.languages.nodes import named, text_of
+from etl.facts import Chain
+from etl.languages.kit import chains
+from etl.languages.kit.chains import Reader, Trail
+from etl.languages.kit.nodes import named, text_of
 
 _NAMES = frozenset({"identifier", "type_identifier", "package_identifier", "field_identifier"})
 _LISTS = frozenset({"slice_type", "array_type", "implicit_length_array_type"})
@@ -29,60 +33,82 @@ def type_of(node: Node | None) -> str:
         elif kind == "generic_type":
             node = node.child_by_field_name("type")
         elif kind in _LISTS:
-            suffix, node = suffix + "[]", node.child_by_field_name("element")
+            suffix, node = chains.collection(suffix), node.child_by_field_name("element")
         elif kind in ("map_type", "channel_type"):
-            suffix, node = suffix + "[]", node.child_by_field_name("value")
+            suffix, node = chains.collection(suffix), node.child_by_field_name("value")
         else:
             return ""
     return ""
 
 
-def chain_of(node: Node | None) -> str:
-    """The chain of any expression; iterative, and bounded like JavaScript's."""
-    segments: list[str] = []
-    suffix = ""
-    for _ in range(3 * MAX_SEGMENTS):
-        if node is None or len(segments) > MAX_SEGMENTS:
-            del segments[1:]
-            break
-        kind = node.type
-        if kind in _NAMES:
-            return _join(segments, text_of(node) + suffix)
-        if kind == "selector_expression":
-            segments.append(text_of(node.child_by_field_name("field")) + suffix)
-            suffix, node = "", node.child_by_field_name("operand")
-        elif kind == "call_expression":
-            made = _made(node)
-            if made:
-                return _join(segments, _typed(made, suffix))
-            suffix, node = "()" + suffix, node.child_by_field_name("function")
-        elif kind == "index_expression":
-            suffix, node = "[]" + suffix, node.child_by_field_name("operand")
-        elif kind in ("unary_expression", "slice_expression"):
-            node = node.child_by_field_name("operand")
-        elif kind == "parenthesized_expression":
-            node = named(node)
-        elif kind in (
-            "composite_literal",
-            "type_assertion_expression",
-            "type_conversion_expression",
-        ):
-            type_ = type_of(node.child_by_field_name("type"))
-            return _join(segments, _typed(type_, suffix))
-        elif kind in ("generic_type", "qualified_type"):
-            return _join(segments, _typed(type_of(node), ""))
-        elif kind == "type_instantiation_expression":
-            node = node.child_by_field_name("type")
-        else:
-            break
-    return _join(segments, UNKNOWN)
+# -- chains ----------------------------------------------------------------------------------------
 
 
-def _typed(type_: str, suffix: str) -> str:
-    """An instance of `type_`, and elements of it: `S[]()[]` is `S()`."""
-    while type_.endswith("[]") and suffix.startswith("[]"):
-        type_, suffix = type_[:-2], suffix[2:]
-    return f"{type_}(){suffix}" if type_ else UNKNOWN
+def chain_of(node: Node | None) -> Chain:
+    """The chain of any expression."""
+    return chains.read(node, _READERS, _KIND, Trail())
+
+
+def _name(node: Node, trail: Trail) -> Chain:
+    return trail.headed(text_of(node))
+
+
+def _selector(node: Node, trail: Trail) -> Node | None:
+    trail.member(text_of(node.child_by_field_name("field")))
+    return node.child_by_field_name("operand")
+
+
+def _call(node: Node, trail: Trail) -> Node | Chain | None:
+    made = _made(node)
+    if made:
+        return trail.typed(made)
+    trail.call()
+    return node.child_by_field_name("function")
+
+
+def _index(node: Node, trail: Trail) -> Node | None:
+    trail.element()
+    return node.child_by_field_name("operand")
+
+
+def _operand(node: Node, trail: Trail) -> Node | None:
+    return node.child_by_field_name("operand")
+
+
+def _inner(node: Node, trail: Trail) -> Node | None:
+    return named(node)
+
+
+def _typed(node: Node, trail: Trail) -> Chain:
+    return trail.typed(type_of(node.child_by_field_name("type")))
+
+
+def _type(node: Node, trail: Trail) -> Chain:
+    """A type in the place of an expression: what follows can only make a value of it."""
+    trail.suffix = ""
+    return trail.typed(type_of(node))
+
+
+def _instantiated(node: Node, trail: Trail) -> Node | None:
+    return node.child_by_field_name("type")
+
+
+_KIND = attrgetter("type")
+_READERS: dict[str, Reader[Trail]] = {
+    **dict.fromkeys(_NAMES, _name),
+    "selector_expression": _selector,
+    "call_expression": _call,
+    "index_expression": _index,
+    "unary_expression": _operand,
+    "slice_expression": _operand,
+    "parenthesized_expression": _inner,
+    "composite_literal": _typed,
+    "type_assertion_expression": _typed,
+    "type_conversion_expression": _typed,
+    "generic_type": _type,
+    "qualified_type": _type,
+    "type_instantiation_expression": _instantiated,
+}
 
 
 def _made(call: Node) -> str:
@@ -96,10 +122,6 @@ def _made(call: Node) -> str:
         return ""
     arguments = call.child_by_field_name("arguments")
     return type_of(named(arguments)) if arguments is not None else ""
-
-
-def _join(segments: list[str], head: str) -> str:
-    return ".".join((head, *reversed(segments))) if segments else head
 
 
 def result_of(node: Node | None) -> str:

@@ -3,7 +3,7 @@
 The module of a file is its package, so that names read as in Java: `com.x.Foo.bar`; the file itself is
 the definition `com.x.Foo_java`. A constructor is named as its class (`Foo.Foo`), an anonymous class
 by what it extends (`Foo.bar.Runnable$1`), an enum constant with a body by its name. Overloads get `#2`;
-each callable has a binding `()` with its parameters' types, by which calls choose among them.
+each callable has its parameters' types, by which calls choose among them.
 """
 
 from __future__ import annotations
@@ -14,20 +14,32 @@ from posixpath import basename
 import tree_sitter_java
 from tree_sitter import Language, Node
 
-from etl.facts import FileFacts, Import
-from etl.languages.grammar import Grammar
+from etl.facts import (
+    Argument,
+    Chain,
+    FileFacts,
+    Import,
+    ImportKind,
+    Parameter,
+    ReferenceKind,
+    Slot,
+    SymbolKind,
+)
 from etl.languages.java.syntax import argument_of, chain_of, dotted, plain_type, type_of
-from etl.languages.lexical import KEEP, NEAR, UNKNOWN, FactsBuilder
+from etl.languages.kit import chains
+from etl.languages.kit.chains import UNKNOWN
+from etl.languages.kit.grammar import Grammar
+from etl.languages.kit.nodes import line_of, named, text_of
+from etl.languages.kit.scopes import KEEP, NEAR, FactsBuilder
 from etl.languages.names import is_test_path
-from etl.languages.nodes import line_of, named, text_of
 
 NO_PACKAGE = "default"  # a keyword, so no package has this name
 _TYPES = {
-    "class_declaration": "class",
-    "interface_declaration": "interface",
-    "enum_declaration": "enum",
-    "record_declaration": "class",
-    "annotation_type_declaration": "interface",
+    "class_declaration": SymbolKind.CLASS,
+    "interface_declaration": SymbolKind.INTERFACE,
+    "enum_declaration": SymbolKind.ENUM,
+    "record_declaration": SymbolKind.CLASS,
+    "annotation_type_declaration": SymbolKind.INTERFACE,
 }
 _METHODS = frozenset(
     {"method_declaration", "constructor_declaration", "compact_constructor_declaration"}
@@ -87,8 +99,9 @@ class JavaWalk:
         self.comment = (node.start_byte, node.end_byte)
 
     def define(
-        self, node: Node, name: str, kind: str, line: int, *, bases: tuple[str, ...] = (),
+        self, node: Node, name: str, kind: SymbolKind, line: int, *, bases: tuple[str, ...] = (),
         returns: str = "", is_test: bool = False, doc_end: int = 0,
+        parameters: tuple[Parameter, ...] | None = None,
     ) -> int:  # fmt: skip
         begin, end = self.comment
         start = node.start_byte
@@ -97,22 +110,24 @@ class JavaWalk:
         return self.facts.define(
             name, kind, self.facts.frame.scope, (line, node.end_point[0] + 1), (start, node.end_byte),
             bases=bases, returns=returns, is_test=is_test, doc_end_byte=doc_end,
+            parameters=parameters,
         )  # fmt: skip
 
     def on_import(self, node: Node) -> None:
         name = next((dotted(c) for c in node.named_children if "identifier" in c.type), "")
         if not name:
             return
-        kinds = {child.type for child in node.children}
-        if "asterisk" in kinds:
-            alias, imported = "*", "*"
+        marks = {child.type for child in node.children}
+        is_static, line = "static" in marks, line_of(node)
+        if "asterisk" in marks:
+            kind = ImportKind.STATIC_ALL if is_static else ImportKind.ALL
+            self.facts.imports.append(Import(0, name, "", "", 0, line, kind))
+            return
+        head, _, last = name.rpartition(".")
+        if is_static:
+            self.facts.imports.append(Import(0, head, last, last, 0, line))
         else:
-            alias, imported = name.rpartition(".")[2], ""
-        if "static" in kinds and imported != "*":
-            name, _, imported = name.rpartition(".")
-        elif "static" in kinds:
-            alias = "static *"
-        self.facts.imports.append(Import(0, name, imported, alias, 0, line_of(node)))
+            self.facts.imports.append(Import(0, name, "", last, 0, line, ImportKind.MODULE))
 
     def on_type(self, node: Node) -> None:
         name = node.child_by_field_name("name")
@@ -129,14 +144,11 @@ class JavaWalk:
         self.facts.enter(node.end_byte, number, "this", is_function=True)
         if parameters is None:
             return
-        types = []
         for parameter in parameters.named_children:  # a record's components are fields
             field, type_ = parameter.child_by_field_name("name"), self.type_of(parameter)
-            types.append(self.plain(parameter) or UNKNOWN)
             if field is not None:
                 self.facts.declare(text_of(field), KEEP)
-                self.facts.bind(number, f"self.{text_of(field)}", type_, "type")
-        self.facts.bind(number, "()", ",".join(types), "params")
+                self.facts.bind_type(number, text_of(field), type_, Slot.MEMBER)
 
     def on_method(self, node: Node) -> None:
         name = node.child_by_field_name("name")
@@ -147,28 +159,24 @@ class JavaWalk:
         constructor = "constructor" in node.type
         body = node.child_by_field_name("body")
         returns = self.type_text(node.child_by_field_name("type"))
+        kind = SymbolKind.CONSTRUCTOR if constructor else SymbolKind.METHOD
+        declared = _parameters(node)
         number = self.define(
-            node, text_of(name), "constructor" if constructor else "method", line_of(name),
+            node, text_of(name), kind, line_of(name),
             returns=returns, is_test=not constructor and self._is_test(node, text_of(name)),
             doc_end=body.start_byte if body is not None else node.end_byte,
+            parameters=None if declared is None else tuple(map(self._parameter, declared)),
         )  # fmt: skip
         frame = facts.enter(node.end_byte, number, "this", is_function=True)
         frame.owns = True
-        parameters = node.child_by_field_name("parameters")
-        if parameters is None:
-            return  # a compact constructor: the record's own parameters
-        types = []
-        for parameter in parameters.named_children:
-            if parameter.type not in _PARAMETERS:
-                continue
+        for parameter in declared or ():
             type_ = self.type_of(parameter)
-            spread = parameter.type == "spread_parameter"
-            types.append((self.plain(parameter) or UNKNOWN) + ("..." if spread else ""))
-            own = _parameter_name(parameter)
-            if spread and type_:
-                type_ += "[]"
-            facts.declare(own, f"{type_}()" if type_ else UNKNOWN)
-        facts.bind(number, "()", ",".join(types) or "-", "params")
+            if type_ and parameter.type == "spread_parameter":
+                type_ = chains.collection(type_)
+            facts.declare(_parameter_name(parameter), _instance(type_))
+
+    def _parameter(self, node: Node) -> Parameter:
+        return Parameter(self.plain(node) or UNKNOWN, node.type == "spread_parameter")
 
     def _is_test(self, node: Node, name: str) -> bool:
         marks = {text_of(m.child_by_field_name("name")).rpartition(".")[2] for m in _marks(node)}
@@ -202,7 +210,7 @@ class JavaWalk:
     def _unbound(self, type_: str, node: Node | None) -> str:
         if not type_ or not self.bounds or node is None:
             return type_
-        head = type_.partition("[")[0]
+        head, _ = chains.held(type_)
         for end, names in reversed(self.bounds):
             if end > node.start_byte and head in names:
                 bound = names[head]
@@ -226,22 +234,20 @@ class JavaWalk:
         for declarator in node.named_children:
             if declarator.type == "variable_declarator":
                 name = text_of(declarator.child_by_field_name("name"))
-                suffix = "[]" if declarator.child_by_field_name("dimensions") is not None else ""
                 self.facts.declare(name, KEEP)
-                if type_:
-                    self.facts.bind(scope, f"self.{name}", type_ + suffix, "type")
+                self.facts.bind_type(scope, name, _declared_type(declarator, type_), Slot.MEMBER)
 
     def on_enum_constant(self, node: Node) -> None:
         scope = self.facts.frame.scope
         owner = self.facts.definitions[scope].name
         name = text_of(node.child_by_field_name("name"))
         self.facts.declare(name, KEEP)
-        self.facts.bind(scope, f"self.{name}", owner, "type")
+        self.facts.bind_type(scope, name, owner, Slot.MEMBER)
         arguments = node.child_by_field_name("arguments")
-        self.facts.use(owner, line_of(node), "new", _arguments(arguments))
+        self.facts.use(owner, line_of(node), ReferenceKind.NEW, _arguments(arguments))
         body = node.child_by_field_name("body")
         if body is not None:
-            number = self.define(node, name, "class", line_of(node), bases=(owner,))
+            number = self.define(node, name, SymbolKind.CLASS, line_of(node), bases=(owner,))
             self.facts.enter(node.end_byte, number, "this", is_function=True)
 
     def on_local(self, node: Node) -> None:
@@ -251,8 +257,7 @@ class JavaWalk:
                 continue
             name = text_of(declarator.child_by_field_name("name"))
             if type_:
-                suffix = "[]" if declarator.child_by_field_name("dimensions") is not None else ""
-                self.facts.declare(name, f"{type_}{suffix}()")
+                self.facts.declare(name, chains.instance(_declared_type(declarator, type_)))
             elif text_of(_type_node(node)) == "var":
                 self.facts.declare(name, chain_of(declarator.child_by_field_name("value")))
             else:
@@ -263,7 +268,7 @@ class JavaWalk:
         if name is None:
             return
         type_ = self.type_of(node)
-        value = f"{type_}()" if type_ else chain_of(node.child_by_field_name("value"))
+        value = chains.instance(type_) if type_ else chain_of(node.child_by_field_name("value"))
         self.facts.declare(text_of(name), value)
 
     def on_for(self, node: Node) -> None:
@@ -271,30 +276,28 @@ class JavaWalk:
         name, type_ = node.child_by_field_name("name"), self.type_of(node)
         value = chain_of(node.child_by_field_name("value"))
         if name is not None:
-            known = f"{type_}()" if type_ else UNKNOWN
-            if text_of(_type_node(node)) == "var" and not value.startswith(UNKNOWN):
-                known = f"{value}[]"
-            self.facts.declare(text_of(name), known)
+            is_var = text_of(_type_node(node)) == "var"
+            self.facts.declare(text_of(name), chains.element(value) if is_var else _instance(type_))
 
     def on_typed_name(self, node: Node) -> None:
         name = node.child_by_field_name("name")
         kind = next((c for c in node.named_children if c.type == "catch_type"), None)
         type_ = plain_type(kind)
         if name is not None:
-            self.facts.declare(text_of(name), f"{type_}()" if type_ else UNKNOWN)
+            self.facts.declare(text_of(name), _instance(type_))
 
     def on_instanceof(self, node: Node) -> None:
         name = node.child_by_field_name("name")
         if name is not None:
             type_ = self.type_text(node.child_by_field_name("right"))
-            self.facts.declare(text_of(name), f"{type_}()" if type_ else UNKNOWN)
+            self.facts.declare(text_of(name), _instance(type_))
 
     def on_pattern(self, node: Node) -> None:
         """`case Foo f` and the components of `case Foo(Bar b)`."""
         children = node.named_children
         if len(children) == 2 and children[1].type == "identifier":
             type_ = self.type_text(children[0])
-            self.facts.declare(text_of(children[1]), f"{type_}()" if type_ else UNKNOWN)
+            self.facts.declare(text_of(children[1]), _instance(type_))
 
     # -- blocks ------------------------------------------------------------------------------------
 
@@ -315,7 +318,7 @@ class JavaWalk:
                 self.facts.declare(text_of(parameter), UNKNOWN)
             elif parameter.type in _PARAMETERS:
                 type_ = self.type_of(parameter)
-                self.facts.declare(_parameter_name(parameter), f"{type_}()" if type_ else UNKNOWN)
+                self.facts.declare(_parameter_name(parameter), _instance(type_))
 
     # -- uses --------------------------------------------------------------------------------------
 
@@ -328,11 +331,12 @@ class JavaWalk:
         if receiver is None:
             chain = own
         elif any(child.type == "super" for child in node.children[1:]):
-            chain = f"{chain_of(receiver)}().{own}"  # Outer.super.m(): the interface's own
+            # Outer.super.m(): the interface's own
+            chain = chains.member(chains.called(chain_of(receiver)), own)
         else:
-            chain = f"{chain_of(receiver)}.{own}"
+            chain = chains.member(chain_of(receiver), own)
         arguments = _arguments(node.child_by_field_name("arguments"))
-        self.facts.use(chain, line_of(name), "call", arguments)
+        self.facts.use(chain, line_of(name), ReferenceKind.CALL, arguments)
 
     def on_new(self, node: Node) -> None:
         type_node = node.child_by_field_name("type")
@@ -340,7 +344,7 @@ class JavaWalk:
         if type_node is None or not type_:
             return
         arguments = _arguments(node.child_by_field_name("arguments"))
-        self.facts.use(type_, line_of(type_node), "new", arguments)
+        self.facts.use(type_, line_of(type_node), ReferenceKind.NEW, arguments)
         body = next((c for c in node.named_children if c.type == "class_body"), None)
         if body is None:
             return
@@ -348,7 +352,12 @@ class JavaWalk:
         count = self.anonymous[outer] = self.anonymous.get(outer, 0) + 1
         name = f"{type_.rpartition('.')[2]}${count}"
         number = self.define(
-            node, name, "class", line_of(type_node), bases=(type_,), doc_end=body.start_byte
+            node,
+            name,
+            SymbolKind.CLASS,
+            line_of(type_node),
+            bases=(type_,),
+            doc_end=body.start_byte,
         )
         self.facts.enter(node.end_byte, number, "this", is_function=True)
 
@@ -356,7 +365,8 @@ class JavaWalk:
         target = node.child_by_field_name("constructor")
         if target is not None:
             arguments = _arguments(node.child_by_field_name("arguments"))
-            self.facts.use(f"{text_of(target)}()", line_of(node), "new", arguments)
+            chain = chains.called(text_of(target))
+            self.facts.use(chain, line_of(node), ReferenceKind.NEW, arguments)
 
     def on_method_reference(self, node: Node) -> None:
         children = node.children
@@ -364,9 +374,10 @@ class JavaWalk:
             return
         chain, last = chain_of(children[0]), children[-1]
         if last.type == "new":
-            self.facts.use(chain, line_of(last), "reference")
+            self.facts.use(chain, line_of(last), ReferenceKind.METHOD)
         elif last.type == "identifier":
-            self.facts.use(f"{chain}.{text_of(last)}", line_of(last), "reference")
+            chain = chains.member(chain, text_of(last))
+            self.facts.use(chain, line_of(last), ReferenceKind.METHOD)
 
 
 def _marks(node: Node) -> list[Node]:
@@ -393,7 +404,26 @@ def _parameter_name(parameter: Node) -> str:
     return text_of(name)
 
 
-def _arguments(arguments: Node | None) -> tuple[str, ...]:
+def _parameters(method: Node) -> list[Node] | None:
+    """The parameters that a method declares; None for a compact constructor, which has its record's."""
+    parameters = method.child_by_field_name("parameters")
+    if parameters is None:
+        return None
+    return [each for each in parameters.named_children if each.type in _PARAMETERS]
+
+
+def _declared_type(declarator: Node, type_: str) -> str:
+    """The type of one variable of a declaration: `int a, b[]`."""
+    is_array = declarator.child_by_field_name("dimensions") is not None
+    return chains.collection(type_) if type_ and is_array else type_
+
+
+def _instance(type_: str) -> Chain:
+    """A variable of a declared type."""
+    return chains.instance(type_) if type_ else UNKNOWN
+
+
+def _arguments(arguments: Node | None) -> tuple[Argument, ...]:
     if arguments is None:
         return ()
     return tuple(argument_of(a) for a in arguments.named_children if "comment" not in a.type)
@@ -429,7 +459,7 @@ class Java:
         facts = FactsBuilder(source, path, "java", name or NO_PACKAGE, methods_apart=True)
         stem = basename(path).replace(".", "_") or "_"
         lines = source.count(b"\n") + (not source.endswith(b"\n"))
-        facts.define(stem, "module", 0, (1, max(lines, 1)), (0, len(source)), path=stem)
+        facts.define(stem, SymbolKind.MODULE, 0, (1, max(lines, 1)), (0, len(source)), path=stem)
         walk = JavaWalk(facts)
         self._grammar.walk(root, walk.handlers(), facts.leave)
         return facts.finish(root.has_error)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from etl.facts import Reference
+from etl.facts import Argument, ImportKind, Reference, ReferenceKind, SymbolKind
 from etl.languages.java.resolve_overloads import choose
 from etl.languages.java.resolve_types import TYPES, Place, Types
-from etl.resolve.brace import (
+from etl.languages.kit import chains
+from etl.languages.kit.chains import UNKNOWN, steps
+from etl.languages.kit.values import (
     AMBIGUOUS,
     BUILTIN,
     CONFIDENCE,
@@ -23,7 +25,6 @@ from etl.resolve.brace import (
     UNKNOWN_NAME,
     UNKNOWN_RECEIVER,
     Value,
-    steps,
 )
 from etl.resolve.table import Binder, Bound, Table
 
@@ -90,7 +91,7 @@ class JavaBinder:
         types, ids = self._types, self._table.ids
         for each in self._table.files[file].imports:
             targets = set()
-            tops = types.packages.get(each.module) if each.alias == "*" else None
+            tops = types.packages.get(each.module) if each.kind is ImportKind.ALL else None
             if tops is not None:
                 targets = {place[0] for places in tops.values() for place in places}
             else:
@@ -107,7 +108,7 @@ class JavaBinder:
                 for base_file, base in types.bases((file, number)):
                     target = ids[base_file][base]
                     yield Bound("INHERITS", number, target, definition.start_line, "base", 1.0)
-            elif definition.kind == "method":
+            elif definition.kind is SymbolKind.METHOD:
                 above = self._overridden(file, number)
                 if above is not None:
                     yield Bound("OVERRIDES", number, ids[above[0]][above[1]], 0, "mro", 1.0)
@@ -116,17 +117,15 @@ class JavaBinder:
         """The nearest method above with the same name and, by their simple names, parameters."""
         types = self._types
         definition = types.definition((file, number))
-        own = types.holds[file].params.get(number, "-")
-        arity = own.count(",")
+        own = types.holds[file].parameters.get(number, ())
         for base_file, base in types.line((file, definition.parent))[1:]:
             holds = types.holds[base_file]
             same = [
                 n
                 for n in holds.methods.get((base, definition.name), ())
-                if holds.params.get(n, "-").count(",") == arity
-                and (holds.params.get(n, "-") == "-") == (own == "-")
+                if len(holds.parameters.get(n, ())) == len(own)
             ]
-            exact = [n for n in same if holds.params.get(n, "-") == own]
+            exact = [n for n in same if holds.parameters.get(n, ()) == own]
             if len(exact or same) == 1:
                 return base_file, (exact or same)[0]
         return None
@@ -140,11 +139,12 @@ class JavaBinder:
             return UNKNOWN_NAME, ""
         scope = reference.scope
         arguments = None
-        if reference.kind != "reference":
-            arguments = self._arguments(file, scope, reference.args)
-        if path[0] in ("this", "super") and path[1:] == ("()",):
+        if reference.kind is not ReferenceKind.METHOD:
+            arguments = [self._argument(file, scope, each) for each in reference.arguments]
+        if path[0] in ("this", "super") and path[1:] == (chains.CALL,):
             return self._own_constructor(file, scope, path[0], arguments or [])
-        if reference.kind == "new" or (len(path) == 1 and reference.kind == "reference"):
+        is_new = reference.kind is ReferenceKind.NEW
+        if is_new or (len(path) == 1 and reference.kind is ReferenceKind.METHOD):
             value = self._types.named(file, scope, reference.chain)
             if value.kind != "definition":
                 return self._foreign_reason(value, path), ""
@@ -161,24 +161,19 @@ class JavaBinder:
             rule = "self"
         return value, "super" if path[0] == "super" else rule
 
-    def _arguments(self, file: int, scope: int, written: str) -> list[str]:
-        """The types of the arguments, `?` where one is unknown."""
-        types = []
-        for argument in written.split(",") if written else ():
-            if argument.startswith(":"):
-                types.append(argument[1:])
-            elif argument == "?":
-                types.append("?")
-            else:
-                value = self.walk(file, scope, steps(argument))
-                if value.many:  # List<Foo> and Foo[] look alike; a list of int does not exist
-                    array = value.kind == "foreign" and value.path in _PRIMITIVES
-                    types.append(value.path + "[]" * value.many if array else "?")
-                elif value.kind == "instance":
-                    types.append(self._types.definition((value.file, value.number)).name)
-                else:
-                    types.append(value.path if value.kind == "foreign" else "?")
-        return types
+    def _argument(self, file: int, scope: int, given: Argument) -> str:
+        """The type of an argument, UNKNOWN when nothing tells it."""
+        if not given.chain:
+            return given.type or UNKNOWN
+        value = self.walk(file, scope, steps(given.chain))
+        if value.kind == "instance" and not value.many:
+            return self._types.definition((value.file, value.number)).name
+        if value.kind != "foreign":
+            return UNKNOWN
+        # List<Foo> and Foo[] look alike; a list of int does not exist.
+        if value.many and value.path not in _PRIMITIVES:
+            return UNKNOWN
+        return value.path + chains.ELEMENT * value.many
 
     def _foreign_reason(self, value: Value, path: tuple[str, ...]) -> Value:
         return BUILTIN if value == EXTERNAL and path[-1] in _LANG else value
@@ -212,20 +207,20 @@ class JavaBinder:
         kind = self._types.definition((value.file, value.number)).kind
         candidates = self._types.holds[value.file].constructors.get(value.number, [])
         if not candidates:
-            return value, "constructor" if kind == "class" else ""
+            return value, "constructor" if kind is SymbolKind.CLASS else ""
         return self._choose(value.file, candidates, arguments), "constructor"
 
     def _choose(self, file: int, numbers: Sequence[int], arguments: Sequence[str] | None) -> Value:
         """The one overload that fits. A lone candidate must fit by count."""
         if arguments is None:
             return Value("definition", file, numbers[0]) if len(numbers) == 1 else AMBIGUOUS
-        params = self._types.holds[file].params
-        candidates = [(number, params[number]) for number in numbers if number in params]
+        declared = self._types.holds[file].parameters
+        candidates = [(number, declared[number]) for number in numbers if number in declared]
         if not candidates and len(numbers) == 1:
             return Value("definition", file, numbers[0])  # a record's compact constructor
         best = choose(arguments, candidates, self._related)
         if not best and len(numbers) == 1:
-            best = choose(["?"] * len(arguments), candidates, self._related)
+            best = choose([UNKNOWN] * len(arguments), candidates, self._related)
         if len(best) == 1:
             return Value("definition", file, best[0])
         return AMBIGUOUS if best else UNKNOWN_ATTRIBUTE
@@ -298,7 +293,7 @@ class JavaBinder:
         if name in _OBJECT:
             return BUILTIN
         definition = self._types.definition(place)
-        if definition.kind == "enum" and name in _ENUM:
+        if definition.kind is SymbolKind.ENUM and name in _ENUM:
             return BUILTIN
         return EXTERNAL if self._types.is_open(place) else UNKNOWN_ATTRIBUTE
 
@@ -313,10 +308,10 @@ class JavaBinder:
             if value.kind == "fail":
                 return value
             step = path[index]
-            called = index + 1 < len(path) and path[index + 1] == "()"
-            if step == "[]":
+            called = index + 1 < len(path) and path[index + 1] == chains.CALL
+            if step == chains.ELEMENT:
                 value = value._replace(many=value.many - 1) if value.many else UNKNOWN_RECEIVER
-            elif step == "()":
+            elif step == chains.CALL:
                 value = UNKNOWN_RECEIVER
             elif called:
                 value = self._result(file, value, step)
@@ -329,8 +324,8 @@ class JavaBinder:
     def _head(self, file: int, scope: int, path: tuple[str, ...]) -> tuple[Value, int]:
         """The head's value, and the index of the first step after it."""
         head = path[0]
-        called = len(path) > 1 and path[1] == "()"
-        if head == "?":
+        called = len(path) > 1 and path[1] == chains.CALL
+        if head == UNKNOWN:
             return UNKNOWN_RECEIVER, 1
         owners = self._types.enclosing(file, scope)
         if head == "this":
@@ -341,7 +336,7 @@ class JavaBinder:
             return self._variable(file, scope, head), 1
         if head in _PRIMITIVES:
             return Value("foreign", path=head), 2
-        if head[:1].isupper() or head.endswith("[]"):
+        if head[:1].isupper():
             found = self._instance(file, scope, head)
             if found.kind == "instance":
                 return found, 2
@@ -394,8 +389,7 @@ class JavaBinder:
 
     def _instance(self, file: int, scope: int, type_: str) -> Value:
         """A value of a declared type, seen from `scope`."""
-        many = type_.count("[]")
-        head = type_.replace("[]", "")
+        head, many = chains.held(type_)
         value = self._types.named(file, scope, head)
         if value.kind == "definition":
             return Value("instance", value.file, value.number, many=many)
@@ -451,7 +445,10 @@ class JavaBinder:
                 results = {self._returned(Value("definition", file, n)) for n in candidates}
                 return results.pop() if len(results) == 1 else UNKNOWN_RECEIVER
             field = self._types.holds[file].fields.get((number, name))
-            if field is not None and self._types.definition((file, number)).kind == "class":
+            if (
+                field is not None
+                and self._types.definition((file, number)).kind is SymbolKind.CLASS
+            ):
                 return self._instance(file, number, field)  # a record's accessor
         if name in _OBJECT:
             return Value("foreign", path="String") if name == "toString" else BUILTIN

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from etl.facts import Parameter
+from etl.languages.java.syntax import FUNCTION_TYPE
+from etl.languages.kit import chains
+from etl.languages.kit.chains import UNKNOWN
+
 # What each primitive widens to without a cast (JLS 5.1.2).
 _WIDENS = {
     "byte": {"short", "int", "long", "float", "double"},
@@ -26,7 +31,7 @@ _BOXES = {
     "boolean": "Boolean",
 }
 _BOXED = {box: primitive for primitive, box in _BOXES.items()}
-_TOP = frozenset({"Object", "Serializable", "Comparable", "Constable", "?"})
+_TOP = frozenset({"Object", "Serializable", "Comparable", "Constable", UNKNOWN})
 # Final classes of java.lang: an argument of one goes nowhere but to itself and what is above it.
 _FINAL = {"String": {"CharSequence"}, "Class": {"Type", "AnnotatedElement", "GenericDeclaration"}}
 _FINAL.update({box: {"Number"} for box in _BOXED})
@@ -34,12 +39,12 @@ _FINAL.update({box: {"Number"} for box in _BOXED})
 
 def choose(
     arguments: Sequence[str],
-    candidates: Sequence[tuple[int, str]],
+    candidates: Sequence[tuple[int, Sequence[Parameter]]],
     related: Callable[[str, str], bool | None],
 ) -> list[int]:
     """The candidates `(number, parameters)` that fit best: one, several that tie, or none.
 
-    `arguments` are type names, `?` for unknown ones; `parameters` as the binding `()` has them.
+    `arguments` are type names, `?` for unknown ones; `parameters` as declared.
     `related(argument, parameter)` tells of two classes of the repository whether one is the other's
     subclass, None when it does not know both.
     """
@@ -57,23 +62,14 @@ def choose(
 
 def _fit(
     arguments: Sequence[str],
-    written: str,
+    declared: Sequence[Parameter],
     variadic: bool,
     related: Callable[[str, str], bool | None],
 ) -> int | None:
     """How many arguments match exactly; None when one cannot be passed."""
-    parameters = [] if written == "-" else written.split(",")
-    spread = bool(parameters) and parameters[-1].endswith("...")
-    if variadic:
-        if not spread or len(arguments) < len(parameters) - 1:
-            return None
-        last = parameters.pop()[:-3]
-        parameters += [last] * (len(arguments) - len(parameters))
-    else:
-        if len(arguments) != len(parameters):
-            return None
-        if spread:
-            parameters[-1] = parameters[-1][:-3] + "[]"
+    parameters = _expanded(declared, len(arguments)) if variadic else _as_declared(declared)
+    if parameters is None or len(arguments) != len(parameters):
+        return None
     score = 0
     for argument, parameter in zip(arguments, parameters, strict=True):
         one = _passes(argument, parameter, related)
@@ -83,29 +79,57 @@ def _fit(
     return score
 
 
+def _as_declared(declared: Sequence[Parameter]) -> list[str]:
+    """The types of parameters; of a variadic one, an array."""
+    return [chains.collection(p.type) if p.is_variadic else p.type for p in declared]
+
+
+def _expanded(declared: Sequence[Parameter], count: int) -> list[str] | None:
+    """The types that `count` arguments are passed as, the last parameter repeated if it is variadic."""
+    if not declared or not declared[-1].is_variadic or count < len(declared) - 1:
+        return None
+    fixed = [p.type for p in declared[:-1]]
+    return fixed + [declared[-1].type] * (count - len(fixed))
+
+
 def _passes(
     argument: str, parameter: str, related: Callable[[str, str], bool | None]
 ) -> int | None:
     """2: the same type; 1: a primitive that widens, or a subclass; 0: may be passed; None: may not."""
     argument, parameter = argument.rpartition(".")[2], parameter.rpartition(".")[2]
-    if argument == "?":
+    if argument == UNKNOWN:
         return 0
     if argument == parameter:
         return 2
-    primitive = parameter in _WIDENS
-    if argument in ("null", "lambda"):
-        final = argument == "lambda" and (parameter in _FINAL or parameter.endswith("[]"))
-        return None if primitive or final else 0
+    if argument in ("null", FUNCTION_TYPE):
+        return _passes_untyped(argument, parameter)
     if argument in _WIDENS:
-        if primitive:
-            return 1 if parameter in _WIDENS[argument] else None
-        return 0 if parameter in _TOP or parameter in (_BOXES[argument], "Number") else None
-    if primitive:
+        return _passes_primitive(argument, parameter)
+    if parameter in _WIDENS:
         unboxed = _BOXED.get(argument)
         return 0 if unboxed is not None and parameter in (unboxed, *_WIDENS[unboxed]) else None
+    return _passes_object(argument, parameter, related)
+
+
+def _passes_untyped(argument: str, parameter: str) -> int | None:
+    """`null` and lambdas."""
+    no_function = parameter in _FINAL or _is_array(parameter)
+    refused = parameter in _WIDENS or (argument == FUNCTION_TYPE and no_function)
+    return None if refused else 0
+
+
+def _passes_primitive(argument: str, parameter: str) -> int | None:
+    if parameter in _WIDENS:
+        return 1 if parameter in _WIDENS[argument] else None
+    return 0 if parameter in _TOP or parameter in (_BOXES[argument], "Number") else None
+
+
+def _passes_object(
+    argument: str, parameter: str, related: Callable[[str, str], bool | None]
+) -> int | None:
     if parameter in _TOP:
         return 0
-    if argument.endswith("[]") != parameter.endswith("[]"):
+    if _is_array(argument) != _is_array(parameter):  # one is an array
         return None
     if argument in _FINAL:
         return 0 if parameter in _FINAL[argument] else None
@@ -113,3 +137,7 @@ def _passes(
         return None if related(argument, argument) else 0
     known = related(argument, parameter)
     return 0 if known is None else 1 if known else None
+
+
+def _is_array(type_: str) -> bool:
+    return type_.endswith(chains.ELEMENT)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from etl.facts import Definition, FileFacts, Import
+from etl.facts import Definition, FileFacts, Import, ImportKind, Parameter, Slot, SymbolKind
 from etl.languages.java.extract import NO_PACKAGE
-from etl.resolve.brace import AMBIGUOUS, EXTERNAL, Value
+from etl.languages.kit.values import AMBIGUOUS, EXTERNAL, Value
 from etl.resolve.table import Table
 
-TYPES = frozenset({"class", "interface", "enum"})
+TYPES = frozenset({SymbolKind.CLASS, SymbolKind.INTERFACE, SymbolKind.ENUM})
 Place = tuple[int, int]  # (file, definition)
 
 
@@ -191,29 +191,29 @@ def _shared(one: list[str], other: list[str]) -> int:
 class _Holds:
     """What each definition of a file holds, by name."""
 
-    __slots__ = ("constructors", "fields", "methods", "params", "types")
+    __slots__ = ("constructors", "fields", "methods", "parameters", "types")
 
     def __init__(self, facts: FileFacts) -> None:
         self.types: dict[tuple[int, str], int] = {}
         self.methods: dict[tuple[int, str], list[int]] = {}
         self.constructors: dict[int, list[int]] = {}
         self.fields: dict[tuple[int, str], str] = {}
-        self.params: dict[int, str] = {}
+        self.parameters: dict[int, tuple[Parameter, ...]] = {}
         for number, definition in enumerate(facts.definitions):
             if not number:
                 continue
             if definition.kind in TYPES:
                 self.types.setdefault((definition.parent, definition.name), number)
-            elif definition.kind == "constructor":
+            elif definition.kind is SymbolKind.CONSTRUCTOR:
                 self.constructors.setdefault(definition.parent, []).append(number)
             else:
                 key = (definition.parent, definition.name)
                 self.methods.setdefault(key, []).append(number)
+            if definition.parameters is not None:
+                self.parameters[number] = definition.parameters
         for binding in facts.bindings:
-            if binding.name.startswith("self."):
-                self.fields[binding.scope, binding.name[5:]] = binding.value
-            elif binding.how == "params":
-                self.params[binding.scope] = binding.value
+            if binding.slot is Slot.MEMBER:
+                self.fields[binding.scope, binding.name] = binding.value
 
 
 class _Imports:
@@ -227,11 +227,11 @@ class _Imports:
         self.wildcards: list[str] = []
         self.static_wildcards: list[str] = []
         for each in facts.imports:
-            if each.alias == "*":
+            if each.kind is ImportKind.ALL:
                 self.wildcards.append(each.module)
-            elif each.alias == "static *":
+            elif each.kind is ImportKind.STATIC_ALL:
                 self.static_wildcards.append(each.module)
-            elif each.name:
+            elif each.kind is ImportKind.NAME:
                 self.static.setdefault(each.alias, []).append(each.module)
             else:
                 self.single.setdefault(each.alias, each)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from tree_sitter import Node
 
-from etl.languages.lexical import MAX_SEGMENTS, UNKNOWN
-from etl.languages.nodes import named, text_of
+from etl.facts import Argument, Chain
+from etl.languages.kit import chains
+from etl.languages.kit.chains import Reader, Trail
+from etl.languages.kit.nodes import named, text_of
 
-# Their type argument is what they hold; `Foo[]` stands for each of them (see `etl.languages.lexical`).
+# Their type argument is what they hold; `Foo[]` stands for each of them (see `etl.languages.kit.chains`).
 _COLLECTION_NAMES = (
     "Collection List ArrayList LinkedList Set HashSet LinkedHashSet SortedSet NavigableSet TreeSet Queue "
     "Deque ArrayDeque PriorityQueue Stack Vector Iterable Iterator ListIterator Stream Optional "
@@ -34,6 +38,9 @@ _LITERALS = {
     "null_literal": "null",
     "class_literal": "Class",
 }
+_SUFFIXED = {("int", "l"): "long", ("double", "f"): "float"}  # of a literal's last letter
+_FUNCTIONS = frozenset({"lambda_expression", "method_reference"})
+FUNCTION_TYPE = "lambda"
 _PRIMITIVES = frozenset({"integral_type", "floating_point_type", "boolean_type"})
 _TYPES_DEEP = 6
 
@@ -53,7 +60,7 @@ def plain_type(node: Node | None) -> str:
         kind = node.type
         if kind == "array_type":
             dimensions = node.child_by_field_name("dimensions")
-            suffix += "[]" * max(text_of(dimensions).count("["), 1)
+            suffix += chains.ELEMENT * max(text_of(dimensions).count("["), 1)
             node = node.child_by_field_name("element")
         elif kind in ("generic_type", "annotated_type"):
             node = next(
@@ -96,93 +103,123 @@ def type_of(node: Node | None) -> str:
         if inner.type == "wildcard":
             bound = inner.named_children
             inner = bound[-1] if bound and bound[-1].type != "super" else inner
-        suffix, node = suffix + "[]", inner
+        suffix, node = chains.collection(suffix), inner
     plain = plain_type(node)
     return plain + suffix if plain else ""
 
 
-def chain_of(node: Node | None) -> str:
-    """The chain of any expression; iterative, and bounded like JavaScript's."""
-    segments: list[str] = []
-    suffix = ""
-    for _ in range(3 * MAX_SEGMENTS):
-        if node is None or len(segments) > MAX_SEGMENTS:
-            del segments[1:]
-            break
-        kind = node.type
-        if kind == "identifier":
-            return _join(segments, text_of(node) + suffix)
-        if kind == "this":
-            return _join(segments, "this" + suffix)
-        if kind == "super":
-            return _join(segments, "super()" + suffix)
-        if kind == "method_invocation":
-            name = text_of(node.child_by_field_name("name")) + "()" + suffix
-            node = receiver_of(node)
-            if node is None:
-                return _join(segments, name)
-            segments.append(name)
-            suffix = ""
-        elif kind == "field_access":
-            segments.append(text_of(node.child_by_field_name("field")) + suffix)
-            suffix, node = "", node.child_by_field_name("object")
-        elif kind == "array_access":
-            suffix, node = "[]" + suffix, node.child_by_field_name("array")
-        elif kind == "object_creation_expression":
-            type_ = plain_type(node.child_by_field_name("type"))
-            return _join(segments, f"{type_}()" + suffix if type_ else UNKNOWN)
-        elif kind == "cast_expression":
-            type_ = type_of(node.child_by_field_name("type"))
-            return _join(segments, f"{type_}()" + suffix if type_ else UNKNOWN)
-        elif kind == "parenthesized_expression":
-            node = named(node)
-        elif kind == "assignment_expression":
-            node = node.child_by_field_name("right")
-        elif kind == "string_literal":
-            return _join(segments, "String()" + suffix)
-        elif kind == "class_literal":
-            return _join(segments, "Class()" + suffix)
-        elif kind in ("type_identifier", "scoped_type_identifier", "scoped_identifier"):
-            return _join(segments, dotted(node) + suffix)
-        elif kind in ("generic_type", "array_type"):
-            return _join(segments, plain_type(node) + suffix or UNKNOWN)
-        else:
-            break
-    return _join(segments, UNKNOWN)
+# -- chains ----------------------------------------------------------------------------------------
 
 
-def receiver_of(call: Node) -> Node | None:
-    """What a method is called on; for `Outer.super.m()` the interface, as if it were an instance."""
-    return call.child_by_field_name("object")
+def chain_of(node: Node | None) -> Chain:
+    """The chain of any expression."""
+    return chains.read(node, _READERS, _KIND, Trail())
 
 
-def _join(segments: list[str], head: str) -> str:
-    return ".".join((head, *reversed(segments))) if segments else head
+def _name(node: Node, trail: Trail) -> Chain:
+    return trail.headed(text_of(node))
 
 
-def argument_of(node: Node) -> str:
-    """What one argument is: `:int` for a type known on the spot, else its chain."""
+def _type_name(node: Node, trail: Trail) -> Chain:
+    return trail.headed(dotted(node))
+
+
+def _plain_type(node: Node, trail: Trail) -> Chain:
+    type_ = plain_type(node)
+    return trail.headed(type_) if type_ else trail.unknown()
+
+
+def _super(node: Node, trail: Trail) -> Chain:
+    return trail.headed(chains.called("super"))
+
+
+def _invocation(node: Node, trail: Trail) -> Node | Chain:
+    name, receiver = text_of(node.child_by_field_name("name")), node.child_by_field_name("object")
+    trail.call()
+    if receiver is None:
+        return trail.headed(name)
+    trail.member(name)
+    return receiver
+
+
+def _field(node: Node, trail: Trail) -> Node | None:
+    trail.member(text_of(node.child_by_field_name("field")))
+    return node.child_by_field_name("object")
+
+
+def _element(node: Node, trail: Trail) -> Node | None:
+    trail.element()
+    return node.child_by_field_name("array")
+
+
+def _creation(node: Node, trail: Trail) -> Chain:
+    type_ = plain_type(node.child_by_field_name("type"))
+    return trail.headed(chains.instance(type_)) if type_ else trail.unknown()
+
+
+def _cast(node: Node, trail: Trail) -> Chain:
+    type_ = type_of(node.child_by_field_name("type"))
+    return trail.headed(chains.instance(type_)) if type_ else trail.unknown()
+
+
+def _inner(node: Node, trail: Trail) -> Node | None:
+    return named(node)
+
+
+def _assigned(node: Node, trail: Trail) -> Node | None:
+    return node.child_by_field_name("right")
+
+
+def _string(node: Node, trail: Trail) -> Chain:
+    return trail.headed(chains.instance("String"))
+
+
+def _class(node: Node, trail: Trail) -> Chain:
+    return trail.headed(chains.instance("Class"))
+
+
+_KIND = attrgetter("type")
+_READERS: dict[str, Reader[Trail]] = {
+    "identifier": _name,
+    "this": _name,
+    "super": _super,
+    "method_invocation": _invocation,
+    "field_access": _field,
+    "array_access": _element,
+    "object_creation_expression": _creation,
+    "cast_expression": _cast,
+    "parenthesized_expression": _inner,
+    "assignment_expression": _assigned,
+    "string_literal": _string,
+    "class_literal": _class,
+    **dict.fromkeys(("type_identifier", "scoped_type_identifier", "scoped_identifier"), _type_name),
+    **dict.fromkeys(("generic_type", "array_type"), _plain_type),
+}
+
+
+def argument_of(node: Node) -> Argument:
+    """What one argument tells: a type known on the spot, else its chain."""
     literal = _LITERALS.get(node.type)
-    if literal == "int" and text_of(node)[-1:] in "lL":
-        literal = "long"
-    elif literal == "double" and text_of(node)[-1:] in "fF":
-        literal = "float"
     if literal is not None:
-        return f":{literal}"
-    if node.type == "lambda_expression":
-        return ":lambda"
-    if node.type == "method_reference":
-        return ":lambda"
+        last = text_of(node)[-1:]
+        return Argument(type=_SUFFIXED.get((literal, last.lower()), literal))
+    if node.type in _FUNCTIONS:
+        return Argument(type=FUNCTION_TYPE)
     if node.type in ("cast_expression", "array_creation_expression"):
-        type_ = plain_type(node.child_by_field_name("type"))
-        if node.type == "array_creation_expression":
-            dimensions = sum(1 for c in node.named_children if c.type.startswith("dimensions"))
-            type_ += "[]" * max(dimensions, 1)
-        return f":{type_}" if type_ else ":?"
+        return Argument(type=_stated_type(node))
     if node.type in ("binary_expression", "unary_expression"):
-        return f":{_operator_type(node)}"
-    chain = chain_of(node)
-    return chain if "," not in chain else ":?"
+        return Argument(type=_operator_type(node))
+    return Argument(chain_of(node))
+
+
+def _stated_type(node: Node) -> str:
+    """The type of a cast or a new array; "" when it has no name."""
+    type_ = plain_type(node.child_by_field_name("type"))
+    if type_ and node.type == "array_creation_expression":
+        dimensions = sum(1 for c in node.named_children if c.type.startswith("dimensions"))
+        for _ in range(max(dimensions, 1)):
+            type_ = chains.collection(type_)
+    return type_
 
 
 def _operator_type(node: Node) -> str:
@@ -191,4 +228,4 @@ def _operator_type(node: Node) -> str:
         return "boolean"
     if operator == "+" and any(c.type == "string_literal" for c in node.named_children):
         return "String"
-    return UNKNOWN
+    return ""

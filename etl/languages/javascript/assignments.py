@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from etl.languages.javascript.definitions import CLASSES, Naming, ScriptDefinitions
+from etl.facts import Slot, SymbolKind
+from etl.languages.javascript.definitions import CLASSES, METHODS, Naming, ScriptDefinitions
 from etl.languages.javascript.modules import WHOLE, pattern_names, required_module
 from etl.languages.javascript.syntax import (
     FUNCTIONS,
@@ -14,9 +15,12 @@ from etl.languages.javascript.syntax import (
     type_of,
     value_of,
 )
-from etl.languages.lexical import KEEP, MAX_HOPS, UNKNOWN
-from etl.languages.nodes import line_of, named, short_text, text_of
+from etl.languages.kit import chains
+from etl.languages.kit.chains import UNKNOWN
+from etl.languages.kit.nodes import line_of, named, short_text, text_of
+from etl.languages.kit.scopes import KEEP, MAX_HOPS
 
+_CONSTRUCTS = frozenset({SymbolKind.CLASS, SymbolKind.FUNCTION})
 _WRAPPERS = frozenset({"parenthesized_expression", "as_expression", "satisfies_expression"})
 _OBJECTS_DEEP = 4  # `{ a: { b: { c() {} } } }` names what it holds down to here
 
@@ -53,9 +57,12 @@ class ScriptAssignments(ScriptDefinitions):
             facts.declare(text, KEEP)
             return
         type_ = type_of(node.child_by_field_name("type"))
-        chain = f"{type_}()" if type_ else value_of(value, self.modules.require)
+        chain = chains.instance(type_) if type_ else value_of(value, self.modules.require)
         if facts.frame.scope == 0 and facts.frame is facts.root:
-            facts.bind(0, text, type_ or chain, "type" if type_ else "alias")
+            if type_:
+                facts.bind_type(0, text, type_)
+            else:
+                facts.bind(0, text, chain)
         facts.declare(text, chain)
 
     def _chained_export(self, name: str, value: Node | None) -> None:
@@ -82,7 +89,8 @@ class ScriptAssignments(ScriptDefinitions):
             value = inner
         scope = self.facts.frame.scope
         if value.type in FUNCTIONS or value.type in CLASSES:
-            kind = "class" if value.type in CLASSES else "method" if "." in path else "function"
+            kind = SymbolKind.METHOD if "." in path else SymbolKind.FUNCTION
+            kind = SymbolKind.CLASS if value.type in CLASSES else kind
             parent, below = self._owner(path, scope)
             self.pending[value.id] = Naming(name, below, kind, parent, start, line, end)
             return True
@@ -107,33 +115,37 @@ class ScriptAssignments(ScriptDefinitions):
         while stack:
             node, prefix, deep = stack.pop()
             for member in node.named_children:
-                if member.type == "shorthand_property_identifier":
-                    self._object_alias(f"{prefix}.{text_of(member)}", member)
-                    continue
-                key_field = "name" if member.type == "method_definition" else "key"
-                key = member.child_by_field_name(key_field)
-                name = property_name(key)
-                if not name or key is None:
-                    continue
-                inner = member if member.type == "method_definition" else None
-                if member.type == "pair":
-                    inner = member.child_by_field_name("value")
-                if inner is None:
-                    continue
-                if inner.type == "object" and deep < _OBJECTS_DEEP:
-                    stack.append((inner, f"{prefix}.{name}", deep + 1))
-                elif inner.type == "identifier":
-                    self._object_alias(f"{prefix}.{name}", inner)
-                elif inner is member or inner.type in FUNCTIONS or inner.type in CLASSES:
-                    kind = "class" if inner.type in CLASSES else "method"
-                    parent, below = self._owner(f"{prefix}.{name}", self.facts.frame.scope)
-                    self.pending[inner.id] = Naming(
-                        name, below, kind, parent, member.start_byte, line_of(key)
-                    )
+                inner = self._object_member(member, prefix)
+                if inner is not None and deep < _OBJECTS_DEEP:
+                    stack.append((*inner, deep + 1))
+
+    def _object_member(self, member: Node, prefix: str) -> tuple[Node, str] | None:
+        """Name one member of the object at `prefix`; `(object, path)` when it is an object itself."""
+        if member.type == "shorthand_property_identifier":
+            self._object_alias(f"{prefix}.{text_of(member)}", member)
+            return None
+        is_method = member.type == "method_definition"
+        key = member.child_by_field_name("name" if is_method else "key")
+        value = member.child_by_field_name("value") if member.type == "pair" else None
+        inner = member if is_method else value
+        name = property_name(key)
+        if not name or key is None or inner is None:
+            return None
+        path = f"{prefix}.{name}"
+        if inner.type == "object":
+            return inner, path
+        if inner.type == "identifier":
+            self._object_alias(path, inner)
+        elif is_method or inner.type in FUNCTIONS or inner.type in CLASSES:
+            kind = SymbolKind.CLASS if inner.type in CLASSES else SymbolKind.METHOD
+            parent, below = self._owner(path, self.facts.frame.scope)
+            start, line = member.start_byte, line_of(key)
+            self.pending[inner.id] = Naming(name, below, kind, parent, start, line)
+        return None
 
     def _object_alias(self, path: str, value: Node) -> None:
         """`const o = { f, g: h }`: `o.f` is what `f` is here."""
-        self.facts.bind(self.facts.frame.scope, path, text_of(value), "alias")
+        self.facts.bind(self.facts.frame.scope, path, text_of(value), Slot.PATH)
 
     def on_assignment(self, node: Node) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
@@ -179,7 +191,9 @@ class ScriptAssignments(ScriptDefinitions):
         if owner is None:
             return
         if right.type in FUNCTIONS:
-            self.pending[right.id] = Naming(name, name, "method", owner, start, line, in_class=True)
+            self.pending[right.id] = Naming(
+                name, name, SymbolKind.METHOD, owner, start, line, in_class=True
+            )
         else:
             self._bind_field(owner, name, right)
 
@@ -189,12 +203,12 @@ class ScriptAssignments(ScriptDefinitions):
         number = self.facts.frame.scope
         for _ in range(50):
             definition = definitions[number]
-            if definition.kind == "class" or number == 0:
+            if definition.kind is SymbolKind.CLASS or number == 0:
                 return number or None
-            if definition.kind in ("method", "constructor"):
+            if definition.kind in METHODS:
                 parent = definition.parent
-                return parent if definitions[parent].kind in ("class", "function") else None
-            if definitions[definition.parent].kind == "module":
+                return parent if definitions[parent].kind in _CONSTRUCTS else None
+            if definitions[definition.parent].kind is SymbolKind.MODULE:
                 return number
             number = definition.parent
         return None
@@ -245,7 +259,12 @@ class ScriptAssignments(ScriptDefinitions):
                 modules.export(name, text_of(inner))
             elif inner.type == "method_definition":
                 self.pending[inner.id] = Naming(
-                    name, name, "function", facts.frame.scope, member.start_byte, line_of(key)
+                    name,
+                    name,
+                    SymbolKind.FUNCTION,
+                    facts.frame.scope,
+                    member.start_byte,
+                    line_of(key),
                 )
                 modules.export(name)
             elif inner.type == "call_expression" and required_module(inner):

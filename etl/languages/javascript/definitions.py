@@ -6,13 +6,22 @@ from typing import NamedTuple
 
 from tree_sitter import Node
 
+from etl.facts import Chain, Slot, SymbolKind
 from etl.languages.javascript.modules import ScriptModules, pattern_names
 from etl.languages.javascript.syntax import FUNCTIONS, plain_chain, property_name, type_of, value_of
-from etl.languages.lexical import KEEP, NEAR, UNKNOWN, FactsBuilder, clean_title
+from etl.languages.kit import chains
+from etl.languages.kit.chains import UNKNOWN
+from etl.languages.kit.nodes import line_of, named, text_of
+from etl.languages.kit.scopes import KEEP, NEAR, FactsBuilder, clean_title
 from etl.languages.names import is_test_path
-from etl.languages.nodes import line_of, named, text_of
 
 CLASSES = frozenset({"class", "class_declaration", "abstract_class_declaration"})
+TYPES = {
+    "interface_declaration": SymbolKind.INTERFACE,
+    "type_alias_declaration": SymbolKind.TYPE,
+    "enum_declaration": SymbolKind.ENUM,
+}
+METHODS = frozenset({SymbolKind.METHOD, SymbolKind.CONSTRUCTOR})
 _SIGNATURES = frozenset({"method_signature", "abstract_method_signature"})
 _FIELDS = frozenset({"field_definition", "public_field_definition"})
 _MODIFIERS = frozenset({"accessibility_modifier", "readonly", "override_modifier"})
@@ -23,7 +32,7 @@ class Naming(NamedTuple):
 
     name: str
     path: str  # dotted, below `parent`
-    kind: str
+    kind: SymbolKind
     parent: int
     start_byte: int
     line: int
@@ -80,7 +89,7 @@ class ScriptDefinitions:
         self.known.setdefault(self.facts.definitions[number].qualname, number)
         return number
 
-    def naming(self, node: Node, name: str, kind: str, path: str = "") -> Naming:
+    def naming(self, node: Node, name: str, kind: SymbolKind, path: str = "") -> Naming:
         start = self.outer.pop(node.id, node.start_byte)
         return Naming(name, path or name, kind, self.facts.frame.scope, start, line_of(node))
 
@@ -104,7 +113,7 @@ class ScriptDefinitions:
     def on_function_declaration(self, node: Node) -> None:
         name = node.child_by_field_name("name")
         if name is not None:
-            self.pending[node.id] = self.naming(node, text_of(name), "function")
+            self.pending[node.id] = self.naming(node, text_of(name), SymbolKind.FUNCTION)
             self.facts.declare(text_of(name), KEEP)
         self.on_function(node)
 
@@ -115,7 +124,7 @@ class ScriptDefinitions:
         own_name = node.child_by_field_name("name")
         method = node.type == "method_definition"
         if naming is None and own_name is not None and not method:
-            naming = self.naming(node, text_of(own_name), "function")
+            naming = self.naming(node, text_of(own_name), SymbolKind.FUNCTION)
         body = node.child_by_field_name("body")
         scope = None
         this = "" if node.type == "arrow_function" else UNKNOWN
@@ -125,7 +134,7 @@ class ScriptDefinitions:
             scope = self.define(node, naming, returns=returns, doc_end=doc_end)
             if node.type != "arrow_function":
                 this = "this" if self._has_this(naming) else UNKNOWN
-            elif naming.kind == "method":  # `o.f = () => this.g()` speaks of no o
+            elif naming.kind is SymbolKind.METHOD:  # `o.f = () => this.g()` speaks of no o
                 this = "this" if naming.in_class else UNKNOWN
         frame = facts.enter(node.end_byte, scope, this, is_function=True)
         frame.owns = scope is not None
@@ -140,7 +149,7 @@ class ScriptDefinitions:
 
     def _has_this(self, naming: Naming) -> bool:
         """Methods have a known `this`, and functions outside any class may be constructors."""
-        if naming.kind in ("method", "constructor"):
+        if naming.kind in METHODS:
             return True
         return not naming.is_test and self.facts.frame.this != "this"
 
@@ -155,47 +164,49 @@ class ScriptDefinitions:
             type_ = type_of(parameter.child_by_field_name("type"))
             if pattern.type == "this":
                 continue
-            if type_ and pattern.type == "rest_pattern" and type_.endswith("[]"):
+            if type_ and pattern.type == "rest_pattern" and chains.is_result(type_):
                 pattern = named(pattern) or pattern
-            self._declare_pattern(pattern, f"{type_}()" if type_ else UNKNOWN)
-            if naming is None or naming.kind != "constructor" or not type_:
+            self._declare_pattern(pattern, chains.instance(type_) if type_ else UNKNOWN)
+            if naming is None or naming.kind is not SymbolKind.CONSTRUCTOR or not type_:
                 continue
             if any(child.type in _MODIFIERS for child in parameter.children):
-                self.facts.bind(naming.parent, f"self.{text_of(pattern)}", type_, "type")
+                self.facts.bind_type(naming.parent, text_of(pattern), type_, Slot.MEMBER)
 
-    def _declare_pattern(self, pattern: Node, value: str) -> None:
+    def _declare_pattern(self, pattern: Node, value: Chain) -> None:
         """Bind a name, or the names of `{ a, b: c }` to the members of `value`."""
-        declare = self.facts.declare
         if pattern.type == "identifier":
-            declare(text_of(pattern), value)
-        elif pattern.type == "object_pattern" and not value.startswith(UNKNOWN) and value != KEEP:
+            self.facts.declare(text_of(pattern), value)
+        elif pattern.type == "object_pattern" and value and not _is_opaque(value):
             for part in pattern.named_children:
-                if part.type == "shorthand_property_identifier_pattern" and value:
-                    declare(text_of(part), f"{value}.{text_of(part)}")
-                elif part.type == "pair_pattern" and value:
-                    key = property_name(part.child_by_field_name("key"))
-                    target = part.child_by_field_name("value")
-                    if target is not None and target.type == "identifier" and key:
-                        declare(text_of(target), f"{value}.{key}")
-                        continue
-                    for name in pattern_names(part):
-                        declare(name, UNKNOWN)
-                else:
-                    for name in pattern_names(part):
-                        declare(name, UNKNOWN)
+                self._declare_member(part, value)
         else:
-            for name in pattern_names(pattern):
-                declare(name, UNKNOWN)
+            self._declare_unknown(pattern)
+
+    def _declare_member(self, part: Node, value: Chain) -> None:
+        """Bind `a` or `b: c` of an object's pattern."""
+        if part.type == "shorthand_property_identifier_pattern":
+            self.facts.declare(text_of(part), chains.member(value, text_of(part)))
+            return
+        key, target = part.child_by_field_name("key"), part.child_by_field_name("value")
+        name = property_name(key) if part.type == "pair_pattern" else ""
+        if name and target is not None and target.type == "identifier":
+            self.facts.declare(text_of(target), chains.member(value, name))
+        else:
+            self._declare_unknown(part)
+
+    def _declare_unknown(self, pattern: Node) -> None:
+        for name in pattern_names(pattern):
+            self.facts.declare(name, UNKNOWN)
 
     def on_function_signature(self, node: Node) -> None:
         """An overload without body: only where no body follows, and only the first of a name."""
         name = node.child_by_field_name("name")
         if name is None or not (self.declares or node.start_byte < self.ambient_end):
             return
-        self._signature(node, text_of(name), "function", self.facts.frame.scope)
+        self._signature(node, text_of(name), SymbolKind.FUNCTION, self.facts.frame.scope)
         self.facts.declare(text_of(name), KEEP)
 
-    def _signature(self, node: Node, name: str, kind: str, parent: int) -> int | None:
+    def _signature(self, node: Node, name: str, kind: SymbolKind, parent: int) -> int | None:
         outer = self.facts.definitions[parent].qualname
         if not name or (f"{outer}.{name}" if outer else name) in self.known:
             return None
@@ -215,7 +226,7 @@ class ScriptDefinitions:
         title = clean_title(text_of(name).strip("'\""))
         body = node.child_by_field_name("body")
         doc_end = body.start_byte if body is not None else 0
-        number = self.define(node, self.naming(node, title, "module"), doc_end=doc_end)
+        number = self.define(node, self.naming(node, title, SymbolKind.MODULE), doc_end=doc_end)
         self.facts.declare(title, KEEP)
         self.facts.enter(node.end_byte, number, UNKNOWN, is_function=True)
 
@@ -223,7 +234,7 @@ class ScriptDefinitions:
         naming = self.pending.pop(node.id, None)
         name = node.child_by_field_name("name")
         if naming is None and name is not None:
-            naming = self.naming(node, text_of(name), "class")
+            naming = self.naming(node, text_of(name), SymbolKind.CLASS)
             self.facts.declare(text_of(name), KEEP)
         body = node.child_by_field_name("body")
         if naming is None:
@@ -250,7 +261,7 @@ class ScriptDefinitions:
                 or member.start_byte < self.ambient_end
             ):
                 name = property_name(member.child_by_field_name("name"))
-                self._signature(member, name, "method", number)
+                self._signature(member, name, SymbolKind.METHOD, number)
             elif kind == "method_definition" or kind in _FIELDS:
                 self._class_member(member, number, decorated or member.start_byte)
             decorated = 0
@@ -262,62 +273,67 @@ class ScriptDefinitions:
             return
         line = line_of(name_node) if name_node is not None else line_of(member)
         if member.type == "method_definition":
-            kind = "constructor" if name == "constructor" else "method"
+            kind = SymbolKind.CONSTRUCTOR if name == "constructor" else SymbolKind.METHOD
             self.pending[member.id] = Naming(name, name, kind, number, start, line)
             returns = type_of(member.child_by_field_name("return_type"))
             if returns and any(child.type == "get" for child in member.children):
-                self.facts.bind(number, f"self.{name}", returns, "type")
+                self.facts.bind_type(number, name, returns, Slot.MEMBER)
             return
         value = member.child_by_field_name("value")
         if value is not None and value.type in FUNCTIONS:
             self.pending[value.id] = Naming(
-                name, name, "method", number, start, line, member.end_byte, in_class=True
+                name, name, SymbolKind.METHOD, number, start, line, member.end_byte, in_class=True
             )
             return
         type_ = type_of(member.child_by_field_name("type"))
         if type_:
-            self.facts.bind(number, f"self.{name}", type_, "type")
+            self.facts.bind_type(number, name, type_, Slot.MEMBER)
         elif value is not None:
             self._bind_field(number, name, value)
 
     def _bind_field(self, owner: int, name: str, value: Node) -> None:
         chain = value_of(value, self.modules.require)
-        self.facts.bind(owner, f"self.{name}", UNKNOWN if chain == KEEP else chain, "alias")
+        self.facts.bind(owner, name, UNKNOWN if chain == KEEP else chain, Slot.MEMBER)
 
     def on_type(self, node: Node) -> None:
         """Interfaces, type aliases and enums, with the members they declare."""
         name = node.child_by_field_name("name")
         if name is None:
             return
-        kind = node.type.partition("_")[0]
+        kind = TYPES[node.type]
         self.facts.declare(text_of(name), KEEP)
         number = self.define(node, self.naming(node, text_of(name), kind), bases=_bases(node))
         body = node.child_by_field_name("body") or node.child_by_field_name("value")
-        if kind == "enum" or body is None:
+        if kind is SymbolKind.ENUM or body is None:
             return
         if body.type not in ("interface_body", "object_type"):
             alias = type_of(body)
             if alias:
-                self.facts.bind(number, "=", alias, "type")
+                self.facts.bind_type(number, "", alias, Slot.SELF)
             return
         for member in body.named_children:
             name_text = property_name(member.child_by_field_name("name"))
             type_node = member.child_by_field_name("type")
             if member.type == "method_signature":
-                self._signature(member, name_text, "method", number)
+                self._signature(member, name_text, SymbolKind.METHOD, number)
             elif member.type == "property_signature" and name_text and type_node is not None:
                 inner = named(type_node)
                 if inner is not None and inner.type == "function_type":
-                    self._signature(member, name_text, "method", number)
+                    self._signature(member, name_text, SymbolKind.METHOD, number)
                 elif type_ := type_of(type_node):
-                    self.facts.bind(number, f"self.{name_text}", type_, "type")
+                    self.facts.bind_type(number, name_text, type_, Slot.MEMBER)
 
     def _returns(self, value: Node) -> None:
         """`return value` in the current function, when that function is a definition."""
         frame = self.facts.function_frame()
         if frame.owns:
             chain = value_of(value, self.modules.require)
-            self.facts.bind(frame.scope, "return", UNKNOWN if chain == KEEP else chain, "alias")
+            self.facts.bind(frame.scope, "", UNKNOWN if chain == KEEP else chain, Slot.RESULT)
+
+
+def _is_opaque(value: Chain) -> bool:
+    """True when nothing is known of the value's members here."""
+    return chains.is_unknown(value) or value == KEEP
 
 
 def _bases(node: Node) -> tuple[str, ...]:

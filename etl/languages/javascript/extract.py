@@ -15,18 +15,19 @@ import tree_sitter_javascript
 import tree_sitter_typescript
 from tree_sitter import Language, Node
 
-from etl.facts import FileFacts
-from etl.languages.grammar import Grammar
+from etl.facts import Chain, FileFacts, ReferenceKind, SymbolKind
 from etl.languages.javascript.assignments import ScriptAssignments
-from etl.languages.javascript.definitions import CLASSES, Naming
+from etl.languages.javascript.definitions import CLASSES, TYPES, Naming
 from etl.languages.javascript.modules import required_module
 from etl.languages.javascript.syntax import FUNCTIONS, chain_of, string_value
-from etl.languages.lexical import UNKNOWN, FactsBuilder, clean_title, split_head
-from etl.languages.nodes import line_of, named, short_text, text_of
+from etl.languages.kit import chains
+from etl.languages.kit.chains import UNKNOWN
+from etl.languages.kit.grammar import Grammar
+from etl.languages.kit.nodes import line_of, named, short_text, text_of
+from etl.languages.kit.scopes import FactsBuilder, clean_title
 
 _TEST = re.compile(r"(?:Deno\.)?(?:it|test|specify|fit|xit|xtest|bench)(?:\.[A-Za-z]+)*")
 _SUITE = re.compile(r"(?:describe|suite|context|fdescribe|xdescribe)(?:\.[A-Za-z]+)*")
-_TYPES = ("interface_declaration", "type_alias_declaration", "enum_declaration")
 _SUITES = 12  # describe blocks inside each other that lend their titles
 _FOR_KEYWORDS = frozenset({"const", "let", "var"})
 
@@ -69,7 +70,7 @@ class ScriptWalk(ScriptAssignments):
         }
         table.update(dict.fromkeys(FUNCTIONS, self.on_function))
         table.update(dict.fromkeys(CLASSES, self.on_class))
-        table.update(dict.fromkeys(_TYPES, self.on_type))
+        table.update(dict.fromkeys(TYPES, self.on_type))
         return table
 
     # -- blocks ------------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ class ScriptWalk(ScriptAssignments):
         value = UNKNOWN
         if any(child.type == "of" for child in node.children):
             chain = chain_of(right, self.modules.require)
-            value = UNKNOWN if chain.startswith(UNKNOWN) else f"{self.own(chain)}[]"
+            value = chains.element(self.own(chain))
         if any(child.type in _FOR_KEYWORDS for child in node.children):
             self._declare_pattern(left, value)
         elif left.type == "identifier":
@@ -108,7 +109,7 @@ class ScriptWalk(ScriptAssignments):
     def own(self, chain: str) -> str:
         """`chain`, its `this` or `super` made unknown where no class gives them a meaning."""
         if chain.startswith(("this", "super")) and self.facts.frame.this != "this":
-            head, _, rest = split_head(chain)
+            head, _, rest = chains.split_head(chain)
             if head in ("this", "super"):
                 return UNKNOWN + rest
         return chain
@@ -127,8 +128,8 @@ class ScriptWalk(ScriptAssignments):
             self._test_block(node, function, arguments)
         chain = self.own(chain_of(function, self.modules.require))
         place = function.child_by_field_name("property") or function
-        if chain == "super()":
-            chain = "super().constructor"
+        if chain == chains.called("super"):
+            chain = chains.member(chain, "constructor")
         self.facts.use(chain, line_of(place))
         self._callbacks(arguments)
 
@@ -137,7 +138,7 @@ class ScriptWalk(ScriptAssignments):
         if constructor is None:
             return
         chain = self.own(chain_of(constructor, self.modules.require))
-        self.facts.use(chain, line_of(constructor), "new")
+        self.facts.use(chain, line_of(constructor), ReferenceKind.NEW)
         self._callbacks(node.child_by_field_name("arguments"))
 
     def _callbacks(self, arguments: Node | None) -> None:
@@ -146,10 +147,10 @@ class ScriptWalk(ScriptAssignments):
             return
         for argument in arguments.named_children:
             if argument.type == "identifier":
-                self.facts.use(text_of(argument), line_of(argument), "callback")
+                self.facts.use(text_of(argument), line_of(argument), ReferenceKind.CALLBACK)
             elif argument.type == "member_expression":
                 chain = self.own(chain_of(argument, self.modules.require))
-                self.facts.use(chain, line_of(argument), "callback")
+                self.facts.use(chain, line_of(argument), ReferenceKind.CALLBACK)
 
     def on_decorator(self, node: Node) -> None:
         target = named(node)
@@ -160,7 +161,7 @@ class ScriptWalk(ScriptAssignments):
             self._callbacks(target.child_by_field_name("arguments"))
             target = target.child_by_field_name("function") or target
         chain = self.own(chain_of(target, self.modules.require))
-        self.facts.use(chain, line_of(target), "decorator")
+        self.facts.use(chain, line_of(target), ReferenceKind.DECORATOR)
 
     def on_jsx(self, node: Node) -> None:
         name = node.child_by_field_name("name")
@@ -168,7 +169,7 @@ class ScriptWalk(ScriptAssignments):
             return
         text = text_of(name)
         if text[:1].isupper() or "." in text:  # lower case: an element of HTML
-            self.facts.use(text if len(text) < 200 else UNKNOWN, line_of(name), "jsx")
+            self.facts.use(text if len(text) < 200 else UNKNOWN, line_of(name), ReferenceKind.JSX)
 
     # -- tests -------------------------------------------------------------------------------------
 
@@ -193,7 +194,7 @@ class ScriptWalk(ScriptAssignments):
             self.suites.pop()
         path = clean_title(" ".join([*(t for _, t in self.suites[:_SUITES]), title]), 240)
         self.pending[body.id] = Naming(
-            clean_title(title), path, "function", self.facts.frame.scope, call.start_byte,
+            clean_title(title), path, SymbolKind.FUNCTION, self.facts.frame.scope, call.start_byte,
             line_of(call), call.end_byte, True,
         )  # fmt: skip
 
@@ -217,7 +218,7 @@ class Script:
         """See `etl.languages.base.Extractor.extract`."""
         facts = FactsBuilder(source, path, self.language, module)
         lines = source.count(b"\n") + (not source.endswith(b"\n"))
-        facts.define(module.rpartition(".")[2], "module", 0, (1, max(lines, 1)), (0, len(source)),
+        facts.define(module.rpartition(".")[2], SymbolKind.MODULE, 0, (1, max(lines, 1)), (0, len(source)),
                      path="")  # fmt: skip
         root = self._grammar.parse(source)
         walk = ScriptWalk(facts)
@@ -231,12 +232,12 @@ class _Keep:
     def __init__(self, facts: FactsBuilder) -> None:
         self._members = {d.name for d in facts.definitions}
 
-    def __call__(self, chain: str, kind: str, known: bool) -> bool:
-        if kind != "callback":
+    def __call__(self, chain: Chain, kind: ReferenceKind, known: bool) -> bool:
+        if kind is not ReferenceKind.CALLBACK:
             return True
         if chain.startswith("this."):
             return chain[5:] in self._members
-        return known and not chain.endswith(("()", "[]"))
+        return known and not chains.is_result(chain)
 
 
 def extractor(language: str) -> Script:

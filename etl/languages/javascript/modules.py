@@ -1,24 +1,20 @@
 """Imports and exports of JavaScript and TypeScript, in their ECMAScript and CommonJS forms.
 
-How the facts say it, on top of `etl.facts`:
-
-- `import D, { a as b } from "m"` binds `D` to name `default` and `b` to name `a`.
-- A re-export binds nothing here: its alias is `export:b`; `export:*` for `export * from "m"`.
-- `require("m")` and `import("m")` inside an expression bind a made-up alias, `require:1`.
-- `exports` holds `b` for an export of what is called `b` here, `b=a` for another name here, and
-  `module.exports=a` where the module as a whole is `a`.
+`import D, { a as b } from "m"` binds `D` to the name `default` and `b` to the name `a`. `require("m")`
+and `import("m")` inside an expression bind a made-up alias, `require:1`, which the expression's chain
+begins with. A module that is one value (`module.exports = a`) exports that as `WHOLE`.
 """
 
 from __future__ import annotations
 
 from tree_sitter import Node
 
-from etl.facts import Import
+from etl.facts import Export, Import, ImportKind, Slot, SymbolKind
 from etl.languages.javascript.syntax import chain_of, string_value
-from etl.languages.lexical import KEEP, UNKNOWN, FactsBuilder
-from etl.languages.nodes import line_of, named, text_of
+from etl.languages.kit.chains import UNKNOWN
+from etl.languages.kit.nodes import line_of, named, text_of
+from etl.languages.kit.scopes import KEEP, FactsBuilder
 
-REEXPORT = "export:"
 WHOLE = "module.exports"
 
 
@@ -32,11 +28,20 @@ class ScriptModules:
     # -- imports ---------------------------------------------------------------------------------------
 
     def add(self, module: str, name: str, alias: str, node: Node) -> None:
-        """Bind `alias` in the current scope to `name` of `module`."""
-        facts = self.facts
-        facts.imports.append(Import(facts.frame.scope, module[:500], name, alias, 0, line_of(node)))
-        if alias and not alias.startswith(REEXPORT):
-            facts.declare(alias, KEEP)
+        """Bind `alias` in the current scope to `name` of `module`, or to the module itself."""
+        kind = ImportKind.NAME if name else ImportKind.MODULE
+        self._add(module, name, alias, node, kind)
+        if alias:
+            self.facts.declare(alias, KEEP)
+
+    def _add(self, module: str, name: str, alias: str, node: Node, kind: ImportKind) -> None:
+        scope, line = self.facts.frame.scope, line_of(node)
+        self.facts.imports.append(Import(scope, module[:500], name, alias, 0, line, kind))
+
+    def reexport(self, module: str, name: str, exported: str, node: Node) -> None:
+        """Export `name` of `module`, or the module itself, as `exported`."""
+        self._add(module, name, exported, node, ImportKind.REEXPORT)
+        self.export(exported)
 
     def import_statement(self, node: Node) -> None:
         module = string_value(node.child_by_field_name("source"))
@@ -52,15 +57,18 @@ class ScriptModules:
             self.add(module, "", "", node)
             return
         for part in clause.named_children:
-            if part.type == "identifier":
-                self.add(module, "default", text_of(part), node)
-            elif part.type == "namespace_import" and part.named_children:
-                self.add(module, "", text_of(part.named_children[-1]), node)
-            elif part.type == "named_imports":
-                for specifier in part.named_children:
-                    name, alias = _specifier(specifier)
-                    if name:
-                        self.add(module, name, alias or name, specifier)
+            self._import_clause(module, part, node)
+
+    def _import_clause(self, module: str, part: Node, statement: Node) -> None:
+        if part.type == "identifier":
+            self.add(module, "default", text_of(part), statement)
+        elif part.type == "namespace_import" and part.named_children:
+            self.add(module, "", text_of(part.named_children[-1]), statement)
+        elif part.type == "named_imports":
+            for specifier in part.named_children:
+                name, alias = _specifier(specifier)
+                if name:
+                    self.add(module, name, alias or name, specifier)
 
     def require(self, call: Node) -> str:
         """The alias a `require("m")` or `import("m")` call binds; "" for every other call."""
@@ -128,13 +136,10 @@ class ScriptModules:
 
     def export(self, name: str, local: str = "") -> None:
         """Export what is called `local` here as `name`; a namespace's exports are its members."""
-        if any(kind == "module" for kind in self._scope_kinds()):
-            return
-        self.facts.exports.append(name if local in ("", name) else f"{name}={local}")
-
-    def _scope_kinds(self) -> list[str]:
         scope = self.facts.frame.scope
-        return [self.facts.definitions[scope].kind] if scope else []
+        if scope and self.facts.definitions[scope].kind is SymbolKind.MODULE:
+            return
+        self.facts.exports.append(Export(name, local or name))
 
     def export_clauses(self, node: Node) -> None:
         """`export … from "m"`, `export { a as b }` and `export = a`; declarations are the walk's."""
@@ -142,22 +147,22 @@ class ScriptModules:
         for part in node.named_children:
             if part.type == "export_clause":
                 for specifier in part.named_children:
-                    name, alias = _specifier(specifier)
-                    if not name:
-                        continue
-                    if module is None:
-                        self.export(alias or name, name)
-                    else:
-                        self.add(module, name, REEXPORT + (alias or name), specifier)
-                        self.export(alias or name)
+                    self._export_specifier(module, specifier)
             elif part.type == "namespace_export" and module is not None and part.named_children:
-                alias = text_of(part.named_children[0])
-                self.add(module, "", REEXPORT + alias, part)
-                self.export(alias)
+                self.reexport(module, "", text_of(part.named_children[0]), part)
             elif part.type == "identifier" and any(c.type == "=" for c in node.children):
                 self.export(WHOLE, text_of(part))
         if module is not None and any(c.type == "*" for c in node.children):
-            self.add(module, "*", REEXPORT + "*", node)
+            self._add(module, "", "", node, ImportKind.REEXPORT_ALL)
+
+    def _export_specifier(self, module: str | None, specifier: Node) -> None:
+        name, alias = _specifier(specifier)
+        if not name:
+            return
+        if module is None:
+            self.export(alias or name, name)
+        else:
+            self.reexport(module, name, alias or name, specifier)
 
     def whole_value(self, exported: str, value: Node) -> None:
         """Export the value of an expression as `exported` ("default" or `module.exports`)."""
@@ -166,10 +171,10 @@ class ScriptModules:
             return
         if value.type == "call_expression" and (module := required_module(value)):
             self._required[value.id] = "require:0"
-            self.add(module, "", REEXPORT + exported, value)
-            self.export(exported)
+            self.reexport(module, "", exported, value)
             return
-        self.facts.bind(0, exported, chain_of(value, self.require), "alias")
+        slot = Slot.PATH if exported == WHOLE else Slot.NAME
+        self.facts.bind(0, exported, chain_of(value, self.require), slot)
         self.export(exported)
 
 

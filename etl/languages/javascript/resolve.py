@@ -10,13 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from etl.facts import Reference
+from etl.facts import Reference, ReferenceKind, SymbolKind
 from etl.languages.javascript.resolve_infer import TYPES, Inference
-from etl.resolve.brace import CONFIDENCE, UNKNOWN_NAME, UNKNOWN_RECEIVER, Value, steps
+from etl.languages.kit.chains import UNKNOWN, steps
+from etl.languages.kit.values import CONFIDENCE, UNKNOWN_NAME, UNKNOWN_RECEIVER, Value
 from etl.resolve.table import Binder, Bound, Table
 
-# Kinds of use that are only uses when they bind: most names passed as arguments are no functions.
-_QUIET = frozenset({"callback"})
+_BY_KIND = {  # the rule of uses whose kind says it all
+    ReferenceKind.JSX: "jsx",
+    ReferenceKind.DECORATOR: "decorator",
+    ReferenceKind.CALLBACK: "callback",
+    ReferenceKind.NEW: "constructor",
+}
+_CONSTRUCTING = frozenset({ReferenceKind.CALL, ReferenceKind.NEW})
+_NOT_CALLED = frozenset({SymbolKind.INTERFACE, SymbolKind.TYPE, SymbolKind.ENUM, SymbolKind.MODULE})
 
 
 def binder(table: Table) -> Binder:
@@ -42,7 +49,7 @@ class ScriptBinder:
                 number = self._table.ids[target.file][target.number]
                 confidence = CONFIDENCE[rule]
                 yield Bound("CALLS", reference.scope, number, reference.line, rule, confidence)
-            elif reference.kind not in _QUIET:
+            elif reference.kind is not ReferenceKind.CALLBACK:  # most names passed are no functions
                 unresolved[value.path if value.kind == "fail" else "unknown receiver"] += 1
 
     def _imports(self, file: int) -> Iterator[Bound]:
@@ -75,7 +82,7 @@ class ScriptBinder:
         if not path:
             return UNKNOWN_NAME, ""
         value = infer.walk(file, scope, path)
-        if path[0] == "?" and len(path) == 1:
+        if path == (UNKNOWN,):
             value = UNKNOWN_RECEIVER
         return value, self._rule(file, reference, path, value)
 
@@ -83,10 +90,8 @@ class ScriptBinder:
         kind, scope = reference.kind, reference.scope
         if value.kind == "fail":
             return ""
-        if kind in ("jsx", "decorator", "callback"):
-            return kind
-        if kind == "new":
-            return "constructor"
+        if kind in _BY_KIND:
+            return _BY_KIND[kind]
         if path[0] == "super":
             return "super"
         if len(path) > 1 and path[-1] in ("call", "apply", "bind"):
@@ -102,19 +107,17 @@ class ScriptBinder:
             return "local" if receiver.file == file else "module"
         return "module" if receiver.kind == "module" else "type"
 
-    def _target(self, value: Value, kind: str) -> Value | None:
+    def _target(self, value: Value, kind: ReferenceKind) -> Value | None:
         """The definition a use of `value` enters."""
-        if value.kind == "object" and kind != "callback":
-            return None
         if value.kind != "definition" or value.many:
             return None
         definition = self._table.files[value.file].definitions[value.number]
-        if definition.kind in ("interface", "type", "enum", "module"):
+        if definition.kind in _NOT_CALLED:
             return None
-        if definition.kind == "class":
-            if kind == "callback":
+        if definition.kind is SymbolKind.CLASS:
+            if kind is ReferenceKind.CALLBACK:
                 return None
-            return self._constructor(value) if kind in ("call", "new") else value
+            return self._constructor(value) if kind in _CONSTRUCTING else value
         return value
 
     def _constructor(self, value: Value) -> Value:

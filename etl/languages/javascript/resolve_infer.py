@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from etl.facts import Binding, FileFacts
+from etl.facts import Binding, BindingKind, Definition, FileFacts, Slot, SymbolKind
 from etl.languages.javascript.modules import WHOLE
 from etl.languages.javascript.resolve_modules import Modules
-from etl.resolve.brace import (
+from etl.languages.kit import chains
+from etl.languages.kit.chains import UNKNOWN, steps
+from etl.languages.kit.values import (
     AMBIGUOUS,
     BUILTIN,
     EXTERNAL,
@@ -14,12 +16,12 @@ from etl.resolve.brace import (
     UNKNOWN_NAME,
     UNKNOWN_RECEIVER,
     Value,
-    steps,
 )
 from etl.resolve.table import Table
 
-TYPES = frozenset({"class", "interface", "type", "enum"})
-_MEMBERS = frozenset({"method", "constructor"})
+TYPES = frozenset({SymbolKind.CLASS, SymbolKind.INTERFACE, SymbolKind.TYPE, SymbolKind.ENUM})
+_MEMBERS = frozenset({SymbolKind.METHOD, SymbolKind.CONSTRUCTOR})
+_OWNERS = frozenset({SymbolKind.CLASS, SymbolKind.INTERFACE})  # of methods
 _APPLY = frozenset({"call", "apply", "bind"})
 # The standard library's globals that are called or constructed, browsers' and test runners' included.
 _GLOBALS = frozenset(
@@ -52,7 +54,7 @@ class Inference:
         self._scopes = [_Scopes(facts) for facts in table.files]
         self._exported: dict[tuple[int, str], Value] = {}
         self._bases: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
-        self._busy: set[tuple[int, int, str]] = set()
+        self._busy: set[tuple[int, int, Slot, str]] = set()
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -90,12 +92,12 @@ class Inference:
         return Value("object", file, number, path) if path in scopes.objects else None
 
     def _bound(self, file: int, scope: int, binding: Binding, depth: int) -> Value:
-        key = (file, scope, binding.name)
+        key = (file, scope, binding.slot, binding.name)
         if depth > MAX_DEPTH or key in self._busy:
             return UNKNOWN_RECEIVER
         self._busy.add(key)
         try:
-            if binding.how == "type":
+            if binding.kind is BindingKind.TYPE:
                 return self.instance(file, scope, binding.value, depth + 1)
             return self.walk(file, scope, steps(binding.value), depth + 1)
         finally:
@@ -103,8 +105,7 @@ class Inference:
 
     def instance(self, file: int, scope: int, type_: str, depth: int = 0) -> Value:
         """A value of a declared type, seen from `scope`."""
-        many = type_.count("[]")
-        head = type_.replace("[]", "")
+        head, many = chains.held(type_)
         if head == "this":
             owner = self.owner(file, scope)
             return Value("instance", file, owner, many=many) if owner else UNKNOWN_RECEIVER
@@ -115,7 +116,7 @@ class Inference:
         if value.kind != "definition":
             return value if value.kind == "fail" else UNKNOWN_RECEIVER
         definition = self.files[value.file].definitions[value.number]
-        alias = self._scopes[value.file].bindings.get((value.number, "="))
+        alias = self._scopes[value.file].same_as.get(value.number)
         if alias is not None and depth <= MAX_DEPTH:
             inner = self.instance(value.file, definition.parent, alias.value, depth + 1)
             return inner._replace(many=inner.many + many)
@@ -198,9 +199,9 @@ class Inference:
         for step in path[2 if path[0] == "super" else 1 :]:
             if value.kind == "fail":
                 return value
-            if step == "()":
+            if step == chains.CALL:
                 value = self.result(value, receiver, depth + 1)
-            elif step == "[]":
+            elif step == chains.ELEMENT:
                 value = value._replace(many=value.many - 1) if value.many else UNKNOWN_RECEIVER
             else:
                 receiver = value
@@ -208,7 +209,7 @@ class Inference:
         return value
 
     def _head(self, file: int, scope: int, head: str, depth: int) -> Value:
-        if head == "?":
+        if head == UNKNOWN:
             return UNKNOWN_RECEIVER
         if head == "this":
             return self.this(file, scope)
@@ -239,14 +240,15 @@ class Inference:
         number = scope
         while number:
             definition = definitions[number]
-            if definition.kind in ("class", "interface"):
+            if definition.kind in _OWNERS:
                 return number
             if definition.kind in _MEMBERS:
                 parent = definitions[definition.parent]
-                if parent.kind in ("class", "interface", "function") and definition.parent:
+                known = parent.kind in _OWNERS or parent.kind is SymbolKind.FUNCTION
+                if known and definition.parent:
                     return definition.parent
                 return 0
-            if definition.kind == "function" and number in owners:
+            if definition.kind is SymbolKind.FUNCTION and number in owners:
                 return number
             number = definition.parent
         return 0
@@ -264,10 +266,10 @@ class Inference:
         if value.kind == "object":
             return self._object_member(value, name, depth)
         definition = self.files[value.file].definitions[value.number]
-        if value.kind == "definition" and definition.kind == "module":
+        if value.kind == "definition" and definition.kind is SymbolKind.MODULE:
             found = self._in_scope(value.file, value.number, name, depth)
             return found if found is not None else UNKNOWN_ATTRIBUTE
-        if value.kind == "definition" and definition.kind == "function":
+        if value.kind == "definition" and definition.kind is SymbolKind.FUNCTION:
             child = self._scopes[value.file].methods.get((value.number, name))
             if child is not None:
                 return Value("definition", value.file, child)
@@ -284,7 +286,7 @@ class Inference:
             child = scopes.methods.get((number, name))
             if child is not None:
                 return Value("definition", file, child)
-            binding = scopes.bindings.get((number, f"self.{name}"))
+            binding = scopes.fields.get((number, name))
             if binding is not None:
                 return self._bound(file, number, binding, depth + 1)
             definition = self.files[file].definitions[number]
@@ -317,7 +319,7 @@ class Inference:
             return receiver
         if definition.returns:
             return self.instance(value.file, value.number, definition.returns, depth + 1)
-        binding = self._scopes[value.file].bindings.get((value.number, "return"))
+        binding = self._scopes[value.file].results.get(value.number)
         if binding is not None:
             if binding.value == "this" and receiver.kind == "instance":
                 return receiver
@@ -364,42 +366,68 @@ class Inference:
 class _Scopes:
     """One file's definitions and bindings, by where they can be seen."""
 
-    __slots__ = ("bindings", "by_path", "children", "methods", "methods_of", "objects", "owners")
+    __slots__ = (
+        "bindings",
+        "by_path",
+        "children",
+        "fields",
+        "methods",
+        "methods_of",
+        "objects",
+        "owners",
+        "results",
+        "same_as",
+    )
 
     def __init__(self, facts: FileFacts) -> None:
-        self.children: dict[
-            tuple[int, str], int
-        ] = {}  # (scope, name) → what a bare name finds there
+        # (scope, name) → what a bare name finds there
+        self.children: dict[tuple[int, str], int] = {}
         self.methods: dict[tuple[int, str], int] = {}  # (class or function, name) → its member
         self.methods_of: dict[int, dict[str, int]] = {}
         self.by_path: dict[str, int] = {}
         self.objects: set[str] = set()  # dotted paths that have members
-        self.bindings = {(b.scope, b.name): b for b in facts.bindings}
-        definitions = facts.definitions
-        for binding in facts.bindings:  # `const o = { f }`: o.f
-            if "." in binding.name and not binding.name.startswith("self."):
-                above = definitions[binding.scope].qualname if binding.scope else ""
-                self._add_objects(f"{above}.{binding.name}" if above else binding.name, above)
-        for number, definition in enumerate(definitions[1:], 1):
-            name, parent = definition.name, definition.parent
-            qualname = definition.qualname.partition("#")[0] or definition.qualname
-            self.by_path.setdefault(qualname, number)
-            above = definitions[parent].qualname
-            direct = qualname == (f"{above}.{name}" if above else name)
-            if direct and definition.kind not in _MEMBERS and definitions[parent].kind not in TYPES:
-                self.children.setdefault((parent, name), number)
-            if (
-                parent
-                and direct
-                and (definition.kind in _MEMBERS or definitions[parent].kind in TYPES)
-            ):
-                self.methods.setdefault((parent, name), number)
-                self.methods_of.setdefault(parent, {}).setdefault(name, number)
-            elif not direct or not parent:
-                self._add_objects(qualname, above)
+        self.bindings: dict[tuple[int, str], Binding] = {}  # variables, and members of objects
+        self.fields: dict[tuple[int, str], Binding] = {}  # attributes of a class's instances
+        self.results: dict[int, Binding] = {}  # of functions
+        self.same_as: dict[int, Binding] = {}  # type → the type it is another name for
+        for binding in facts.bindings:
+            self._add_binding(facts, binding)
+        for number, definition in enumerate(facts.definitions[1:], 1):
+            self._add_definition(facts, number, definition)
         self.owners = {
-            number for number in self.methods_of if definitions[number].kind == "function"
+            number
+            for number in self.methods_of
+            if facts.definitions[number].kind is SymbolKind.FUNCTION
         }
+
+    def _add_binding(self, facts: FileFacts, binding: Binding) -> None:
+        scope, name = binding.scope, binding.name
+        if binding.slot is Slot.MEMBER:
+            self.fields[scope, name] = binding
+        elif binding.slot is Slot.RESULT:
+            self.results[scope] = binding
+        elif binding.slot is Slot.SELF:
+            self.same_as[scope] = binding
+        else:
+            self.bindings[scope, name] = binding
+        if binding.slot is Slot.PATH:  # `const o = { f }`: o.f
+            above = facts.definitions[scope].qualname if scope else ""
+            self._add_objects(f"{above}.{name}" if above else name, above)
+
+    def _add_definition(self, facts: FileFacts, number: int, definition: Definition) -> None:
+        name, parent = definition.name, definition.parent
+        qualname = definition.qualname.partition("#")[0] or definition.qualname
+        self.by_path.setdefault(qualname, number)
+        outer = facts.definitions[parent]
+        is_direct = qualname == (f"{outer.qualname}.{name}" if outer.qualname else name)
+        is_member = definition.kind in _MEMBERS or outer.kind in TYPES
+        if is_direct and not is_member:
+            self.children.setdefault((parent, name), number)
+        if is_direct and is_member and parent:
+            self.methods.setdefault((parent, name), number)
+            self.methods_of.setdefault(parent, {}).setdefault(name, number)
+        elif not is_direct or not parent:
+            self._add_objects(qualname, outer.qualname)
 
     def _add_objects(self, qualname: str, above: str) -> None:
         """`outer.app.use` makes `outer.app` an object, when `outer` is what defines it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posixpath
 
-from etl.facts import FileFacts, Import
-from etl.languages.javascript.modules import REEXPORT, WHOLE
+from etl.facts import FileFacts, Import, ImportKind
+from etl.languages.javascript.modules import WHOLE
 from etl.resolve.table import Table
 
 _SUFFIXES = (
@@ -73,19 +73,15 @@ class _Names:
         self.reexports: dict[str, Import] = {}
         self.stars: list[Import] = []
         for each in facts.imports:
-            alias = each.alias
-            if not alias:
-                continue
-            if not alias.startswith(REEXPORT):
-                self.imports.setdefault((each.scope, alias), each)
-            elif each.name == "*":
+            if each.kind is ImportKind.REEXPORT:
+                self.reexports.setdefault(each.alias, each)
+            elif each.kind is ImportKind.REEXPORT_ALL:
                 self.stars.append(each)
-            else:
-                self.reexports.setdefault(alias[len(REEXPORT) :], each)
+            elif each.alias:
+                self.imports.setdefault((each.scope, each.alias), each)
         self.exports: dict[str, str] = {}  # exported name → local name
-        for entry in facts.exports:
-            name, _, local = entry.partition("=")
-            self.exports.setdefault(name, local or name)
+        for export in facts.exports:
+            self.exports.setdefault(export.name, export.local)
 
     @property
     def is_whole(self) -> bool:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from operator import attrgetter
 
 from tree_sitter import Node
 
-from etl.languages.lexical import KEEP, MAX_HOPS, MAX_SEGMENTS, UNKNOWN
-from etl.languages.nodes import named, short_text, text_of
+from etl.facts import Chain
+from etl.languages.kit import chains
+from etl.languages.kit.chains import UNKNOWN, Reader, Trail
+from etl.languages.kit.nodes import named, short_text, text_of
+from etl.languages.kit.scopes import KEEP, MAX_HOPS
 
 FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function", "function"})
 _DOTTED = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$#][\w$]*)*")
 _IDENTIFIER = re.compile(r"[#A-Za-z_$\u0080-\uffff][\w$\u0080-\uffff-]*")
-_UNWRAP = frozenset({"await_expression", "parenthesized_expression", "non_null_expression"})
-_CAST = frozenset({"as_expression", "satisfies_expression"})
 _NO_TYPE = frozenset({"any", "unknown", "void", "never", "null", "undefined", "const", "object"})
 # Their argument is the type that matters: a promise is awaited, the others change no member.
 _SEE_THROUGH = frozenset(
@@ -57,68 +59,103 @@ def plain_chain(node: Node) -> str:
     return text if _DOTTED.fullmatch(text) else ""
 
 
-def chain_of(node: Node | None, require: Callable[[Node], str]) -> str:
-    """The chain of any expression. `require` names the module of a `require(…)` or `import(…)` call.
+# -- chains ----------------------------------------------------------------------------------------
 
-    Iterative and bounded: `a.b().c()…` of any length costs MAX_SEGMENTS steps.
-    """
-    segments: list[str] = []
-    suffix = ""
-    for _ in range(3 * MAX_SEGMENTS):
-        if node is None or len(segments) > MAX_SEGMENTS:
-            del segments[1:]
-            break
-        kind = node.type
-        if kind == "identifier":
-            return _join(segments, (short_text(node) or UNKNOWN) + suffix)
-        if kind == "member_expression":
-            plain = plain_chain(node)
-            if plain and not plain.startswith(("this.", "super.")):
-                return _join(segments, plain + suffix)
-            name = property_name(node.child_by_field_name("property"))
-            segments.append((name or UNKNOWN) + suffix)
-            suffix, node = "", node.child_by_field_name("object")
-        elif kind == "call_expression":
-            module = require(node)
-            if module:
-                return _join(segments, module + suffix)
-            suffix, node = "()" + suffix, node.child_by_field_name("function")
-        elif kind == "new_expression":
-            suffix, node = "()" + suffix, node.child_by_field_name("constructor")
-        elif kind == "subscript_expression":
-            key = string_value(node.child_by_field_name("index"))
-            if key is not None and _IDENTIFIER.fullmatch(key):
-                segments.append(key + suffix)
-                suffix = ""
-            else:
-                suffix = "[]" + suffix
-            node = node.child_by_field_name("object")
-        elif kind == "this":
-            return _join(segments, "this" + suffix)
-        elif kind == "super":
-            return _join(segments, "super()" + suffix)
-        elif kind in _UNWRAP:
-            node = named(node)
-        elif kind in _CAST:
-            type_ = type_of(named(node, 1))
-            if type_:
-                return _join(segments, f"{type_}()" + suffix)
-            node = named(node)
-        elif kind == "assignment_expression":
-            node = node.child_by_field_name("right")
-        elif kind == "sequence_expression":
-            node = node.child_by_field_name("right") or named(node, node.named_child_count - 1)
-        elif kind == "instantiation_expression":
-            node = named(node)
-        else:
-            break
-    return _join(segments, UNKNOWN)
+Require = Callable[[Node], str]  # names the module of a `require(…)` or `import(…)` call
 
 
-def _join(segments: list[str], head: str) -> str:
-    if not segments:
-        return head
-    return ".".join((head, *reversed(segments)))
+class _Trail(Trail):
+    """A trail that knows what files require."""
+
+    __slots__ = ("require",)
+
+    def __init__(self, require: Require) -> None:
+        super().__init__()
+        self.require = require
+
+
+def chain_of(node: Node | None, require: Require) -> Chain:
+    """The chain of any expression."""
+    return chains.read(node, _READERS, _KIND, _Trail(require))
+
+
+def _name(node: Node, trail: _Trail) -> Chain:
+    return trail.headed(short_text(node) or UNKNOWN)
+
+
+def _member(node: Node, trail: _Trail) -> Node | Chain | None:
+    plain = plain_chain(node)
+    if plain and not plain.startswith(("this.", "super.")):
+        return trail.headed(plain)
+    trail.member(property_name(node.child_by_field_name("property")) or UNKNOWN)
+    return node.child_by_field_name("object")
+
+
+def _call(node: Node, trail: _Trail) -> Node | Chain | None:
+    module = trail.require(node)
+    if module:
+        return trail.headed(module)
+    trail.call()
+    return node.child_by_field_name("function")
+
+
+def _new(node: Node, trail: _Trail) -> Node | None:
+    trail.call()
+    return node.child_by_field_name("constructor")
+
+
+def _subscript(node: Node, trail: _Trail) -> Node | None:
+    key = string_value(node.child_by_field_name("index"))
+    if key is not None and _IDENTIFIER.fullmatch(key):
+        trail.member(key)
+    else:
+        trail.element()
+    return node.child_by_field_name("object")
+
+
+def _this(node: Node, trail: _Trail) -> Chain:
+    return trail.headed("this")
+
+
+def _super(node: Node, trail: _Trail) -> Chain:
+    return trail.headed(chains.called("super"))
+
+
+def _inner(node: Node, trail: _Trail) -> Node | None:
+    return named(node)
+
+
+def _cast(node: Node, trail: _Trail) -> Node | Chain | None:
+    type_ = type_of(named(node, 1))
+    return trail.headed(chains.instance(type_)) if type_ else named(node)
+
+
+def _right(node: Node, trail: _Trail) -> Node | None:
+    return node.child_by_field_name("right")
+
+
+def _last(node: Node, trail: _Trail) -> Node | None:
+    return node.child_by_field_name("right") or named(node, node.named_child_count - 1)
+
+
+_KIND = attrgetter("type")
+_READERS: dict[str, Reader[_Trail]] = {
+    "identifier": _name,
+    "member_expression": _member,
+    "call_expression": _call,
+    "new_expression": _new,
+    "subscript_expression": _subscript,
+    "this": _this,
+    "super": _super,
+    "as_expression": _cast,
+    "satisfies_expression": _cast,
+    "assignment_expression": _right,
+    "sequence_expression": _last,
+    "await_expression": _inner,
+    "parenthesized_expression": _inner,
+    "non_null_expression": _inner,
+    "instantiation_expression": _inner,
+}
 
 
 def assigned(node: Node) -> Node:
@@ -131,7 +168,7 @@ def assigned(node: Node) -> Node:
     return node
 
 
-def value_of(node: Node | None, require: Callable[[Node], str]) -> str:
+def value_of(node: Node | None, require: Require) -> str:
     """What a name stands for once this expression is assigned to it: a chain, KEEP, UNKNOWN or ""."""
     if node is None:
         return ""
@@ -159,12 +196,12 @@ def type_of(node: Node | None) -> str:
         elif kind == "this_type" or kind == "this":
             return "this" + suffix
         elif kind == "array_type":
-            suffix, node = "[]" + suffix, named(node)
+            suffix, node = chains.collection(suffix), named(node)
         elif kind == "generic_type":
             name = text_of(head) if (head := node.child_by_field_name("name")) else ""
             arguments = node.child_by_field_name("type_arguments")
             if name in _SEE_THROUGH or name in _COLLECTIONS:
-                suffix = ("[]" if name in _COLLECTIONS else "") + suffix
+                suffix = chains.collection(suffix) if name in _COLLECTIONS else suffix
                 node = named(arguments) if arguments else None
             else:
                 return name + suffix if len(name) <= 120 else ""

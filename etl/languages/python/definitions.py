@@ -7,11 +7,12 @@ from bisect import bisect_right
 
 from tree_sitter import Node
 
-from etl.facts import Binding, Definition, Import, Reference
+from etl.facts import Binding, BindingKind, Chain, Definition, Export, Import, Reference, SymbolKind
 from etl.languages.python import syntax as py
 from etl.languages.python.syntax import Reader, first
 
 NO_NODES: list[Node] = []
+_SEPARATOR = ("", "", BindingKind.PARAMETER)  # `/` and `*` between parameters
 
 
 class Definitions:
@@ -23,7 +24,7 @@ class Definitions:
         self.imports: list[Import] = []
         self.references: list[Reference] = []
         self.bindings: list[Binding] = []
-        self.exports: list[str] = []
+        self.exports: list[Export] = []
         self._read = reader
         self._in_tests = in_tests
         self._newlines = [match.start() for match in re.finditer(b"\n", source)]
@@ -60,7 +61,7 @@ class Definitions:
             Definition(
                 module.rpartition(".")[2],
                 "",
-                "module",
+                SymbolKind.MODULE,
                 0,
                 1,
                 max(1, self._line(size - 1)) if size else 1,
@@ -117,7 +118,7 @@ class Definitions:
             self._starts.append(body.start_byte)
             self._owners.append(index)
             if node.kind_id == py.FUNCTION:
-                self._parameters(node, index, parent, chains, body)
+                self._parameters(node, index, parent, chains)
             else:
                 self._receiver.append("")
         while len(stack) > 1:
@@ -136,15 +137,17 @@ class Definitions:
         qualname: str,
         parent: int,
         whole: int,
-        decorators: tuple[str, ...],
+        decorators: tuple[Chain, ...],
     ) -> Definition:
         is_class = node.kind_id == py.CLASS
         in_class = self._is_class[parent]
         self._is_class.append(is_class)
         start, end = node.start_byte, node.end_byte
-        kind = "class" if is_class else "method" if in_class else "function"
+        kind = SymbolKind.METHOD if in_class else SymbolKind.FUNCTION
+        kind = SymbolKind.CLASS if is_class else kind
         annotation = None if is_class else node.child_by_field_id(py.F_RETURN)
-        doc_end = _docstring_end(first(body))
+        colon = self.source.rfind(b":", start, body.start_byte)
+        doc_end = _docstring_end(first(body)) or colon + 1
         return Definition(
             name,
             qualname,
@@ -157,8 +160,9 @@ class Definitions:
             self._bases(node) if is_class else (),
             self._read.annotation(annotation) if annotation is not None else "",
             self._is_test(name, parent, is_class),
-            doc_end or self.source.rfind(b":", start, body.start_byte) + 1,
+            doc_end,
             decorators,
+            not is_class and self._is_abstract(doc_end, body, decorators),
         )
 
     def _is_test(self, name: str, parent: int, is_class: bool) -> bool:
@@ -191,12 +195,11 @@ class Definitions:
         return begin
 
     def _parameters(
-        self, node: Node, index: int, parent: int, decorators: tuple[str, ...], body: Node
+        self, node: Node, index: int, parent: int, decorators: tuple[Chain, ...]
     ) -> None:
         """Bind the parameters. `self` and `cls` of a method are bound by the method itself."""
         is_method = self._is_class[parent] and "staticmethod" not in decorators
         parameters = node.child_by_field_id(py.F_PARAMETERS)
-        self._abstract(index, body, decorators)
         if parameters is None or parameters.end_byte - parameters.start_byte <= 2:
             self._receiver.append("")
             return
@@ -208,22 +211,22 @@ class Definitions:
         line = self._line(node.start_byte)
         receiver = ""
         for number, parameter in enumerate(parameters.named_children):
-            name, annotation, how = self._parameter(parameter)
+            name, annotation, kind = self._parameter(parameter)
             if not name:
                 continue
-            if number == 0 and is_method and how == "param":
+            if number == 0 and is_method and kind is BindingKind.PARAMETER:
                 receiver = name
                 if name in ("self", "cls"):
                     continue
-                how = "self"
-            self.bindings.append(Binding(index, name, annotation, how, line))
+                kind = BindingKind.RECEIVER
+            self.bindings.append(Binding(index, name, annotation, kind, line))
         self._receiver.append(receiver)
 
-    def _parameter(self, node: Node) -> tuple[str, str, str]:
-        """(name, annotation, how) of one parameter; name "" for separators."""
+    def _parameter(self, node: Node) -> tuple[str, str, BindingKind]:
+        """(name, annotation, kind) of one parameter; name "" for separators."""
         kind = node.kind_id
         if kind == py.IDENTIFIER:
-            return self._read.text(node), "", "param"
+            return self._read.text(node), "", BindingKind.PARAMETER
         if kind in (py.DEFAULT, py.TYPED_DEFAULT):
             name = node.child_by_field_id(py.F_NAME)
         elif kind == py.TYPED:
@@ -236,23 +239,19 @@ class Definitions:
             inner = first(name)
             box = "tuple" if name.kind_id == py.SPLAT else "dict"
             if inner is None:
-                return "", "", ""
+                return _SEPARATOR
             element = f"[{'str, ' if box == 'dict' else ''}{text}]" if text else ""
-            return self._read.text(inner), f"{box}{element}", "type"
+            return self._read.text(inner), f"{box}{element}", BindingKind.TYPE
         if name is None or name.kind_id != py.IDENTIFIER:
-            return "", "", ""
-        return self._read.text(name), text, "param"
+            return _SEPARATOR
+        return self._read.text(name), text, BindingKind.PARAMETER
 
-    def _abstract(self, index: int, body: Node, decorators: tuple[str, ...]) -> None:
-        """Note a function that only raises NotImplementedError, or is declared abstract."""
+    def _is_abstract(self, doc_end: int, body: Node, decorators: tuple[Chain, ...]) -> bool:
+        """True for a function that only raises NotImplementedError, or is declared abstract."""
         if any(name.endswith("abstractmethod") for name in decorators):
-            abstract = True
-        else:
-            start = self.definitions[index].doc_end_byte
-            text = self.source[start : body.end_byte].lstrip() if start else b""
-            abstract = text.startswith(b"raise ") or text in (b"...", b"pass")
-        if abstract:
-            self.bindings.append(Binding(index, "return", "", "abstract"))
+            return True
+        text = self.source[doc_end : body.end_byte].lstrip() if doc_end else b""
+        return text.startswith(b"raise ") or text in (b"...", b"pass")
 
     def _blocks(self, nodes: list[Node]) -> None:
         """Where each block ends, so that a binding is known to hold to the end of its own block."""

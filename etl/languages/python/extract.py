@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from tree_sitter import Node, Parser, QueryCursor
 
-from etl.facts import Binding, FileFacts, Reference
+from etl.facts import Argument, Binding, BindingKind, Export, FileFacts, Reference, ReferenceKind
 from etl.languages.base import Extractor
 from etl.languages.names import is_test_path
 from etl.languages.python import syntax as py
@@ -16,6 +16,7 @@ from etl.languages.python.definitions import NO_NODES
 from etl.languages.python.names import Names
 from etl.languages.python.syntax import QUERY, Reader
 
+_CALL = ReferenceKind.CALL
 _START = attrgetter("start_byte")
 _PLACE = attrgetter("start_byte", "end_byte")
 _EXPORTED = re.compile(rb"""["']([^"'\\\s]+)["']""")
@@ -113,59 +114,62 @@ class _File(Names):
             byte = node.end_byte if kind == py.ATTRIBUTE else node.start_byte
             line = bisect_right(newlines, byte - 1) + 1
             scope = scope_of(node.start_byte)
-            args = ""
+            args: tuple[Argument, ...] = ()
             if chain not in _ARGUMENTS_UNTOLD and not chain.startswith("self.assert"):
                 values = given.get(node.end_byte)
                 if values is not None and values.end_byte - values.start_byte > 2:
                     args = args_of(values)
-            add(Reference(scope, chain, line, "call", args))
+            add(Reference(scope, chain, line, _CALL, args))
             if chain == "isinstance":
                 self._narrow(node, scope)
 
     def _narrow(self, function: Node, scope: int) -> None:
         """`if isinstance(x, A):` types x in that branch; `if not isinstance(x, A): return` after it."""
         call = function.parent
-        arguments = call.child_by_field_id(py.F_ARGS) if call is not None else None
-        given = arguments.named_children if arguments is not None else []
-        if call is None or len(given) != 2 or given[0].kind_id != py.IDENTIFIER:
+        given = call.child_by_field_id(py.F_ARGS) if call is not None else None
+        tested = given.named_children if given is not None else []
+        if call is None or len(tested) != 2 or tested[0].kind_id != py.IDENTIFIER:
             return
-        classes = given[1].named_children if given[1].kind_id == py.TUPLE else [given[1]]
-        test, negated = call.parent, False
-        below = call
-        while test is not None and test.kind_id in (py.BOOLEAN, py.NOT, py.PARENTHESIZED):
-            if test.kind_id == py.BOOLEAN:
-                operator = test.child(1)
-                if operator is None or operator.type != "and":
-                    return
-            negated ^= test.kind_id == py.NOT
-            below, test = test, test.parent
-        if test is None or test.kind_id != py.IF:
+        lines = self._narrowed_lines(call)
+        if lines is None:
             return
-        block = test.child_by_field_id(py.F_CONSEQUENCE)
-        if block is None or test.child_by_field_id(py.F_CONDITION) != below:
-            return
-        line, until = self._line(block.start_byte) - 1, self._line(block.end_byte - 1)
-        if negated:
-            last = block.named_children[-1] if block.named_child_count else None
-            if last is None or last.kind_id not in (py.RETURN, py.RAISE, py.CONTINUE):
-                return
-            line, until = until, self._until(test.start_byte)
-        name = self._read.text(given[0])
+        name = self._read.text(tested[0])
+        classes = tested[1].named_children if tested[1].kind_id == py.TUPLE else [tested[1]]
         for each in classes:
             if each.kind_id in (py.IDENTIFIER, py.ATTRIBUTE):
                 chain = self._read.chain(each)
-                self.bindings.append(Binding(scope, name, chain, "narrow", line, until))
+                self.bindings.append(Binding(scope, name, chain, BindingKind.NARROWED, *lines))
+
+    def _narrowed_lines(self, call: Node) -> tuple[int, int] | None:
+        """The lines `(line, until)` on which a test that `call` is part of has passed."""
+        below, negated = _condition(call)
+        test = below.parent if below is not None else None
+        if below is None or test is None or test.kind_id != py.IF:
+            return None
+        block = test.child_by_field_id(py.F_CONSEQUENCE)
+        if block is None or test.child_by_field_id(py.F_CONDITION) != below:
+            return None
+        line, until = self._line(block.start_byte) - 1, self._line(block.end_byte - 1)
+        if not negated:
+            return line, until
+        last = block.named_children[-1] if block.named_child_count else None
+        if last is None or last.kind_id not in (py.RETURN, py.RAISE, py.CONTINUE):
+            return None
+        return until, self._until(test.start_byte)
 
     def _decorator_uses(self, decorated: dict[int, tuple[int, list[Node]]]) -> None:
         """The call of each decorator; its argument is what it decorates."""
         names = {d.start_line: d.name for d in self.definitions[1:]}
         for start, (_, expressions) in decorated.items():
             name = names.get(self._line(start), "")
+            given = (Argument(name),) if name else ()
             for node in expressions:
                 scope = self._scope(node.start_byte)
                 line = self._line(node.start_byte)
                 chain = self._read.chain(node)
-                self.references.append(Reference(scope, chain, line, "decorator", name))
+                self.references.append(
+                    Reference(scope, chain, line, ReferenceKind.DECORATOR, given)
+                )
 
     def _export(self, assigned: list[Node], augmented: list[Node]) -> None:
         for node in (*assigned, *augmented):
@@ -174,4 +178,18 @@ class _File(Names):
                 continue
             if self.source[left.start_byte : left.end_byte] == b"__all__":
                 text = self.source[right.start_byte : right.end_byte]
-                self.exports += [m.decode("utf-8", "replace") for m in _EXPORTED.findall(text)]
+                names = [m.decode("utf-8", "replace") for m in _EXPORTED.findall(text)]
+                self.exports += [Export(name, name) for name in names]
+
+
+def _condition(call: Node) -> tuple[Node | None, bool]:
+    """The whole condition that must hold, or must not, for `call` to hold; None behind an `or`."""
+    below, test, negated = call, call.parent, False
+    while test is not None and test.kind_id in (py.BOOLEAN, py.NOT, py.PARENTHESIZED):
+        if test.kind_id == py.BOOLEAN:
+            operator = test.child(1)
+            if operator is None or operator.type != "and":
+                return None, negated
+        negated ^= test.kind_id == py.NOT
+        below, test = test, test.parent
+    return below, negated

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from etl.facts import Binding, Import
+from etl.facts import Binding, BindingKind, Import, ImportKind, Slot
+from etl.languages.kit import chains
+from etl.languages.kit.chains import is_whole
 from etl.languages.python import syntax as py
 from etl.languages.python.definitions import NO_NODES, Definitions
-from etl.languages.python.syntax import first
+from etl.languages.python.syntax import Assigned, first
+
+_NAME, _MEMBER = Slot.NAME, Slot.MEMBER
+_NO_VALUES = [Assigned(BindingKind.UNKNOWN, "")]
 
 
 class Names(Definitions):
@@ -45,7 +50,7 @@ class Names(Definitions):
         alias = ""
         kind = node.kind_id
         if kind == py.WILDCARD:
-            self.imports.append(Import(scope, module, "*", "", level, line))
+            self.imports.append(Import(scope, module, "", "", level, line, ImportKind.ALL))
             return
         if kind == py.ALIASED:
             target, as_ = node.child_by_field_id(py.F_NAME), node.child_by_field_id(py.F_ALIAS)
@@ -58,32 +63,29 @@ class Names(Definitions):
         if whole:
             # `import a.b` binds `a`; `import a.b as c` binds the module a.b.
             bound = alias or name.partition(".")[0]
-            self.imports.append(Import(scope, name, "", bound, 0, line))
+            self.imports.append(Import(scope, name, "", bound, 0, line, ImportKind.MODULE))
         else:
             bound = alias or name
             self.imports.append(Import(scope, module, name, bound, level, line))
 
     # -- bindings ---------------------------------------------------------------------------------
 
-    def _bind(self, node: Node, values: list[tuple[str, str]], line: int, until: int) -> None:
-        """Bind what `node` (a name, `self.x`, or a pattern of them) may be; nothing known: "local"."""
+    def _bind(self, node: Node, values: list[Assigned], line: int, until: int) -> None:
+        """Bind what `node` (a name, `self.x`, or a pattern of them) may be; without values, unknown."""
         kind = node.kind_id
-        scope = self._scope(node.start_byte)
+        scope, slot = self._scope(node.start_byte), _NAME
         if kind == py.IDENTIFIER:
             name = self._read.text(node)
         elif kind == py.ATTRIBUTE:
-            name = self._read.chain(node)
-            head, dot, rest = name.partition(".")
-            if not dot or "." in rest or head != self._receiver[scope] or not head:
+            head, dot, name = self._read.chain(node).partition(".")
+            if not dot or "." in name or head != self._receiver[scope] or not head:
                 return
-            name = f"self.{rest}"
+            slot = _MEMBER
         else:
             self._bind_pattern(node, line, until)
             return
-        for how, value in values:
-            self.bindings.append(Binding(scope, name, value, how, line, until))
-        if not values:
-            self.bindings.append(Binding(scope, name, "", "local", line, until))
+        for how, value, elements in values or _NO_VALUES:
+            self.bindings.append(Binding(scope, name, value, how, line, until, slot, elements))
 
     def _bind_pattern(self, node: Node, line: int, until: int) -> None:
         todo = [node]
@@ -106,7 +108,12 @@ class Names(Definitions):
             annotation = node.child_by_field_id(py.F_TYPE)
             right = node.child_by_field_id(py.F_RIGHT)
             if annotation is not None:
-                self._bind(left, [("type", self._read.annotation(annotation))], line, until)
+                self._bind(
+                    left,
+                    [Assigned(BindingKind.TYPE, self._read.annotation(annotation))],
+                    line,
+                    until,
+                )
                 if right is None:
                     continue
                 if left.kind_id != py.IDENTIFIER or self._is_class[self._scope(node.start_byte)]:
@@ -146,8 +153,7 @@ class Names(Definitions):
             if not self._bind_pairs(left, right, line, until):
                 self._bind_pattern(left, line, until)
             return
-        chain = self._read.chain(right)
-        self._bind(left, [("iter", chain)] if "?" not in chain else [], line, until)
+        self._bind(left, _iterated(self._read.chain(right)), line, until)
 
     def _bind_pairs(self, left: Node, right: Node, line: int, until: int) -> bool:
         """`for i, x in enumerate(xs)` and `for k, v in d.items()`: the second name is an element."""
@@ -163,13 +169,13 @@ class Names(Definitions):
         chain = self._read.chain(function)
         if chain == "enumerate":
             given = first(arguments)
-            chain = self._read.chain(given) if given is not None else "?"
+            chain = self._read.chain(given) if given is not None else chains.UNKNOWN
         elif chain.endswith(".items"):
-            chain = chain.removesuffix(".items") + ".values()"
+            chain = chains.called(chains.member(chain.removesuffix(".items"), "values"))
         else:
             return False
         self._bind(names[0], [], line, until)
-        self._bind(names[1], [("iter", chain)] if "?" not in chain else [], line, until)
+        self._bind(names[1], _iterated(chain), line, until)
         return True
 
     def _bind_others(self, captures: dict[str, list[Node]]) -> None:
@@ -190,7 +196,7 @@ class Names(Definitions):
             scope = self._scope(node.start_byte)
             for name in node.named_children:
                 text = self._read.text(name)
-                self.bindings.append(Binding(scope, text, "", "global"))
+                self.bindings.append(Binding(scope, text, "", BindingKind.GLOBAL))
 
     def _bind_with(self, node: Node) -> None:
         while node.kind_id == py.PARENTHESIZED:
@@ -206,7 +212,7 @@ class Names(Definitions):
             return
         chain = self._read.chain(value)
         line = self._line(node.end_byte)
-        values = [("enter", chain)] if "?" not in chain else []
+        values = [Assigned(BindingKind.ENTERED, chain)] if is_whole(chain) else []
         self._bind(target, values, line - 1 if line == self._line(node.start_byte) else line, 0)
 
     def _bind_except(self, node: Node) -> None:
@@ -216,7 +222,7 @@ class Names(Definitions):
             return
         classes = value.named_children if value.kind_id == py.TUPLE else [value]
         values = [
-            ("type", self._read.annotation(each))
+            Assigned(BindingKind.TYPE, self._read.annotation(each))
             for each in classes
             if each.kind_id in (py.IDENTIFIER, py.ATTRIBUTE)
         ]
@@ -231,13 +237,13 @@ class Names(Definitions):
         if inner.kind_id == py.DOTTED:
             name, _ = self._module_name(inner)
             if "." not in name and name != "_":
-                self.bindings.append(Binding(scope, name, "", "local", line))
+                self.bindings.append(Binding(scope, name, "", BindingKind.UNKNOWN, line))
         elif inner.kind_id == py.AS_PATTERN:
             parts = inner.named_children
             if len(parts) == 2 and parts[1].kind_id == py.IDENTIFIER:
                 head = self.source[parts[0].start_byte : parts[0].end_byte].partition(b"(")
-                known = head[1] == b"(" and head[0].strip().decode("utf-8", "replace")
-                values = [("type", known)] if known else []
+                known = head[0].strip().decode("utf-8", "replace") if head[1] else ""
+                values = [Assigned(BindingKind.TYPE, known)] if known else []
                 self._bind(parts[1], values, line, 0)
 
     def _bind_lambda(self, node: Node) -> None:
@@ -250,16 +256,20 @@ class Names(Definitions):
             name = self._parameter(parameter)[0]
             if name:
                 until = self._line(end)
-                self.bindings.append(Binding(scope, name, "", "lambda", line, until))
+                self.bindings.append(Binding(scope, name, "", BindingKind.LAMBDA, line, until))
 
     def _results(self, returns: list[Node], yields: list[Node]) -> None:
-        for name, nodes in (("return", returns), ("yield", yields)):
+        for slot, nodes in ((Slot.RESULT, returns), (Slot.YIELD, yields)):
             for node in nodes:
                 scope = self._scope(node.start_byte)
                 value = first(node)
                 if not scope or value is None or value.kind_id == py.NONE:
                     continue
-                values = self._read.values(value) or [("local", "")]
                 line = self._line(node.start_byte)
-                for how, chain in values:
-                    self.bindings.append(Binding(scope, name, chain, how, line))
+                for how, chain, elements in self._read.values(value) or _NO_VALUES:
+                    self.bindings.append(Binding(scope, "", chain, how, line, 0, slot, elements))
+
+
+def _iterated(chain: str) -> list[Assigned]:
+    """An element of what a loop runs over."""
+    return [Assigned(BindingKind.ITERATED, chain)] if is_whole(chain) else []

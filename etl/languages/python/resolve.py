@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from etl.facts import Reference
+from etl.facts import ImportKind, Reference, ReferenceKind, SymbolKind
+from etl.languages.kit import chains
+from etl.languages.kit.chains import steps
 from etl.languages.python.resolve_infer import Inference
 from etl.languages.python.resolve_parameters import MAX_PASSED, Passed
 from etl.languages.python.resolve_values import (
@@ -122,7 +124,7 @@ class PythonBinder:
         for number, each in enumerate(self._table.files[file].imports):
             absolute = infer.modules.absolute(file, each.module, each.level)
             target = None
-            if each.name and each.name != "*":  # `from package import module`
+            if each.kind is ImportKind.NAME:  # `from package import module`
                 for value in infer.imported(file, number):
                     if isinstance(value, Module) and value.file is not None:
                         target = value.file
@@ -135,7 +137,7 @@ class PythonBinder:
     def _classes(self, file: int) -> Iterator[Bound]:
         ids, classes = self._table.ids, self._infer.classes.by_place
         for number, definition in enumerate(self._table.files[file].definitions):
-            if definition.kind != "class":
+            if definition.kind is not SymbolKind.CLASS:
                 continue
             cls = classes[file, number]
             for base in self._infer.bases[cls]:
@@ -153,13 +155,13 @@ class PythonBinder:
         """(receiver, what is called): the receiver is empty where there is none."""
         infer = self._infer
         scope, line = reference.scope, reference.line
-        steps = infer.steps(reference.chain)
-        if len(steps) == 1:
-            return (), infer.name(file, scope, steps[0], line)
-        last = steps[-1]
-        if last == "()" or last == "[]":
-            return (), infer.walk(file, scope, steps, line)
-        receiver = infer.walk(file, scope, steps[:-1], line)
+        path = steps(reference.chain)
+        if len(path) == 1:
+            return (), infer.name(file, scope, path[0], line)
+        last = path[-1]
+        if last == chains.CALL or last == chains.ELEMENT:
+            return (), infer.walk(file, scope, path, line)
+        receiver = infer.walk(file, scope, path[:-1], line)
         return receiver, infer.operations.attribute(receiver, last) if receiver else ()
 
     def _first(self, file: int, reference: Reference) -> None:
@@ -167,7 +169,7 @@ class PythonBinder:
         receiver, values = self._evaluate(file, reference)
         targets = self._targets(values)
         if targets and len(targets) <= (_MAX_TARGETS if receiver else MAX_PASSED):
-            if reference.args:
+            if reference.arguments:
                 self._pass(file, reference, values)
             rule = self._rule(file, reference, receiver, targets)
             self._bind(file, reference, receiver, values, targets, rule)
@@ -255,24 +257,24 @@ class PythonBinder:
                 continue
             for place in places:
                 self._infer.parameters.passed.setdefault(place, []).append(
-                    Passed(file, reference.scope, reference.line, reference.args, skip)
+                    Passed(file, reference.scope, reference.line, reference.arguments, skip)
                 )
 
     def _rule(
         self, file: int, reference: Reference, receiver: Values, targets: list[_Target]
     ) -> str:
-        if reference.kind != "call":
-            return reference.kind
-        steps = self._infer.steps(reference.chain)
-        if len(steps) == 1:
+        if reference.kind is not ReferenceKind.CALL:
+            return reference.kind.value
+        path = steps(reference.chain)
+        if len(path) == 1:
             where = self._table.definition_of[targets[0][0]]
             return "local" if where[0] == file else "import"
         if not receiver:
             return "call"
-        if steps[0] == "super" and len(steps) == 3:
+        if path[0] == "super" and len(path) == 3:
             return "super"
         value = receiver[0]
-        if len(steps) == 2 and _is_own(value):
+        if len(path) == 2 and _is_own(value):
             return "self"
         if isinstance(value, Module):
             return "module"
@@ -285,7 +287,7 @@ class PythonBinder:
         method with a body, called on a declared type, one in ten did, so those are left out. A test's
         own subclass is no target of the code's calls.
         """
-        name = self._infer.steps(reference.chain)[-1]
+        name = steps(reference.chain)[-1]
         for value in receiver:
             if not isinstance(value, Instance) or value.exact:
                 continue
@@ -324,10 +326,11 @@ class PythonBinder:
 
     def _unique(self, file: int, reference: Reference, receiver: Values) -> bool:
         """An unknown receiver's method that a single class of the repository defines."""
-        steps = self._infer.steps(reference.chain)
-        name = steps[-1]
+        path = steps(reference.chain)
+        name = path[-1]
         owners = self._owners.get(name)
-        if receiver or reference.kind != "call" or len(steps) == 1 or steps[0] == "super":
+        is_call = reference.kind is ReferenceKind.CALL
+        if receiver or not is_call or len(path) == 1 or path[0] == "super":
             return False
         if owners is None or len(owners) != 1 or name in _COMMON:
             return False
@@ -337,7 +340,7 @@ class PythonBinder:
         if self._table.is_test_file(owner.file) and not self._table.is_test_file(file):
             return False
         number = owner.members[name]
-        if self._table.files[owner.file].definitions[number].kind == "class":
+        if self._table.files[owner.file].definitions[number].kind is SymbolKind.CLASS:
             return False
         target = self._table.ids[owner.file][number]
         confidence = CONFIDENCE["unique"]
@@ -348,7 +351,7 @@ class PythonBinder:
 
     def _count(self, file: int, reference: Reference, receiver: Values, values: Values) -> None:
         """Count a call that stays unbound, by its reason."""
-        if reference.kind == "call":
+        if reference.kind is ReferenceKind.CALL:
             self._reasons[file][_why(reference, receiver, values)] += 1
 
 

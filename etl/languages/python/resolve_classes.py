@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from etl.facts import SymbolKind
 from etl.languages.python.resolve_scopes import Scopes
 from etl.languages.python.resolve_values import Class, External, Values
 from etl.resolve.table import Table
@@ -23,7 +24,7 @@ class Classes:
             if facts.language != "python":
                 continue
             for number, definition in enumerate(facts.definitions):
-                if definition.kind == "class":
+                if definition.kind is SymbolKind.CLASS:
                     self.by_place[file, number] = Class(file, number, definition)
             self._fill(file)
 

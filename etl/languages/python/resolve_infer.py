@@ -1,28 +1,29 @@
 """What expressions of Python code may be: names by scope, attributes by class, results of calls.
 
-Everything is found on demand and kept, so a run looks at each binding once. A cycle (`x = f()` where
-`f` returns `x`) gives nothing for the inner question; an empty answer that such a cut may have caused
-is not kept, but asked again when somebody else wants it. The questions come in the order of the files'
-paths, so the answers are the same every time.
+Everything is found on demand and kept, so a run looks at each binding once (see `resolve_questions`). A
+cycle is `x = f()` where `f` returns `x`. The questions come in the order of the files' paths, so the
+answers are the same every time.
 """
 
 from __future__ import annotations
 
 import builtins
-import re
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from etl.facts import Definition, FileFacts
+from etl.facts import Binding, BindingKind, Chain, Definition, FileFacts, ImportKind, SymbolKind
+from etl.languages.kit.chains import CALL, ELEMENT, steps
 from etl.languages.python import resolve_types
 from etl.languages.python.resolve_classes import Classes
 from etl.languages.python.resolve_modules import Modules
 from etl.languages.python.resolve_operations import Operations
 from etl.languages.python.resolve_parameters import MAX_PASSED, Parameters
+from etl.languages.python.resolve_questions import Questions, forget_unknown
 from etl.languages.python.resolve_scopes import BINDING, DEFINITION, Entry, Scopes
 from etl.languages.python.resolve_types import Parsed
 from etl.languages.python.resolve_values import (
     BUILTIN,
     EXTERNAL,
-    PENDING,
     Box,
     Class,
     External,
@@ -38,11 +39,9 @@ from etl.languages.python.resolve_values import (
 )
 from etl.resolve.table import Table
 
+_CLASS, _METHOD = SymbolKind.CLASS, SymbolKind.METHOD
 _BUILTINS = frozenset(dir(builtins))
-_STEP = re.compile(r"\(\)|\[\]|[^.()\[\]]+")
 _CLASS_METHODS = frozenset({"__new__", "__init_subclass__", "__class_getitem__"})
-_MAX_DEPTH = 40  # of questions that lead to questions; each costs some eight Python frames
-_MAX_TRIES = 4  # of a question whose answer was cut short by a cycle
 _MAX_ALTERNATIVES = 6
 _EMPTY: Values = ()
 
@@ -55,19 +54,31 @@ class Inference:
         self.modules = Modules(table)
         nothing = FileFacts("", "", "", [], [], [], [])
         python = [facts if facts.language == "python" else nothing for facts in table.files]
-        self.scopes = [Scopes(facts) for facts in python]
+        self.scopes: Sequence[Scopes] = [Scopes(facts) for facts in python]
         self.classes = Classes(table, self.scopes)
+        self.questions = Questions()
         self.operations = Operations(self)
-        self.parameters = Parameters(self)
+        self.parameters = Parameters(self, self.operations)
         self._module_values: dict[str, Module] = {}
         self._functions: dict[tuple[int, int], Function] = {}
-        self._bindings: list[list[Values | None]] = [[None] * len(f.bindings) for f in python]
-        self._imports: list[list[Values | None]] = [[None] * len(f.imports) for f in python]
+        self._bindings: list[dict[int, Values]] = [{} for _ in table.files]
+        self._imports: list[dict[int, Values]] = [{} for _ in table.files]
         self._globals: list[dict[str, Values | None]] = [{} for _ in table.files]
-        self._steps: dict[str, tuple[str, ...]] = {}
-        self._depth = 0
-        self._cuts = 0  # questions answered "nothing" because of a cycle, or of the depth
-        self._tries: dict[object, int] = {}
+        self._by_kind: dict[BindingKind, Callable[[int, Binding], Values]] = {
+            BindingKind.ALIAS: self._alias,
+            BindingKind.NEW: self._made,
+            BindingKind.TYPE: self._declared,
+            BindingKind.ITERATED: self._iterated,
+            BindingKind.ELEMENTS: self._elements,
+            BindingKind.ENTERED: self._entered,
+            BindingKind.PARAMETER: self._parameter,
+            BindingKind.RECEIVER: self._own,
+            BindingKind.NARROWED: self._narrowed,
+            BindingKind.TYPE_VARIABLE: self._type_variable,
+            BindingKind.LAMBDA: self._nothing,
+            BindingKind.GLOBAL: self._nothing,
+            BindingKind.UNKNOWN: self._nothing,
+        }
         self.bases = self.classes.link(self._base)
 
     def _base(self, cls: Class, written: str) -> Values:
@@ -75,33 +86,25 @@ class Inference:
 
     # -- chains -----------------------------------------------------------------------------------
 
-    def steps(self, chain: str) -> tuple[str, ...]:
-        """A chain's head and steps: names, "()" and "[]"."""
-        known = self._steps.get(chain)
-        if known is None:
-            known = self._steps[chain] = tuple(_STEP.findall(chain))
-        return known
-
-    def chain(self, file: int, scope: int, chain: str, line: int) -> Values:
+    def chain(self, file: int, scope: int, chain: Chain, line: int) -> Values:
         """What a chain may be when evaluated in `scope` on `line` (0: at any time)."""
-        steps = self._steps.get(chain) or self.steps(chain)
-        return self.walk(file, scope, steps, line)
+        return self.walk(file, scope, steps(chain), line)
 
-    def walk(self, file: int, scope: int, steps: tuple[str, ...], line: int) -> Values:
+    def walk(self, file: int, scope: int, path: tuple[str, ...], line: int) -> Values:
         """As `chain`, of steps."""
-        if not steps:
+        if not path:
             return _EMPTY
-        head, at = steps[0], 1
-        if head == "super" and len(steps) > 1 and steps[1] == "()":
+        head, at = path[0], 1
+        if head == "super" and len(path) > 1 and path[1] == CALL:
             values, at = self._super(file, scope), 2
         else:
             values = self.name(file, scope, head, line)
-        for step in steps[at:]:
+        for step in path[at:]:
             if not values:
                 return _EMPTY
-            if step == "()":
+            if step == CALL:
                 values = self.operations.call(values)
-            elif step == "[]":
+            elif step == ELEMENT:
                 values = self.operations.element(values, subscript=True)
             else:
                 values = self.operations.attribute(values, step)
@@ -131,12 +134,12 @@ class Inference:
             own = True
             while scope:
                 definition = definitions[scope]
-                if own or definition.kind != "class":
+                if own or definition.kind is not _CLASS:
                     here = names[scope]
                     entries = here.get(name) if here else None
                     if entries:
                         return self._flow(file, entries, line if own else 0)
-                    if definition.kind == "method" and (name == "self" or name == "cls"):
+                    if definition.kind is _METHOD and (name == "self" or name == "cls"):
                         return self._receiver(file, definition, name)
                 own = False
                 scope = definition.parent
@@ -202,47 +205,8 @@ class Inference:
 
     def _own_global(self, file: int, name: str) -> Values | None:
         """As `_module_level`, kept."""
-        known = self._globals[file]
-        if name in known:
-            values = known[name]
-            if values is not PENDING:
-                return values
-            self.cut()
-            return _EMPTY
-        if self.too_deep():
-            return _EMPTY
-        before = self.enter_question()
-        known[name] = PENDING
-        values = self._module_level(file, name)
-        if self.leave_question(before, values, ("global", file, name)):
-            known[name] = values
-        else:
-            del known[name]
-        return values
-
-    def cut(self) -> None:
-        """Note that a question got no answer because of a cycle, or of the depth."""
-        self._cuts += 1
-
-    def too_deep(self) -> bool:
-        """True when no further question may be asked from here; counts as a cut."""
-        if self._depth < _MAX_DEPTH:
-            return False
-        self._cuts += 1
-        return True
-
-    def enter_question(self) -> int:
-        """Begin a question that may lead to others; its result goes to `leave_question`."""
-        self._depth += 1
-        return self._cuts
-
-    def leave_question(self, before: int, values: Values | None, question: object) -> bool:
-        """True when the answer may be kept."""
-        self._depth -= 1
-        if values or self._cuts == before or self._depth == 0:
-            return True
-        tries = self._tries[question] = self._tries.get(question, 0) + 1
-        return tries > _MAX_TRIES
+        find = partial(self._module_level, file, name)
+        return self.questions.answer(self._globals[file], name, find, _EMPTY)
 
     def _module_level(self, file: int, name: str) -> Values | None:
         """None when the module does not have the name."""
@@ -277,8 +241,9 @@ class Inference:
         target = self.modules.file(found) if found else None
         if target is None or target == file:
             return None
-        exports = self.table.files[target].exports
-        if (exports and name not in exports) or (not exports and name[0] == "_"):
+        exported = self.scopes[target].exported
+        hidden = name not in exported if exported else name[0] == "_"
+        if hidden:
             return None
         return self._own_global(target, name)
 
@@ -286,25 +251,13 @@ class Inference:
 
     def imported(self, file: int, number: int) -> Values:
         """What an import binds."""
-        known = self._imports[file][number]
-        if known is None:
-            if self.too_deep():
-                return _EMPTY
-            before = self.enter_question()
-            self._imports[file][number] = PENDING
-            values = self._imported(file, number)
-            keep = self.leave_question(before, values, ("import", file, number))
-            self._imports[file][number] = values if keep else None
-            return values
-        if known is PENDING:
-            self.cut()
-            return _EMPTY
-        return known
+        find = partial(self._imported, file, number)
+        return self.questions.answer(self._imports[file], number, find, _EMPTY)
 
     def _imported(self, file: int, number: int) -> Values:
         each = self.table.files[file].imports[number]
         absolute = self.modules.absolute(file, each.module, each.level)
-        if each.name == "":
+        if each.kind is ImportKind.MODULE:
             head = absolute.partition(".")[0]
             whole = self.modules.find(file, absolute)
             if each.alias == head and "." in absolute:  # `import a.b` binds a
@@ -338,61 +291,56 @@ class Inference:
 
     def binding(self, file: int, number: int) -> Values:
         """What a binding gives its name."""
-        known = self._bindings[file][number]
-        if known is None:
-            if self.too_deep():
-                return _EMPTY
-            before = self.enter_question()
-            self._bindings[file][number] = PENDING
-            values = self._bound(file, number)[:MAX_PASSED]
-            keep = self.leave_question(before, values, ("binding", file, number))
-            self._bindings[file][number] = values if keep else None
-            return values
-        if known is PENDING:
-            self.cut()
-            return _EMPTY
-        return known
+        find = partial(self._bound, file, number)
+        return self.questions.answer(self._bindings[file], number, find, _EMPTY)
 
     def _bound(self, file: int, number: int) -> Values:
         each = self.table.files[file].bindings[number]
-        how, value, scope, line = each.how, each.value, each.scope, each.line
-        if how == "new":
-            if value == "None":
-                return _EMPTY
-            return self.operations.call(self.chain(file, scope, value, line))
-        if how == "alias":
-            return self.chain(file, scope, value, line)
-        if how == "elements":
-            each_one = (self.chain(file, scope, chain, line) for chain in value.split(","))
-            return (Box(union(*each_one)[:MAX_PASSED]),)
-        if how == "type":
-            return self.annotation(file, scope, value)
-        if how == "param":
-            return self.parameters.value(file, scope, each.name, value)
-        if how == "iter":
-            return self.operations.element(self.chain(file, scope, value, line + 1))
-        if how == "enter":
-            return self.operations.enter(self.chain(file, scope, value, line + 1))
-        if how == "narrow":
-            return self._instances(self.chain(file, scope, value, 0))
-        if how == "bound":
-            instances = self.annotation(file, scope, value)
-            return tuple(v.cls for v in instances if isinstance(v, Instance))
-        if how == "self":
-            return self._receiver(file, self.table.files[file].definitions[scope], each.name)
+        return self._by_kind[each.kind](file, each)[:MAX_PASSED]
+
+    def _alias(self, file: int, each: Binding) -> Values:
+        return self.chain(file, each.scope, each.value, each.line)
+
+    def _made(self, file: int, each: Binding) -> Values:
+        return self.operations.call(self._alias(file, each))
+
+    def _elements(self, file: int, each: Binding) -> Values:
+        scope, line = each.scope, each.line
+        held = (self.chain(file, scope, chain, line) for chain in each.elements)
+        return (Box(union(*held)[:MAX_PASSED]),)
+
+    def _declared(self, file: int, each: Binding) -> Values:
+        return self.annotation(file, each.scope, each.value)
+
+    def _parameter(self, file: int, each: Binding) -> Values:
+        return self.parameters.value(file, each.scope, each.name, each.value)
+
+    def _iterated(self, file: int, each: Binding) -> Values:
+        return self.operations.element(self.chain(file, each.scope, each.value, each.line + 1))
+
+    def _entered(self, file: int, each: Binding) -> Values:
+        return self.operations.enter(self.chain(file, each.scope, each.value, each.line + 1))
+
+    def _narrowed(self, file: int, each: Binding) -> Values:
+        return self._instances(self.chain(file, each.scope, each.value, 0))
+
+    def _type_variable(self, file: int, each: Binding) -> Values:
+        return tuple(v.cls for v in self._declared(file, each) if isinstance(v, Instance))
+
+    def _own(self, file: int, each: Binding) -> Values:
+        return self._receiver(file, self.table.files[file].definitions[each.scope], each.name)
+
+    def _nothing(self, file: int, each: Binding) -> Values:
         return _EMPTY
 
     def know_arguments(self) -> None:
-        """From here on, what calls pass tells of unannotated parameters; what was unknown is asked again."""
+        """From here on, what calls pass tells of unannotated parameters; what was unknown is looked for again."""
         self.parameters.arguments_known = True
-        self._tries.clear()
+        self.questions.begin_again()
         for kept in (*self._bindings, *self._imports):
-            for number, values in enumerate(kept):
-                if not values:
-                    kept[number] = None
+            forget_unknown(kept)
         for named in self._globals:
-            for name in [name for name, values in named.items() if not values]:
-                del named[name]
+            forget_unknown(named)
         self.operations.forget_unknown()
 
     def _outer(self, file: int, scope: int) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
-from etl.facts import Definition
+from etl.facts import Definition, SymbolKind
+from etl.languages.kit.chains import called
+from etl.languages.python.resolve_questions import Names, forget_unknown
 from etl.languages.python.resolve_values import (
     BOX_METHODS,
     BUILTIN,
     EXTERNAL,
-    PENDING,
     Box,
     BoxMethod,
     Class,
@@ -25,29 +26,26 @@ from etl.languages.python.resolve_values import (
     union,
 )
 
-if TYPE_CHECKING:
-    from etl.languages.python.resolve_infer import Inference
-
 _MAX_ALTERNATIVES = 6
 _EMPTY: Values = ()
 
 
 class Operations:
-    """Works out one step of a chain at a time; asks `infer` for names, bindings and annotations."""
+    """Works out one step of a chain at a time; `infer` knows names, bindings and annotations."""
 
-    def __init__(self, infer: Inference) -> None:
+    def __init__(self, infer: Names) -> None:
         self._infer = infer
         self._table = infer.table
         self._classes = infer.classes
         self._returns: dict[tuple[int, int], Values] = {}
+        self._decorations: dict[tuple[int, int], Values] = {}
 
     def forget_unknown(self) -> None:
-        """Ask again for whatever had no answer."""
-        for key in [key for key, values in self._returns.items() if not values]:
-            del self._returns[key]
+        """Look again for whatever had no answer."""
+        forget_unknown(self._returns)
+        forget_unknown(self._decorations)
         for cls in self._classes.by_place.values():
-            for seen in [seen for seen, values in cls.seen.items() if not values]:
-                del cls.seen[seen]
+            forget_unknown(cls.seen)
 
     def attribute(self, values: Values, name: str) -> Values:
         """`value.name` of every alternative."""
@@ -77,28 +75,15 @@ class Operations:
 
     def _decorated(self, function: Function) -> Values:
         """The instances that the outermost decorator makes of a function (`@app.command()`)."""
-        key = (function.file, -function.number)
-        known = self._returns.get(key)
-        if known is None:
-            if self._infer.too_deep():
-                return _EMPTY
-            before = self._infer.enter_question()
-            self._returns[key] = PENDING
-            definition = function.definition
-            written = f"{definition.decorators[0]}()"
-            made = self._infer.chain(
-                function.file, definition.parent, written, definition.start_line
-            )
-            values = tuple(value for value in made if isinstance(value, Instance))
-            if self._infer.leave_question(before, values, key):
-                self._returns[key] = values
-            else:
-                del self._returns[key]
-            return values
-        if known is PENDING:
-            self._infer.cut()
-            return _EMPTY
-        return known
+        key = (function.file, function.number)
+        ask = self._infer.questions.answer
+        return ask(self._decorations, key, partial(self._decoration, function), _EMPTY)
+
+    def _decoration(self, function: Function) -> Values:
+        definition = function.definition
+        written = called(definition.decorators[0])
+        made = self._infer.chain(function.file, definition.parent, written, definition.start_line)
+        return tuple(value for value in made if isinstance(value, Instance))
 
     def wrappers(self, function: Function) -> list[Function]:
         """What really runs when a decorated function is called: functions its decorators define."""
@@ -126,22 +111,8 @@ class Operations:
 
     def _on_class(self, cls: Class, name: str, receiver: Value) -> Values:
         key = (name, receiver)
-        known = cls.seen.get(key)
-        if known is None:
-            if self._infer.too_deep():
-                return _EMPTY
-            before = self._infer.enter_question()
-            cls.seen[key] = PENDING
-            values = self._in_mro(cls, cls.mro, name, receiver)
-            if self._infer.leave_question(before, values, (cls, key)):
-                cls.seen[key] = values
-            else:
-                del cls.seen[key]
-            return values
-        if known is PENDING:
-            self._infer.cut()
-            return _EMPTY
-        return known
+        find = partial(self._in_mro, cls, cls.mro, name, receiver)
+        return self._infer.questions.answer(cls.seen, key, find, _EMPTY)
 
     def _in_mro(self, cls: Class, mro: tuple[Class, ...], name: str, receiver: Value) -> Values:
         """An attribute as the first class of `mro` that knows it has it."""
@@ -163,7 +134,7 @@ class Operations:
 
     def _member(self, owner: Class, number: int, receiver: Value) -> Values:
         definition = self._table.files[owner.file].definitions[number]
-        if definition.kind == "class":
+        if definition.kind is SymbolKind.CLASS:
             return self._infer.defined(owner.file, number)
         function = Function(owner.file, number, definition, receiver)
         if isinstance(receiver, Instance) and is_property(definition):
@@ -213,23 +184,8 @@ class Operations:
 
     def returns(self, file: int, number: int) -> Values:
         """What a function returns: by its annotation, else by its `return` and `yield` statements."""
-        key = (file, number)
-        known = self._returns.get(key)
-        if known is None:
-            if self._infer.too_deep():
-                return _EMPTY
-            before = self._infer.enter_question()
-            self._returns[key] = PENDING
-            values = self._returned(file, number)
-            if self._infer.leave_question(before, values, ("returns", file, number)):
-                self._returns[key] = values
-            else:
-                del self._returns[key]
-            return values
-        if known is PENDING:
-            self._infer.cut()
-            return _EMPTY
-        return known
+        find = partial(self._returned, file, number)
+        return self._infer.questions.answer(self._returns, (file, number), find, _EMPTY)
 
     def _returned(self, file: int, number: int) -> Values:
         definition = self._table.files[file].definitions[number]

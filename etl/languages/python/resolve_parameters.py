@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from posixpath import dirname
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from etl.facts import Definition
+from etl.facts import Argument, Chain, Definition
+from etl.languages.python.resolve_operations import Operations
+from etl.languages.python.resolve_questions import Names
 from etl.languages.python.resolve_values import (
     Box,
     External,
@@ -18,9 +21,6 @@ from etl.languages.python.resolve_values import (
     union,
 )
 
-if TYPE_CHECKING:
-    from etl.languages.python.resolve_infer import Inference
-
 MAX_PASSED = 8  # different things passed to one parameter, beyond which it is anything
 _MAX_SITES = 40  # calls of a function that are asked for what they pass
 _EMPTY: Values = ()
@@ -32,15 +32,16 @@ class Passed(NamedTuple):
     file: int
     scope: int
     line: int
-    args: str  # as in `Reference.args`
+    arguments: tuple[Argument, ...]
     skip: int  # leading ones that are no parameter: the receiver of `Class.method(self, …)`
 
 
 class Parameters:
     """Answers for the parameters of all functions; calls are known once the first pass is done."""
 
-    def __init__(self, infer: Inference) -> None:
+    def __init__(self, infer: Names, operations: Operations) -> None:
         self._infer = infer
+        self._operations = operations
         self._table = infer.table
         self.passed: dict[tuple[int, int], list[Passed]] = {}  # function → its calls
         self.arguments_known = False
@@ -69,7 +70,7 @@ class Parameters:
         position = self._infer.scopes[file].parameters[scope].index(name)
         found: dict[Value, None] = {}
         for site in sites[:_MAX_SITES]:
-            chain = _argument(site.args, position + site.skip, name)
+            chain = _argument(site.arguments, position + site.skip, name)
             if not chain:
                 continue
             for value in self._infer.chain(site.file, site.scope, chain, site.line):
@@ -111,24 +112,23 @@ class Parameters:
             folder = dirname(folder)
 
     def _fixture_value(self, file: int, number: int) -> Values:
-        values = self._infer.operations.returns(file, number)
+        values = self._operations.returns(file, number)
         if number in self._infer.scopes[file].yields:
             return union(*(v.element for v in values if isinstance(v, Box)))
         return values
 
 
-def _argument(args: str, position: int, name: str) -> str:
+def _argument(arguments: Sequence[Argument], position: int, name: str) -> Chain:
     """The chain passed for a parameter, by keyword or position; "" when the call doesn't tell."""
     found = ""
-    for number, each in enumerate(args.split(",")):
-        if "=" in each:
-            key, _, chain = each.partition("=")
-            if key == name:
-                return chain
-        elif each == "*":
+    for number, each in enumerate(arguments):
+        if each.keyword:
+            if each.keyword == name:
+                return each.chain
+        elif each.is_starred:
             position = -1
         elif number == position:
-            found = each
+            found = each.chain
     return found
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from etl.facts import FileFacts
+from etl.facts import Binding, BindingKind, Definition, FileFacts, ImportKind, Slot, SymbolKind
 
 BINDING, IMPORT, DEFINITION = range(3)
+# Members of an enum cost a call each time they are looked up on it.
+_MEMBER, _RESULT, _YIELD = Slot.MEMBER, Slot.RESULT, Slot.YIELD
+_GLOBAL, _PARAMETER = BindingKind.GLOBAL, BindingKind.PARAMETER
+_RANGED = frozenset({BindingKind.NARROWED, BindingKind.LAMBDA})  # they hold from line to until only
 
 
 class Entry(NamedTuple):
@@ -28,8 +33,9 @@ class Scopes:
         self.ranges: dict[tuple[int, str], list[Entry]] = {}  # what holds from line to until only
         self.results: dict[int, list[int]] = {}  # function → what it returns: bindings
         self.yields: dict[int, list[int]] = {}
-        self.stars = [i for i, each in enumerate(facts.imports) if each.name == "*"]
-        self.abstract: set[int] = set()
+        self.stars = [i for i, each in enumerate(facts.imports) if each.kind is ImportKind.ALL]
+        self.exported = {each.name for each in facts.exports}
+        self.abstract = {i for i, each in enumerate(definitions) if each.is_abstract}
         self.parameters: dict[int, list[str]] = {}  # function → its parameters after `self`
         for number, definition in enumerate(definitions):
             if number:
@@ -38,31 +44,38 @@ class Scopes:
         for number, each in enumerate(facts.imports):
             if each.alias:
                 self._add(each.scope, each.alias, Entry(each.line, IMPORT, number, 0))
-        moved = {(b.scope, b.name) for b in facts.bindings if b.how == "global"}
+        moved = {(b.scope, b.name) for b in facts.bindings if b.kind is _GLOBAL}
         for number, binding in enumerate(facts.bindings):
-            name, scope = binding.name, binding.scope
-            if name[:5] == "self.":
-                self._attribute(definitions[scope].parent, name[5:], number)
-            elif name == "return" or name == "yield":
-                self._result(name, binding.how, scope, number)
-            else:
-                if binding.how == "param":
-                    self.parameters.setdefault(scope, []).append(name)
-                if moved and (scope, name) in moved:
-                    if binding.how == "global":
-                        continue
-                    scope = 0
-                entry = Entry(binding.line, BINDING, number, binding.until)
-                if binding.how == "narrow" or binding.how == "lambda":
-                    self.ranges.setdefault((scope, name), []).append(entry)
-                    continue
-                self._add(scope, name, entry)
-                if scope and definitions[scope].kind == "class":
-                    self._attribute(scope, name, number)
+            slot, scope = binding.slot, binding.scope
+            if slot is _MEMBER:
+                self._attribute(definitions[scope].parent, binding.name, number)
+            elif slot is _RESULT:
+                self.results.setdefault(scope, []).append(number)
+            elif slot is _YIELD:
+                self.yields.setdefault(scope, []).append(number)
+            elif binding.kind is not _GLOBAL:
+                self._name(definitions, binding, number, (scope, binding.name) in moved)
         for names in self.names:
             for entries in (names or {}).values():
                 if len(entries) > 1:
                     entries.sort()
+
+    def _name(
+        self, definitions: Sequence[Definition], binding: Binding, number: int, is_global: bool
+    ) -> None:
+        """A variable; `is_global`: it is declared to be the module's."""
+        scope, name, kind = binding.scope, binding.name, binding.kind
+        if kind is _PARAMETER:
+            self.parameters.setdefault(scope, []).append(name)
+        if is_global:
+            scope = 0
+        entry = Entry(binding.line, BINDING, number, binding.until)
+        if kind in _RANGED:
+            self.ranges.setdefault((scope, name), []).append(entry)
+            return
+        self._add(scope, name, entry)
+        if scope and definitions[scope].kind is SymbolKind.CLASS:
+            self._attribute(scope, name, number)
 
     def _add(self, scope: int, name: str, entry: Entry) -> None:
         names = self.names[scope]
@@ -76,10 +89,3 @@ class Scopes:
 
     def _attribute(self, owner: int, name: str, number: int) -> None:
         self.attributes.setdefault(owner, {}).setdefault(name, []).append(number)
-
-    def _result(self, name: str, how: str, scope: int, number: int) -> None:
-        if how == "abstract":
-            self.abstract.add(scope)
-        else:
-            results = self.results if name == "return" else self.yields
-            results.setdefault(scope, []).append(number)

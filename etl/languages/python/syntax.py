@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
+from operator import attrgetter
 from sys import intern
+from typing import NamedTuple
 
 import tree_sitter_python
 from tree_sitter import Language, Node, Query
+
+from etl.facts import Argument, BindingKind, Chain
+from etl.languages.kit import chains
+from etl.languages.kit.chains import Trail, is_whole
 
 LANGUAGE = Language(tree_sitter_python.language())
 
@@ -112,6 +119,8 @@ _SIMPLE_ARGUMENTS = re.compile(rb"[\w\s.,=]*")
 _CONSTANTS = (b"True", b"False", b"None")
 _STRING_NAME = re.compile(rb"""["']([A-Za-z_][A-Za-z_0-9]*)["']""")
 _HANDED_THROUGH = frozenset({"cast", "update_wrapper", "TypeVar", "getattr", "type"})
+_KIND = attrgetter("kind_id")
+Todo = list[Node | None]  # expressions that stand for the one at hand
 _MAX_STEPS = 24  # a longer chain tells no more of its type, and chains of chains would cost n² text
 _MAX_ARGUMENTS = 12
 _MAX_ELEMENTS = 24  # of a literal container, beyond which its elements are data
@@ -119,7 +128,22 @@ _MAX_ARGUMENTS_TEXT = 2_000  # bytes
 _MAX_ANNOTATION = 400  # bytes
 _INTERNED = 300_000  # texts kept a process: some 40 MB at the worst
 
-Value = tuple[str, str]  # (how, chain), as in `Binding`
+_ALIAS, _NEW, _ELEMENTS, _TYPE, _TYPE_VARIABLE = (
+    BindingKind.ALIAS,
+    BindingKind.NEW,
+    BindingKind.ELEMENTS,
+    BindingKind.TYPE,
+    BindingKind.TYPE_VARIABLE,
+)
+_BLANK, _STARRED = Argument(), Argument(is_starred=True)
+
+
+class Assigned(NamedTuple):
+    """What an assigned expression may be, as `Binding` has it."""
+
+    kind: BindingKind
+    value: str
+    elements: tuple[Chain, ...] = ()
 
 
 def first(node: Node) -> Node | None:
@@ -128,8 +152,25 @@ def first(node: Node) -> Node | None:
 
 
 def _is_literal(chain: str) -> bool:
-    head, call, _ = chain.partition("()")
+    head, call, _ = chain.partition(chains.CALL)
     return bool(call) and head in _LITERAL_NAMES
+
+
+def _subscript(node: Node, trail: Trail) -> Node | None:
+    trail.element()
+    return node.child_by_field_id(F_VALUE)
+
+
+def _named(node: Node, trail: Trail) -> Node | None:
+    return node.child_by_field_id(F_VALUE)
+
+
+def _inner(node: Node, trail: Trail) -> Node | None:
+    return first(node)
+
+
+def _literal(node: Node, trail: Trail) -> Chain:
+    return trail.headed(chains.instance(_LITERALS[node.kind_id]))
 
 
 class Reader:
@@ -139,7 +180,27 @@ class Reader:
         self.source = b""
         self._texts: dict[bytes, str] = {}
         self._chains: dict[bytes, str] = {}
-        self._arguments: dict[bytes, str] = {}
+        self._arguments: dict[bytes, tuple[Argument, ...]] = {}
+        self._readers: dict[int, chains.Reader[Trail]] = {
+            IDENTIFIER: self._identifier,
+            ATTRIBUTE: self._attribute,
+            CALL: self._call,
+            SUBSCRIPT: _subscript,
+            NAMED: _named,
+            PARENTHESIZED: _inner,
+            AWAIT: _inner,
+            **dict.fromkeys(_LITERALS, _literal),
+        }
+        self._value_readers: dict[int, Callable[[Node, Todo], list[Assigned]]] = {
+            **dict.fromkeys(_LITERALS, self._literal_value),
+            **dict.fromkeys(_CONTAINERS, self._elements),
+            CALL: self._called_value,
+            **dict.fromkeys((IDENTIFIER, ATTRIBUTE, SUBSCRIPT), self._named_value),
+            **dict.fromkeys((AWAIT, PARENTHESIZED), self._inner_value),
+            **dict.fromkeys((NAMED, ASSIGNMENT), self._assigned_value),
+            **dict.fromkeys((CONDITIONAL, BOOLEAN), self._either_value),
+            NONE: self._none,
+        }
 
     def open(self, source: bytes) -> None:
         self.source = source
@@ -161,8 +222,8 @@ class Reader:
         text = self._texts[raw] = intern(text)
         return text
 
-    def chain(self, node: Node) -> str:
-        """The expression as a chain (see `etl.facts.Reference`); "?" when it has no name."""
+    def chain(self, node: Node) -> Chain:
+        """The expression as a chain, `chains.UNKNOWN` when it has no name."""
         raw = self.source[node.start_byte : node.end_byte]
         known = self._chains.get(raw)
         if known is not None:
@@ -176,96 +237,79 @@ class Reader:
         self._chains[raw] = chain
         return chain
 
-    def _walk_chain(self, node: Node | None) -> str:
-        tail: list[str] = []
-        for _ in range(_MAX_STEPS):
-            if node is None:
-                break
-            kind = node.kind_id
-            if kind == IDENTIFIER:
-                tail.append(self.text(node))
-                return "".join(reversed(tail))
-            if kind == ATTRIBUTE:
-                name = node.child_by_field_id(F_ATTRIBUTE)
-                tail.append("." + self.text(name) if name else ".?")
-                node = node.child_by_field_id(F_OBJECT)
-            elif kind == CALL:
-                node = self._called(node, tail)
-            elif kind == SUBSCRIPT:
-                tail.append("[]")
-                node = node.child_by_field_id(F_VALUE)
-            elif kind == NAMED:
-                node = node.child_by_field_id(F_VALUE)
-            elif kind in (PARENTHESIZED, AWAIT):
-                node = first(node)
-            else:
-                literal = _LITERALS.get(kind)
-                head = f"{literal}()" if literal else "?"
-                return head + "".join(reversed(tail))
-        return "?" + "".join(reversed(tail))
+    def _walk_chain(self, node: Node | None) -> Chain:
+        return chains.read(node, self._readers, _KIND, Trail(), _MAX_STEPS, _MAX_STEPS)
 
-    def _called(self, call: Node, tail: list[str]) -> Node | None:
-        """The callee of `call`; appends the step to `tail`. `getattr(x, "name")` reads as `x.name`."""
+    def _identifier(self, node: Node, trail: Trail) -> Chain:
+        return trail.headed(self.text(node))
+
+    def _attribute(self, node: Node, trail: Trail) -> Node | None:
+        name = node.child_by_field_id(F_ATTRIBUTE)
+        trail.member(self.text(name) if name else chains.UNKNOWN)
+        return node.child_by_field_id(F_OBJECT)
+
+    def _call(self, call: Node, trail: Trail) -> Node | None:
+        """The callee; `getattr(x, "name")` reads as `x.name`, `type(x)` as `x.__class__`."""
         function = call.child_by_field_id(F_FUNCTION)
         if function is not None and function.kind_id == IDENTIFIER:
             name = self.source[function.start_byte : function.end_byte]
-            arguments = call.child_by_field_id(F_ARGS)
-            if name in (b"getattr", b"type", b"cast") and arguments is not None:
-                given = arguments.named_children
-                if name == b"getattr" and len(given) >= 2:
-                    raw = self.source[given[1].start_byte : given[1].end_byte]
-                    match = _STRING_NAME.fullmatch(raw)
-                    if match:
-                        tail.append("." + self._new_text(match[1]))
-                        return given[0]
-                if name == b"type" and len(given) == 1:
-                    tail.append(".__class__")
+            given = self._given(call) if name in (b"getattr", b"type") else []
+            if name == b"type" and len(given) == 1:
+                trail.member("__class__")
+                return given[0]
+            if name == b"getattr" and len(given) >= 2:
+                raw = self.source[given[1].start_byte : given[1].end_byte]
+                match = _STRING_NAME.fullmatch(raw)
+                if match:
+                    trail.member(self._new_text(match[1]))
                     return given[0]
-        tail.append("()")
+        trail.call()
         return function
 
-    def arguments(self, node: Node) -> str:
-        """A call's arguments as comma-separated chains (see `etl.facts.Reference.args`).
+    def _given(self, call: Node) -> list[Node]:
+        arguments = call.child_by_field_id(F_ARGS)
+        return arguments.named_children if arguments is not None else []
 
-        "" for one that tells no type or function; `name=` before a keyword's; "*" where a starred one
-        ends what positions mean. "" when no argument tells anything.
-        """
+    def arguments(self, node: Node) -> tuple[Argument, ...]:
+        """A call's arguments, up to the last that tells a type or a function."""
         raw = self.source[node.start_byte + 1 : node.end_byte - 1]
         known = self._arguments.get(raw)
         if known is not None:
             return known
         if len(raw) > _MAX_ARGUMENTS_TEXT:
-            return ""
+            return ()
         if _SIMPLE_ARGUMENTS.fullmatch(raw):
             found = [self._plain_argument(part) for part in raw.split(b",")]
         else:
             found = [self._argument(child) for child in node.named_children if not child.is_extra]
         del found[_MAX_ARGUMENTS:]
-        while found and not found[-1]:
+        while found and found[-1] is _BLANK:
             found.pop()
-        text = intern(",".join(found)) if found else ""
+        arguments = tuple(found)
         if len(raw) <= 200:
-            self._arguments[raw] = text
-        return text
+            self._arguments[raw] = arguments
+        return arguments
 
-    def _plain_argument(self, part: bytes) -> str:
+    def _plain_argument(self, part: bytes) -> Argument:
         name, equals, value = part.partition(b"=")
         value = value.strip() if equals else name.strip()
         if value in _CONSTANTS or not _DOTTED_NAME.fullmatch(value):
-            return ""
-        chain = value.decode("ascii")
-        return f"{name.strip().decode('utf-8', 'replace')}={chain}" if equals else chain
+            return _BLANK
+        keyword = name.strip().decode("utf-8", "replace") if equals else ""
+        return Argument(intern(value.decode("ascii")), keyword=keyword)
 
-    def _argument(self, node: Node) -> str:
+    def _argument(self, node: Node) -> Argument:
         kind = node.kind_id
         if kind == KEYWORD:
             name, value = node.child_by_field_id(F_NAME), node.child_by_field_id(F_VALUE)
-            chain = self._argument(value) if value is not None else ""
-            return f"{self.text(name)}={chain}" if name is not None and chain else ""
+            given = self._argument(value) if value is not None else _BLANK
+            if name is None or not given.chain:
+                return _BLANK
+            return Argument(given.chain, keyword=self.text(name))
         if kind in (IDENTIFIER, ATTRIBUTE, CALL, SUBSCRIPT, AWAIT):
             chain = self.chain(node)
-            return "" if "?" in chain or _is_literal(chain) else chain
-        return "*" if kind == LIST_SPLAT else ""
+            return Argument(chain) if is_whole(chain) and not _is_literal(chain) else _BLANK
+        return _STARRED if kind == LIST_SPLAT else _BLANK
 
     def annotation(self, node: Node) -> str:
         """A type as written, on one line; "" when it is too long to mean one class."""
@@ -278,43 +322,49 @@ class Reader:
             known = self._texts[raw] = intern(text)
         return known
 
-    def values(self, node: Node | None) -> list[Value]:
-        """What an assigned expression may be, each as (how, chain); empty when nothing is known.
+    def values(self, node: Node | None) -> list[Assigned]:
+        """What an assigned expression may be; empty when nothing is known.
 
         `a if c else b` and `a or b` give both sides.
         """
-        found: list[Value] = []
+        found: list[Assigned] = []
         todo = [node]
         while todo and len(found) < 4:
             node = todo.pop()
             if node is None:
                 continue
-            kind = node.kind_id
-            if kind == CALL:
-                found += self._called_value(node, todo)
-            elif kind in (IDENTIFIER, ATTRIBUTE, SUBSCRIPT):
-                found.append(("alias", self.chain(node)))
-            elif kind in (AWAIT, PARENTHESIZED):
-                todo.append(first(node))
-            elif kind in (NAMED, ASSIGNMENT):
-                todo.append(node.child_by_field_id(F_VALUE if kind == NAMED else F_RIGHT))
-            elif kind == CONDITIONAL:
-                sides = node.named_children
-                if len(sides) >= 3:
-                    todo += [sides[-1], sides[0]]
-            elif kind == BOOLEAN:
-                todo += [node.child_by_field_id(F_RIGHT), node.child_by_field_id(F_LEFT)]
-            elif kind in _CONTAINERS:
-                found.append(self._elements(node))
-            elif kind in _LITERALS:
-                found.append(("new", _LITERALS[kind]))
-            elif kind == NONE:
-                found.append(("new", "None"))
-            else:
+            reader = self._value_readers.get(node.kind_id)
+            if reader is None:
                 return []  # one side unknown: the union is unknown
-        return [value for value in found if "?" not in value[1]]
+            found += reader(node, todo)
+        return [each for each in found if is_whole(each.value)]
 
-    def _elements(self, node: Node) -> Value:
+    def _named_value(self, node: Node, todo: Todo) -> list[Assigned]:
+        return [Assigned(_ALIAS, self.chain(node))]
+
+    def _inner_value(self, node: Node, todo: Todo) -> list[Assigned]:
+        todo.append(first(node))
+        return []
+
+    def _assigned_value(self, node: Node, todo: Todo) -> list[Assigned]:
+        todo.append(node.child_by_field_id(F_VALUE if node.kind_id == NAMED else F_RIGHT))
+        return []
+
+    def _either_value(self, node: Node, todo: Todo) -> list[Assigned]:
+        sides = node.named_children
+        if node.kind_id == BOOLEAN:
+            todo += [node.child_by_field_id(F_RIGHT), node.child_by_field_id(F_LEFT)]
+        elif len(sides) >= 3:
+            todo += [sides[-1], sides[0]]
+        return []
+
+    def _literal_value(self, node: Node, todo: Todo) -> list[Assigned]:
+        return [Assigned(_NEW, _LITERALS[node.kind_id])]
+
+    def _none(self, node: Node, todo: Todo) -> list[Assigned]:
+        return [Assigned(BindingKind.UNKNOWN, "")]
+
+    def _elements(self, node: Node, todo: Todo) -> list[Assigned]:
         """A container of a few named things: what they are; else only its type."""
         kind = node.kind_id
         if kind in (LIST_COMPREHENSION, DICT_COMPREHENSION, SET_COMPREHENSION):
@@ -324,39 +374,44 @@ class Reader:
             children = []
         else:
             children = node.named_children
-        chains: list[str] = []
+        found: list[Chain] = []
         for child in children:
             value = child.child_by_field_id(F_VALUE) if child.kind_id == PAIR else child
             if value is not None and value.kind_id in (IDENTIFIER, ATTRIBUTE, CALL):
                 chain = self.chain(value)
-                if "?" not in chain and not _is_literal(chain):
-                    chains.append(chain)
-        if chains:
-            return ("elements", ",".join(dict.fromkeys(chains)))
-        return ("new", _LITERALS[kind])
+                if is_whole(chain) and not _is_literal(chain):
+                    found.append(chain)
+        if found:
+            return [Assigned(_ELEMENTS, "", tuple(dict.fromkeys(found)))]
+        return self._literal_value(node, todo)
 
-    def _called_value(self, call: Node, todo: list[Node | None]) -> list[Value]:
+    def _called_value(self, call: Node, todo: Todo) -> list[Assigned]:
         """What a call gives; `todo` gets the arguments that it hands through."""
         function = call.child_by_field_id(F_FUNCTION)
         if function is None:
-            return [("alias", "?")]
+            return [Assigned(_ALIAS, chains.UNKNOWN)]
         chain = self.chain(function)
         last = chain.rpartition(".")[2]
         if last in _HANDED_THROUGH:
-            arguments = call.child_by_field_id(F_ARGS)
-            given = arguments.named_children if arguments is not None else []
+            given = self._given(call)
             if last == "cast" and len(given) == 2:
                 todo.append(given[1])
-                return [("type", self.annotation(given[0]))]
+                return [Assigned(_TYPE, self.annotation(given[0]))]
             if last == "update_wrapper" and given:
                 todo.append(given[0])
                 return []
-            if last == "TypeVar":
-                for each in given:
-                    name = each.child_by_field_id(F_NAME) if each.kind_id == KEYWORD else None
-                    value = each.child_by_field_id(F_VALUE) if name is not None else None
-                    if name is not None and value is not None and self.text(name) == "bound":
-                        return [("bound", self.annotation(value))]
+            bound = self._bound_of(given) if last == "TypeVar" else None
+            if bound is not None:
+                return [Assigned(_TYPE_VARIABLE, self.annotation(bound))]
             if chain in ("getattr", "type"):
-                return [("alias", self._walk_chain(call))]
-        return [("new", chain)]
+                return [Assigned(_ALIAS, self._walk_chain(call))]
+        return [Assigned(_NEW, chain)]
+
+    def _bound_of(self, given: list[Node]) -> Node | None:
+        """`Foo` of `TypeVar("T", bound=Foo)`."""
+        for each in given:
+            name = each.child_by_field_id(F_NAME) if each.kind_id == KEYWORD else None
+            value = each.child_by_field_id(F_VALUE) if name is not None else None
+            if name is not None and value is not None and self.text(name) == "bound":
+                return value
+        return None

@@ -6,7 +6,7 @@ import re
 
 from tree_sitter import Language, Node
 
-from etl.languages.nodes import text_of
+from etl.languages.kit.nodes import text_of
 from etl.languages.tables.rules import File, Found, Rule, Table, dotted, head, namespace, simple
 
 _TEST = re.compile(

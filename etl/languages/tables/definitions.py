@@ -17,12 +17,12 @@ from typing import NamedTuple, cast
 import msgspec
 from tree_sitter import Node, Query, QueryCursor
 
-from etl.facts import FileFacts
+from etl.facts import FileFacts, SymbolKind
 from etl.languages import registry
-from etl.languages.grammar import Grammar
-from etl.languages.lexical import NEAR, FactsBuilder
+from etl.languages.kit.grammar import Grammar
+from etl.languages.kit.nodes import line_of
+from etl.languages.kit.scopes import NEAR, FactsBuilder
 from etl.languages.names import is_test_path
-from etl.languages.nodes import line_of
 from etl.languages.tables.rules import MEMBERS, File, Found, Table, dotted, newlines_of
 from etl.languages.tables.salvage import Head, Lines
 
@@ -198,7 +198,7 @@ class Walk:
         if self._joined(found, parent, path, start, end):
             return
         number = self.facts.define(
-            found.name.rpartition(".")[2], kind, parent,
+            found.name.rpartition(".")[2], SymbolKind(kind), parent,
             (line_of(found.at or node), self._line(end)), (start, end),
             path=path, bases=found.bases, is_test=self._is_test(found, kind, start, node),
             doc_end_byte=found.body.start_byte if found.body is not None else end,
@@ -327,7 +327,7 @@ class Walk:
         if kind == "function" and (scope.members or outer in self.table.owners):
             kind = "method"
         number = self.facts.define(
-            name.rpartition(".")[2], kind, scope.number,
+            name.rpartition(".")[2], SymbolKind(kind), scope.number,
             (found.line + 1, self._line(found.end)), (found.start, found.end),
             path=_join(scope.prefix, name), doc_end_byte=found.end,
             is_test=kind in _CALLABLE and self._marked(name, found.start, found.at),
@@ -390,7 +390,7 @@ class Definitions:
         lines = source.count(b"\n") + (not source.endswith(b"\n"))
         facts.define(
             own if package else module.rpartition(".")[2],
-            "module", 0, (1, max(lines, 1)), (0, len(source)), path=own if package else "",
+            SymbolKind.MODULE, 0, (1, max(lines, 1)), (0, len(source)), path=own if package else "",
         )  # fmt: skip
         walk = Walk(table, facts, file)
         self._grammar.walk(root, walk.handlers(), walk.leave)

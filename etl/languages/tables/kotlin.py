@@ -6,7 +6,7 @@ import re
 
 from tree_sitter import Language, Node
 
-from etl.languages.nodes import named, text_of
+from etl.languages.kit.nodes import named, text_of
 from etl.languages.tables.rules import File, Found, Table, bases_of, dotted, head
 
 _TEST = re.compile(rb"@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b")

@@ -6,8 +6,8 @@ import re
 
 from tree_sitter import Language, Node
 
-from etl.languages.lexical import clean_title
-from etl.languages.nodes import named, text_of
+from etl.languages.kit.nodes import named, text_of
+from etl.languages.kit.scopes import clean_title
 from etl.languages.tables.rules import File, Found, Table
 
 _GROUPS = frozenset({"describe", "context", "insulate", "expose"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Language, Node
 
-from etl.languages.nodes import named, text_of
+from etl.languages.kit.nodes import named, text_of
 from etl.languages.tables import c_family
 from etl.languages.tables.rules import File, Found, Rule, Table, base_name
 

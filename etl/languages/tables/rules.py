@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Language, Node
 
-from etl.languages.nodes import text_of
+from etl.languages.kit.nodes import text_of
 
 _SEPARATORS = re.compile(r"\s*(?:::|\\|->|\?\.|\.)\s*")
 # A name in quotes, which may hold anything: of Scala and Swift, of Zig, of Julia.

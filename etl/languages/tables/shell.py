@@ -6,7 +6,7 @@ import re
 
 from tree_sitter import Language, Node
 
-from etl.languages.lexical import clean_title
+from etl.languages.kit.scopes import clean_title
 from etl.languages.tables.rules import File, Found, Table, simple
 
 # `@test "title" {` of Bats, which is no shell.

@@ -6,7 +6,7 @@ import re
 
 from tree_sitter import Language, Node
 
-from etl.languages.nodes import named, text_of
+from etl.languages.kit.nodes import named, text_of
 from etl.languages.tables.rules import MEMBERS, File, Found, Table, base_name, dotted, head, simple
 
 _TEST = re.compile(rb"@Test\b")

@@ -7,13 +7,13 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from plait.client.lazy import lazy_module
 from plait.domain.access import Quota, Verb
+from plait.lazy import lazy_module
 
 if TYPE_CHECKING:
     from plait.client.calls import keys as key_calls
     from plait.client.calls.call import Call
-    from plait.client.calls.keys import NewSecret
+    from plait.domain.answers.keys import NewSecret
     from plait.domain.keys import ApiKey
 else:
     key_calls = lazy_module("plait.client.calls.keys")

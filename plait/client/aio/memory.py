@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from plait.client.lazy import lazy_module
+from plait.lazy import lazy_module
 
 if TYPE_CHECKING:
     from plait.client.calls import admin as admin_calls
@@ -15,21 +15,12 @@ if TYPE_CHECKING:
     from plait.client.calls import savings as savings_calls
     from plait.client.calls.call import Call
     from plait.client.errors import PlaitRpcError
-    from plait.client.memory_values import (
-        Compacted,
-        Comparison,
-        DeadLetters,
-        Forgotten,
-        Learned,
-        Memories,
-        MemoryAnswer,
-        StoredMemory,
-        Tool,
-    )
+    from plait.domain.answers.memories import Learned, Memories, MemoryAnswer, StoredMemory, Tool
+    from plait.domain.answers.upkeep import Compacted, Comparison, DeadLetters, Forgotten
     from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId
+    from plait.domain.options import When
     from plait.domain.retention import Budget, Selector
     from plait.domain.savings import Savings
-    from plait.wire.memory_messages import When
 else:
     admin_calls = lazy_module("plait.client.calls.admin")
     memory_calls = lazy_module("plait.client.calls.memory")

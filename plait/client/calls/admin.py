@@ -4,42 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from uuid import UUID
 
-from plait.client import decode
 from plait.client.calls import timeouts
 from plait.client.calls.call import Call
-from plait.client.memory_values import (
-    Compacted,
-    Comparison,
-    DeadLetters,
-    Difference,
-    Forgotten,
-    Letter,
-)
-from plait.client.values import Stats
-from plait.domain.memory import MemorySource
-from plait.domain.retention import Action, Budget, Selector, Step
+from plait.domain.answers.status import Stats
+from plait.domain.answers.upkeep import Compacted, Comparison, DeadLetters, Forgotten
+from plait.domain.retention import Budget, Selector
 from plait.v1 import admin_service_pb2 as pb
-from plait.v1 import memory_service_pb2
-from plait.wire import memory_messages, messages
+from plait.wire import status, upkeep
+from plait.wire.budgets import BUDGETS
 from plait.wire.sendable import sendable
 
 _SERVICE = "AdminService"
-
-ACTIONS = {
-    Action.SUMMARIZE: pb.COMPACTION_ACTION_SUMMARIZE,
-    Action.DEDUPLICATE: pb.COMPACTION_ACTION_DEDUPLICATE,
-    Action.PIN: pb.COMPACTION_ACTION_PIN,
-}
-ACTION_OF = {number: action for action, number in ACTIONS.items()}
-BUDGETS = {
-    Budget.STORED: pb.MEMORY_BUDGET_STORED,
-    Budget.RUNS: pb.MEMORY_BUDGET_RUNS,
-}
-BUDGET_OF: dict[int, Budget] = {number: budget for budget, number in BUDGETS.items()}
-# DIFFERENCE_KIND_MISSING → missing
-_KINDS = {n: name.removeprefix("DIFFERENCE_KIND_").lower() for name, n in pb.DifferenceKind.items()}
 
 
 @sendable
@@ -52,23 +28,7 @@ def verify(
 
 
 def _verified(message: pb.VerifyResponse) -> tuple[Comparison, ...]:
-    return tuple(
-        Comparison(
-            revision=decode.revision(r.revision),
-            consistent=r.consistent,
-            nodes=r.nodes,
-            edges=r.edges,
-            differences=tuple(
-                Difference(_KINDS.get(d.kind, ""), d.total, dict(d.counts), tuple(d.examples))
-                for d in r.differences
-            ),
-            waiting=r.waiting,
-            dead_letters=r.dead_letters,
-            checked=r.checked,
-            took_ms=r.took_ms,
-        )
-        for r in message.repositories
-    )
+    return tuple(upkeep.comparison_of(one) for one in message.repositories)
 
 
 @sendable
@@ -102,33 +62,8 @@ def compact(
         request.undo_window.FromTimedelta(timedelta(seconds=undo_s))
     timeout = timeout_s or timeouts.UPKEEP_S
     retry = dry_run or bool(request_id)
-    return Call(_SERVICE, "Compact", request, pb.CompactResponse, _compacted, timeout, retry)
-
-
-def _compacted(message: pb.CompactResponse) -> Compacted:
-    until = message.undo_until
-    return Compacted(
-        id=message.compaction_id,
-        dry_run=message.dry_run,
-        steps=tuple(
-            Step(
-                action=ACTION_OF[step.action],
-                entry_id=memory_messages.id_of(step.memory_id),
-                reason=step.reason,
-                into=memory_messages.id_of(step.into_id) if step.into_id else None,
-                tokens=step.tokens,
-            )
-            for step in message.steps
-        ),
-        steps_left_out=message.steps_left_out,
-        summaries=tuple(memory_messages.memory_of(m) for m in message.summaries),
-        examined=message.examined,
-        closed=message.closed,
-        tokens_before=message.tokens_before,
-        tokens_after=message.tokens_after,
-        budget_tokens=message.budget_tokens,
-        notes=tuple(message.notes),
-        undo_until=messages.datetime_of(until) if message.HasField("undo_until") else None,
+    return Call(
+        _SERVICE, "Compact", request, pb.CompactResponse, upkeep.compacted_of, timeout, retry
     )
 
 
@@ -155,40 +90,10 @@ def forget(
 ) -> Call[Forgotten]:
     """Retried: what is gone stays gone, though the second answer counts what the first one left."""
     request = pb.ForgetRequest(
-        repository=repo, selector=selector_of(selector), dry_run=dry_run, reclaim=reclaim
+        repository=repo, selector=upkeep.selector(selector), dry_run=dry_run, reclaim=reclaim
     )
     timeout = timeout_s or timeouts.UPKEEP_S
-    return Call(_SERVICE, "Forget", request, pb.ForgetResponse, _forgotten, timeout)
-
-
-def selector_of(selector: Selector) -> pb.ForgetSelector:
-    source = memory_service_pb2.MEMORY_SOURCE_UNSPECIFIED
-    if selector.source:
-        source = memory_messages.SOURCES[MemorySource(selector.source)]
-    return pb.ForgetSelector(
-        ids=[str(id_) for id_ in selector.ids],
-        source=source,
-        agent_id=selector.agent_id,
-        recorded_from=messages.timestamp(selector.recorded_from),
-        recorded_to=messages.timestamp(selector.recorded_to),
-    )
-
-
-def _forgotten(message: pb.ForgetResponse) -> Forgotten:
-    return Forgotten(
-        id=message.forget_id,
-        dry_run=message.dry_run,
-        memory_ids=tuple(UUID(id_) for id_ in message.memory_ids),
-        episode_ids=tuple(UUID(id_) for id_ in message.episode_ids),
-        memories=message.memories,
-        episodes=message.episodes,
-        removed=dict(message.removed),
-        left=dict(message.left),
-        graph_done=message.graph_done,
-        reclaimed=tuple(message.reclaimed),
-        table_files=message.table_files if message.HasField("table_files") else None,
-        log_files=message.log_files if message.HasField("log_files") else None,
-    )
+    return Call(_SERVICE, "Forget", request, pb.ForgetResponse, upkeep.forgotten_of, timeout)
 
 
 @sendable
@@ -197,22 +102,9 @@ def dead_letters(
 ) -> Call[DeadLetters]:
     request = pb.ListDeadLettersRequest(repositories=repositories, all_repositories=everywhere)
     timeout = timeout_s or timeouts.READ_S
-    return Call(_SERVICE, "ListDeadLetters", request, pb.ListDeadLettersResponse, _letters, timeout)
-
-
-def _letters(message: pb.ListDeadLettersResponse) -> DeadLetters:
-    letters = tuple(
-        Letter(
-            d.event_id,
-            d.repository,
-            d.kind,
-            d.attempts,
-            d.cause,
-            messages.datetime_of(d.death_time),
-        )
-        for d in message.dead_letters
+    return Call(
+        _SERVICE, "ListDeadLetters", request, pb.ListDeadLettersResponse, upkeep.letters_of, timeout
     )
-    return DeadLetters(letters, message.total)
 
 
 @sendable
@@ -228,4 +120,4 @@ def retry_dead_letters(
 def stats(include_graph: bool, timeout_s: float | None) -> Call[Stats]:
     request = pb.StatsRequest(include_graph=include_graph)
     timeout = timeout_s or timeouts.READ_S
-    return Call(_SERVICE, "Stats", request, pb.StatsResponse, decode.stats, timeout)
+    return Call(_SERVICE, "Stats", request, pb.StatsResponse, status.stats_of, timeout)

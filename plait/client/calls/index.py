@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from plait.client import decode
 from plait.client.calls import timeouts
 from plait.client.calls.call import Call
 from plait.v1 import index_service_pb2 as pb
+from plait.wire import indexing
 from plait.wire.sendable import sendable
 
 if TYPE_CHECKING:
-    from plait.client.values import IndexJob, Repository
+    from plait.domain.answers.indexing import IndexJob, Repository
 
 _SERVICE = "IndexService"
 
@@ -52,7 +52,7 @@ def watch_index_job(job_id: str) -> Call[IndexJob]:
 
 
 def _job(message: Any) -> IndexJob:
-    return decode.job(message.job)
+    return indexing.job_of(message.job)
 
 
 @sendable
@@ -62,7 +62,13 @@ def list_repositories(
     request = pb.ListRepositoriesRequest(page_size=1000, page_token=page_token)
     response = pb.ListRepositoriesResponse
     timeout = timeout_s or timeouts.READ_S
-    return Call(_SERVICE, "ListRepositories", request, response, decode.repositories, timeout)
+    return Call(_SERVICE, "ListRepositories", request, response, _page, timeout)
+
+
+def _page(message: pb.ListRepositoriesResponse) -> tuple[tuple[Repository, ...], str]:
+    """One page and the token of the next."""
+    found = tuple(indexing.repository_of(one) for one in message.repositories)
+    return found, message.next_page_token
 
 
 @sendable

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from plait.client.calls import timeouts
 from plait.client.calls.call import Call
 from plait.domain.access import Quota, Verb
+from plait.domain.answers.keys import NewSecret
 from plait.domain.keys import ApiKey
 from plait.v1 import access_service_pb2 as pb
-from plait.wire import key_messages, messages
+from plait.wire import keys
 from plait.wire.sendable import number, sendable
 
 _SERVICE = "AccessService"
-
-
-@dataclass(frozen=True, slots=True)
-class NewSecret:
-    """A key and its new secret, which is said this once. `old_until`: when those before end."""
-
-    key: ApiKey
-    secret: str = field(repr=False)
-    old_until: datetime | None = None
 
 
 @sendable
@@ -46,7 +37,7 @@ def create_key(
         all_tenants=all_tenants,
         repositories=repositories,
         all_repositories=all_repositories,
-        verbs=[number(key_messages.VERBS, verb, "verbs") for verb in verbs],
+        verbs=[number(keys.VERBS, verb, "verbs") for verb in verbs],
         calls_per_minute=quota.calls_per_minute,
         max_request_bytes=quota.max_request_bytes,
         max_concurrent=quota.max_concurrent,
@@ -54,11 +45,7 @@ def create_key(
     if ttl is not None:
         request.ttl.FromTimedelta(ttl)
     timeout, answer = timeout_s or timeouts.WRITE_S, pb.CreateKeyResponse
-    return Call(_SERVICE, "CreateKey", request, answer, _created, timeout, retry=False)
-
-
-def _created(message: pb.CreateKeyResponse) -> NewSecret:
-    return NewSecret(key_messages.key_of(message.key), message.secret)
+    return Call(_SERVICE, "CreateKey", request, answer, keys.created_of, timeout, retry=False)
 
 
 @sendable
@@ -69,7 +56,7 @@ def list_keys(include_ended: bool, timeout_s: float | None) -> Call[tuple[ApiKey
 
 
 def _listed(message: pb.ListKeysResponse) -> tuple[ApiKey, ...]:
-    return tuple(key_messages.key_of(one) for one in message.keys)
+    return tuple(keys.key_of(one) for one in message.keys)
 
 
 @sendable
@@ -79,18 +66,11 @@ def rotate_key(key_id: str, grace: timedelta | None, timeout_s: float | None) ->
     if grace is not None:
         request.grace.FromTimedelta(grace)
     timeout, answer = timeout_s or timeouts.WRITE_S, pb.RotateKeyResponse
-    return Call(_SERVICE, "RotateKey", request, answer, _rotated, timeout, retry=False)
-
-
-def _rotated(message: pb.RotateKeyResponse) -> NewSecret:
-    until = messages.datetime_of(message.old_secret_expire_time)
-    return NewSecret(key_messages.key_of(message.key), message.secret, until)
+    return Call(_SERVICE, "RotateKey", request, answer, keys.rotated_of, timeout, retry=False)
 
 
 @sendable
 def revoke_key(key_id: str, timeout_s: float | None) -> Call[ApiKey]:
     request, answer = pb.RevokeKeyRequest(key_id=key_id), pb.RevokeKeyResponse
     timeout = timeout_s or timeouts.WRITE_S
-    return Call(
-        _SERVICE, "RevokeKey", request, answer, lambda m: key_messages.key_of(m.key), timeout
-    )
+    return Call(_SERVICE, "RevokeKey", request, answer, lambda m: keys.key_of(m.key), timeout)

@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-from uuid import UUID
+from typing import TYPE_CHECKING, Any
 
 from plait.client.calls import timeouts
 from plait.client.calls.call import Call
-from plait.client.lazy import lazy_module
 from plait.domain.errors import InvalidInput
-from plait.domain.memory import NOW
+from plait.lazy import lazy_module
 from plait.wire.sendable import sendable
 
 if TYPE_CHECKING:
     from grpc_health.v1 import health_pb2
 
-    from plait.client import decode
-    from plait.client.values import AppendedEpisode, GraphAnswer, SearchResult
+    from plait.client.errors import PlaitRpcError
+    from plait.domain.answers.graph import GraphAnswer
+    from plait.domain.answers.memories import AppendedEpisode
+    from plait.domain.answers.search import SearchResult
+    from plait.domain.options import SearchOptions, When
     from plait.domain.values import Episode, Filter
-    from plait.v1 import knowledge_service_pb2, types_pb2
-    from plait.wire import memory_messages as memory_wire
-    from plait.wire import messages as wire
-    from plait.wire.memory_messages import When
+    from plait.v1 import knowledge_service_pb2 as pb
+    from plait.wire import episodes, graph, read_times
+    from plait.wire import search as wire_search
 else:
     health_pb2 = lazy_module("grpc_health.v1.health_pb2")
-    decode = lazy_module("plait.client.decode")
-    memory_wire = lazy_module("plait.wire.memory_messages")
-    wire = lazy_module("plait.wire.messages")
-    knowledge_service_pb2 = lazy_module("plait.v1.knowledge_service_pb2")
+    episodes = lazy_module("plait.wire.episodes")
+    graph = lazy_module("plait.wire.graph")
+    read_times = lazy_module("plait.wire.read_times")
+    wire_search = lazy_module("plait.wire.search")
+    pb = lazy_module("plait.v1.knowledge_service_pb2")
 
+_SERVICE = "KnowledgeService"
 INGEST_PATH = "/plait.v1.KnowledgeService/IngestEpisodes"
 
 
@@ -60,64 +62,28 @@ def _serving(message: Any) -> bool:
 @sendable
 def search(
     query: str,
-    *,
     where: Filter | None,
     k: int,
     min_score: float,
-    mode: Literal["fast", "full"],
-    fusion: Literal["minmax", "rrf"] | None,
-    explain: bool,
+    options: SearchOptions,
     timeout_s: float | None,
-    valid_as_of: When,
-    recorded_as_of: When,
-    stages_off: Sequence[str],
-    why_not: Iterable[UUID | str],
 ) -> Call[SearchResult]:
-    pb = knowledge_service_pb2
-    request = pb.SearchRequest(
-        query=query,
-        filter=wire.filter_(where) if where else None,
-        k=k,
-        min_score=min_score,
-        mode=mode_of(mode),
-        fusion=fusion_of(fusion),
-        explain=explain,
-        as_of=as_of_of(where, valid_as_of, recorded_as_of),
-        stages_off=stages_off,
-        why_not=[str(id_) for id_ in why_not],
-    )
+    check(options)
+    request = wire_search.request(query, where, k, min_score, options)
     timeout = timeout_s or timeouts.SEARCH_S
-    return Call("KnowledgeService", "Search", request, pb.SearchResponse, decode.search, timeout)
+    decode = wire_search.response_of
+    return Call(_SERVICE, "Search", request, pb.SearchResponse, decode, timeout)
 
 
-def mode_of(mode: Literal["fast", "full"]) -> knowledge_service_pb2.SearchMode.ValueType:
-    pb = knowledge_service_pb2
-    modes = {"fast": pb.SEARCH_MODE_FAST, "full": pb.SEARCH_MODE_FULL}
-    if mode not in modes:
-        raise InvalidInput(f"mode is {mode!r}; give 'fast' or 'full'", field="mode")
-    return modes[mode]
-
-
-def fusion_of(
-    fusion: Literal["minmax", "rrf"] | None,
-) -> knowledge_service_pb2.Fusion.ValueType:
-    pb = knowledge_service_pb2
-    if fusion is None:
-        return pb.FUSION_UNSPECIFIED
-    fusions = {"minmax": pb.FUSION_MIN_MAX, "rrf": pb.FUSION_RRF}
-    if fusion not in fusions:
+def check(options: SearchOptions) -> None:
+    """Raises: InvalidInput, for a mode or a fusion that is none."""
+    if options.mode not in wire_search.MODES:
+        raise InvalidInput(f"mode is {options.mode!r}; give 'fast' or 'full'", field="mode")
+    if options.fusion not in wire_search.FUSIONS:
         raise InvalidInput(
-            f"fusion is {fusion!r}; give 'minmax', 'rrf' or None for the server's", field="fusion"
+            f"fusion is {options.fusion!r}; give 'minmax', 'rrf' or None for the server's",
+            field="fusion",
         )
-    return fusions[fusion]
-
-
-def as_of_of(where: Filter | None, valid: When, recorded: When) -> types_pb2.AsOf | None:
-    """What was said by name, else what the filter says."""
-    said = where.as_of if where else NOW
-    return memory_wire.as_of(
-        said.valid if valid is None else valid, said.recorded if recorded is None else recorded
-    )
 
 
 @sendable
@@ -128,7 +94,6 @@ def graph_query(
     max_rows: int,
     timeout_s: float | None,
 ) -> Call[GraphAnswer]:
-    pb = knowledge_service_pb2
     query = pb.CypherQuery(text=cypher, parameters=_parameters(parameters))
     return _graph(pb.GraphQueryRequest(cypher=query), where, max_rows, timeout_s)
 
@@ -141,14 +106,13 @@ def template(
     max_rows: int,
     timeout_s: float | None,
 ) -> Call[GraphAnswer]:
-    pb = knowledge_service_pb2
     call = pb.TemplateCall(name=name, parameters=_parameters(parameters))
     return _graph(pb.GraphQueryRequest(template=call), where, max_rows, timeout_s)
 
 
 def _parameters(values: Mapping[str, Any] | None) -> dict[str, Any]:
     try:
-        return wire.graph_map(values or {})
+        return graph.graph_map(values or {})
     except (TypeError, OverflowError) as exc:
         raise InvalidInput(
             f"a parameter can't be sent: {exc}; use null, bool, int, float, str, bytes, list or dict",
@@ -157,7 +121,7 @@ def _parameters(values: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _graph(
-    request: knowledge_service_pb2.GraphQueryRequest,
+    request: pb.GraphQueryRequest,
     where: GraphScope,
     max_rows: int,
     timeout_s: float | None,
@@ -165,54 +129,60 @@ def _graph(
     request.repositories.extend(where.repositories)
     request.all_repositories = where.all_repositories
     request.max_rows = max_rows
-    if (as_of := memory_wire.as_of(where.valid_as_of, where.recorded_as_of)) is not None:
-        request.as_of.CopyFrom(as_of)
-    response = knowledge_service_pb2.GraphQueryResponse
+    if (times := read_times.as_of(where.valid_as_of, where.recorded_as_of)) is not None:
+        request.as_of.CopyFrom(times)
+    response = pb.GraphQueryResponse
     timeout = timeout_s or timeouts.GRAPH_S
-    return Call("KnowledgeService", "GraphQuery", request, response, decode.graph, timeout)
+    return Call(_SERVICE, "GraphQuery", request, response, graph.answer_of, timeout)
 
 
 def append_episode(episode: Episode, timeout_s: float | None) -> Call[AppendedEpisode]:
     """`episode.request_id` empty: the server makes one of the body, so a retry is safe either way."""
-    pb = knowledge_service_pb2
     request = append_request(episode)
     timeout = timeout_s or timeouts.WRITE_S
     return Call(
-        "KnowledgeService",
+        _SERVICE,
         "AppendEpisode",
         request,
         pb.AppendEpisodeResponse,
-        decode.episode,
+        episodes.appended_of,
         timeout,
     )
 
 
 @sendable
-def append_request(episode: Episode) -> knowledge_service_pb2.AppendEpisodeRequest:
-    return knowledge_service_pb2.AppendEpisodeRequest(
-        request_id=episode.request_id, episode=wire.episode(episode)
-    )
+def append_request(episode: Episode) -> pb.AppendEpisodeRequest:
+    return pb.AppendEpisodeRequest(request_id=episode.request_id, episode=episodes.episode(episode))
 
 
 @sendable
-def ingest_request(episode: Episode) -> knowledge_service_pb2.IngestEpisodesRequest:
-    return knowledge_service_pb2.IngestEpisodesRequest(append=append_request(episode))
+def ingest_request(episode: Episode) -> pb.IngestEpisodesRequest:
+    return pb.IngestEpisodesRequest(append=append_request(episode))
+
+
+def ingested(message: pb.IngestEpisodesResponse) -> AppendedEpisode | PlaitRpcError:
+    """One answer of a stream: stored, or why not."""
+    if message.WhichOneof("result") == "error":
+        from plait.client.errors import from_item
+
+        return from_item(message.error)
+    return episodes.appended_of(message.response)
 
 
 def ingest_requests(
-    episodes: Iterable[Episode],
-) -> Iterator[knowledge_service_pb2.IngestEpisodesRequest]:
+    of: Iterable[Episode],
+) -> Iterator[pb.IngestEpisodesRequest]:
     """The messages of a stream, each made when it is sent."""
-    return map(ingest_request, episodes)
+    return map(ingest_request, of)
 
 
 async def async_ingest_requests(
-    episodes: AsyncIterable[Episode] | Iterable[Episode],
-) -> AsyncIterator[knowledge_service_pb2.IngestEpisodesRequest]:
+    of: AsyncIterable[Episode] | Iterable[Episode],
+) -> AsyncIterator[pb.IngestEpisodesRequest]:
     """As `ingest_requests`, of episodes that may come asynchronously."""
-    if isinstance(episodes, AsyncIterable):
-        async for episode in episodes:
+    if isinstance(of, AsyncIterable):
+        async for episode in of:
             yield ingest_request(episode)
         return
-    for episode in episodes:
+    for episode in of:
         yield ingest_request(episode)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plait.client import decode
 from plait.client.calls import timeouts
 from plait.client.calls.call import Call
 from plait.client.errors import PlaitRpcError, from_item
-from plait.client.memory_values import Learned, Memories, MemoryAnswer, StoredMemory, Tool
-from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId, MemoryMatch
+from plait.domain.answers.memories import Learned, Memories, MemoryAnswer, StoredMemory, Tool
+from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryId
+from plait.domain.options import When
 from plait.v1 import memory_service_pb2 as pb
-from plait.wire import memory_messages
-from plait.wire.memory_messages import When
+from plait.wire import memories, memory_answers, read_times, scalars
 from plait.wire.sendable import sendable
 
 _SERVICE = "MemoryService"
@@ -24,7 +23,7 @@ def store_request(
 ) -> pb.StoreMemoryRequest:
     return pb.StoreMemoryRequest(
         request_id=request_id,
-        memory=memory_messages.memory(entry),
+        memory=memories.memory(entry),
         supersedes=str(supersedes) if supersedes else "",
     )
 
@@ -32,17 +31,8 @@ def store_request(
 def store(request: pb.StoreMemoryRequest, timeout_s: float | None) -> Call[StoredMemory]:
     """Without a request id the server makes one of the body, so a retry is safe either way."""
     timeout = timeout_s or timeouts.WRITE_S
-    return Call(_SERVICE, "StoreMemory", request, pb.StoreMemoryResponse, _stored, timeout)
-
-
-def _stored(message: pb.StoreMemoryResponse) -> StoredMemory:
-    return StoredMemory(
-        entry=memory_messages.memory_of(message.memory),
-        repeated=message.repeated,
-        duplicate=message.duplicate,
-        similar=tuple(memory_messages.id_of(id_) for id_ in message.similar_ids),
-        request_id=message.request_id,
-        masked=message.masked,
+    return Call(
+        _SERVICE, "StoreMemory", request, pb.StoreMemoryResponse, memory_answers.stored_of, timeout
     )
 
 
@@ -58,7 +48,9 @@ def batch_store(
 
 def _batch(message: pb.BatchStoreMemoriesResponse) -> tuple[StoredMemory | PlaitRpcError, ...]:
     return tuple(
-        from_item(r.error) if r.WhichOneof("result") == "error" else _stored(r.response)
+        from_item(r.error)
+        if r.WhichOneof("result") == "error"
+        else memory_answers.stored_of(r.response)
         for r in message.results
     )
 
@@ -75,7 +67,7 @@ def get(
     request = pb.GetMemoryRequest(
         id=str(id_),
         repository=repo,
-        as_of=memory_messages.as_of(valid_as_of, recorded_as_of),
+        as_of=read_times.as_of(valid_as_of, recorded_as_of),
         include_embedding=with_embedding,
     )
     timeout = timeout_s or timeouts.READ_S
@@ -83,7 +75,7 @@ def get(
 
 
 def _got(message: pb.GetMemoryResponse) -> MemoryEntry:
-    return memory_messages.memory_of(message.memory)
+    return memories.memory_of(message.memory)
 
 
 @sendable
@@ -98,21 +90,15 @@ def list_(
     timeout_s: float | None,
 ) -> Call[Memories]:
     request = pb.ListMemoriesRequest(
-        filter=memory_messages.filter_(where),
+        filter=memories.filter_(where),
         page_size=limit,
         page_token=after,
         include_superseded=include_superseded,
-        as_of=memory_messages.as_of(valid_as_of, recorded_as_of),
+        as_of=read_times.as_of(valid_as_of, recorded_as_of),
     )
     timeout = timeout_s or timeouts.READ_S
-    return Call(_SERVICE, "ListMemories", request, pb.ListMemoriesResponse, _page, timeout)
-
-
-def _page(message: pb.ListMemoriesResponse) -> Memories:
-    return Memories(
-        entries=tuple(memory_messages.memory_of(m) for m in message.memories),
-        next=message.next_page_token,
-        as_of=memory_messages.resolved_of(message.as_of),
+    return Call(
+        _SERVICE, "ListMemories", request, pb.ListMemoriesResponse, memory_answers.page_of, timeout
     )
 
 
@@ -130,25 +116,20 @@ def query(
 ) -> Call[MemoryAnswer]:
     request = pb.QueryMemoriesRequest(
         query=text,
-        embedding=memory_messages.vector(embedding),
-        filter=memory_messages.filter_(where),
+        embedding=scalars.vector(embedding),
+        filter=memories.filter_(where),
         top_k=top_k,
         min_score=min_score,
-        as_of=memory_messages.as_of(valid_as_of, recorded_as_of),
+        as_of=read_times.as_of(valid_as_of, recorded_as_of),
     )
     timeout = timeout_s or timeouts.SEARCH_S
-    return Call(_SERVICE, "QueryMemories", request, pb.QueryMemoriesResponse, _answer, timeout)
-
-
-def _answer(message: pb.QueryMemoriesResponse) -> MemoryAnswer:
-    return MemoryAnswer(
-        matches=tuple(
-            MemoryMatch(memory_messages.memory_of(m.memory), m.score, dict(m.arms))
-            for m in message.matches
-        ),
-        degraded=decode.degraded(message.degraded),
-        as_of=memory_messages.resolved_of(message.as_of),
-        took_ms=message.took_ms,
+    return Call(
+        _SERVICE,
+        "QueryMemories",
+        request,
+        pb.QueryMemoriesResponse,
+        memory_answers.answer_of,
+        timeout,
     )
 
 
@@ -183,20 +164,7 @@ def learn(
         session_key=session_key,
         user_message=user_message,
         assistant_reasoning=assistant_reasoning,
-        tool_outcomes=[
-            pb.ToolOutcome(tool=t.tool, content=t.content, failed=t.failed, command=t.command)
-            for t in tool_outcomes
-        ],
+        tool_outcomes=[memory_answers.tool(one) for one in tool_outcomes],
     )
     timeout = timeout_s or timeouts.WRITE_S
-    return Call(_SERVICE, "Learn", request, pb.LearnResponse, _learned, timeout)
-
-
-def _learned(message: pb.LearnResponse) -> Learned:
-    return Learned(
-        entries=tuple(memory_messages.memory_of(m) for m in message.memories),
-        skipped_cause=message.skipped_cause,
-        repeated=message.repeated,
-        request_id=message.request_id,
-        masked=message.masked,
-    )
+    return Call(_SERVICE, "Learn", request, pb.LearnResponse, memory_answers.learned_of, timeout)

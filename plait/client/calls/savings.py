@@ -9,7 +9,8 @@ from plait.client.calls import timeouts
 from plait.client.calls.call import Call
 from plait.domain.savings import Savings
 from plait.v1 import memory_service_pb2 as pb
-from plait.wire import messages, savings_messages
+from plait.wire import savings as wire_savings
+from plait.wire import scalars
 from plait.wire.sendable import sendable
 
 
@@ -27,10 +28,8 @@ def savings(
         repositories=repositories,
         all_repositories=all_repositories,
         session_key=session_key,
-        since=messages.timestamp(since),
+        since=scalars.timestamp(since),
         page_size=limit,
     )
     answer, timeout = pb.GetSavingsResponse, timeout_s or timeouts.READ_S
-    return Call(
-        "MemoryService", "GetSavings", request, answer, savings_messages.savings_of, timeout
-    )
+    return Call("MemoryService", "GetSavings", request, answer, wire_savings.savings_of, timeout)

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import grpc
 
@@ -14,30 +13,26 @@ from plait.client import here
 from plait.client.calls import knowledge
 from plait.client.calls.call import Call
 from plait.client.errors import PlaitRpcError, from_rpc
-from plait.client.lazy import lazy_module
 from plait.client.sync.keys import KeyMethods
 from plait.client.sync.memory import MemoryMethods
 from plait.client.sync.recall import RecallMethods
 from plait.client.transport import OPTIONS, Endpoint, endpoint, may_retry, more_telling, pauses_of
+from plait.domain.options import SEARCH_DEFAULTS, SearchOptions
+from plait.lazy import lazy_module
 
 if TYPE_CHECKING:
-    from plait.client import decode
     from plait.client.calls import admin as admin_calls
     from plait.client.calls import index as index_calls
-    from plait.client.values import (
-        AppendedEpisode,
-        GraphAnswer,
-        IndexJob,
-        Repository,
-        SearchResult,
-        Stats,
-    )
+    from plait.domain.answers.graph import GraphAnswer
+    from plait.domain.answers.indexing import IndexJob, Repository
+    from plait.domain.answers.memories import AppendedEpisode
+    from plait.domain.answers.search import SearchResult
+    from plait.domain.answers.status import Stats
+    from plait.domain.options import When
     from plait.domain.values import Episode, Filter
     from plait.settings import Settings
     from plait.v1 import knowledge_service_pb2
-    from plait.wire.memory_messages import When
 else:
-    decode = lazy_module("plait.client.decode")
     admin_calls = lazy_module("plait.client.calls.admin")
     index_calls = lazy_module("plait.client.calls.index")
     knowledge_service_pb2 = lazy_module("plait.v1.knowledge_service_pb2")
@@ -94,33 +89,11 @@ class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
         where: Filter | None = None,
         k: int = 0,
         min_score: float = 0.0,
-        mode: Literal["fast", "full"] = "fast",
-        fusion: Literal["minmax", "rrf"] | None = None,
-        explain: bool = False,
+        options: SearchOptions = SEARCH_DEFAULTS,
         timeout_s: float | None = None,
-        valid_as_of: When = None,
-        recorded_as_of: When = None,
-        stages_off: Sequence[str] = (),
-        why_not: Iterable[UUID | str] = (),
     ) -> SearchResult:
-        """The `k` items that answer `query` best (0: the server's setting). `why_not`: ids whose fate
-        the answer tells."""
-        return self._run(
-            knowledge.search(
-                query,
-                where=where,
-                k=k,
-                min_score=min_score,
-                mode=mode,
-                fusion=fusion,
-                explain=explain,
-                timeout_s=timeout_s,
-                valid_as_of=valid_as_of,
-                recorded_as_of=recorded_as_of,
-                stages_off=stages_off,
-                why_not=why_not,
-            )
-        )
+        """The `k` items that answer `query` best (0: the server's setting)."""
+        return self._run(knowledge.search(query, where, k, min_score, options, timeout_s))
 
     def graph_query(
         self,
@@ -174,7 +147,7 @@ class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
         call: Any = stream(knowledge.ingest_requests(episodes), metadata=self._metadata)
         try:
             for message in call:
-                yield decode.ingested(message)
+                yield knowledge.ingested(message)
         except grpc.RpcError as exc:
             raise from_rpc(exc) from None
         finally:

@@ -23,8 +23,7 @@ MAX_FRAMES = 24
 MAX_ERRORS, SAME_ERROR = 3, 5
 WEIGHTS = DEFAULT.graph
 WORDED_FRAMES = 2  # innermost frames whose names are looked for in tests
-# The longest that an answer waits for a graph that is being read; then it goes without.
-WAIT_S, WAIT_SHARE = 1.0, 0.3
+WAIT_SHARE = 0.3  # of the time that is left, for a graph that is being read
 SHARE = 0.6  # of the time that is left; the rest is for packing
 
 T = TypeVar("T")
@@ -187,7 +186,7 @@ async def _graph(ctx: SearchContext, deps: Deps, repo: str) -> tuple[CodeGraph |
     """The graph of `repo`, or why there is none now."""
     if deps.relations is None:
         return None, "no relations"
-    wait_s = min(WAIT_S, WAIT_SHARE * ctx.deadline.left_s)
+    wait_s = min(deps.settings.graph_wait_s, WAIT_SHARE * ctx.deadline.left_s)
     graph = await deps.relations.code_graph(ctx.at, repo, wait_s=wait_s)
     if graph is None:
         return None, f"the code graph is {deps.relations.graph_state(ctx.at, repo)}"

@@ -40,8 +40,7 @@ def choose(
     """Pure: the same text gives the same strategy. `located`: how sure the surest place is that the text
     names and that is there; fusion scales an arm's best to 1, so it scales the arm's weight. `coverage`:
     the share of the chunks that have a vector; where few have, the nearest of them may be far."""
-    whole = asked.words < WEIGHTS.long_words or bool(asked.weights)
-    semantic = WEIGHTS.semantic[asked.kind] * (1.0 if whole else WEIGHTS.long_share)
+    semantic = WEIGHTS.semantic[asked.kind]
     semantic *= WEIGHTS.least_semantic + (1.0 - WEIGHTS.least_semantic) * coverage
     kind = kind_of(asked, anchors)
     return Strategy(

@@ -4,17 +4,13 @@
 - `coverage`: the best BM25 score over the sum of the terms' idf, which is about what a text of middling
   length with each term once would score. Terms that are nowhere count with the highest idf there is: a
   question for something that the repository has never heard of is full of them.
-- `rise`: how far the best cosine stands above those of its neighbours in rank, in their standard deviations. Free of
-  the model's scale.
-- `cosine`: the best one itself, only for the model that came with Plait, whose scale is known.
 - `unseen`: the share of the query's weight that is in words which are nowhere.
-- `agreement`: whether what words put first meanings put near the top as well.
-- `both`: the best product of coverage and rise that one item has.
+- `cosine`: the best one, only for the model that came with Plait, whose scale is known.
 
 A logistic regression turns them into a number from 0 to 1, the larger the likelier an answer; no
 probability, since its cases were balanced and its bias set so that `recall.silence` of 0.05 costs 0.5 % of
 the answers it was fitted on. That was one half of the sets of benchmarks/memory_silence.py; docs/experiments/silence.md
-has what it does on the other.
+has what it does on the other, and which further features were left out.
 """
 
 from __future__ import annotations
@@ -23,41 +19,29 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
-import numpy as np
-
 from plait.domain.values import Candidate
 from plait.retrieval.ranking.weights import DEFAULT, SilenceRegression
 from plait.retrieval.search_context import Deps, SearchContext
 
-# The model that `cosine` was calibrated on; of another only `rise` counts.
-CALIBRATED = "all-MiniLM-L6-v2"
-# Ranks whose cosines are the background of the best one's.
-BACKGROUND = slice(10, 150)
-MIN_BACKGROUND = 20
 WEIGHTS = DEFAULT.silence
-HEAD = 10
+# The model that `cosine` was calibrated on; with another one words alone decide.
+CALIBRATED = "all-MiniLM-L6-v2"
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What speaks for an answer. `rise` and `cosine` are None where the arm can't tell."""
+    """What speaks for an answer. `cosine` is None where the model's scale is unknown, or none was asked."""
 
     coverage: float
     terms: int
-    rise: float | None = None
     cosine: float | None = None
-    agreement: float = 0.0
     unseen: float = 0.0
-    both: float = 0.0
 
 
 def row(f: Features) -> list[float]:
     """What `SilenceRegression` weighs, in its order."""
-    long = math.log1p(f.terms)
-    return [
-        1.0, f.coverage, f.coverage * long, long, f.unseen, f.rise or 0.0, f.cosine or 0.0,
-        f.agreement, f.both,
-    ]  # fmt: skip
+    length = math.log1p(f.terms)
+    return [1.0, f.coverage * length, length, f.unseen, f.cosine or 0.0]
 
 
 async def support(ctx: SearchContext, deps: Deps) -> float | None:
@@ -84,9 +68,7 @@ async def evidence(ctx: SearchContext, deps: Deps) -> Features | None:
 
 def chance(f: Features) -> float:
     """Larger is surer; `recall.silence` is where it is too little."""
-    if f.cosine is not None:
-        return logistic(WEIGHTS.with_cosine, f)
-    return logistic(WEIGHTS.with_rise if f.rise is not None else WEIGHTS.words_alone, f)
+    return logistic(WEIGHTS.words_alone if f.cosine is None else WEIGHTS.with_cosine, f)
 
 
 def logistic(regression: SilenceRegression, f: Features) -> float:
@@ -108,54 +90,14 @@ def features(
     telling = {t: v for t, v in idf.items() if v >= WEIGHTS.min_idf} or idf
     total = sum(telling.values())
     missing = sum(v for term, v in telling.items() if not holding[term])
-    middle, spread = _background(meanings)
     return Features(
         min(2.0, words[0].score / total) if words and total > 0.0 else 0.0,
         len(telling),
-        min(WEIGHTS.most_rise, (meanings[0].score - middle) / spread) if spread else None,
         meanings[0].score if meanings and calibrated else None,
-        _agreement(words, meanings),
         missing / total if total > 0.0 else 0.0,
-        _both(words, meanings, total, middle, spread),
     )
 
 
 def _idf(documents: int, holding: int) -> float:
     """As BM25 has it."""
     return math.log(1.0 + (documents - holding + 0.5) / (holding + 0.5))
-
-
-def _background(meanings: Sequence[Candidate]) -> tuple[float, float]:
-    """Mean and standard deviation of the cosines that are just near, 0 and 0 where there are too few."""
-    cosines = np.array([c.score for c in meanings[BACKGROUND]])
-    if len(cosines) < MIN_BACKGROUND or float(cosines.std()) < 1e-6:
-        return 0.0, 0.0
-    return float(cosines.mean()), float(cosines.std())
-
-
-def _both(
-    words: Sequence[Candidate],
-    meanings: Sequence[Candidate],
-    total: float,
-    middle: float,
-    spread: float,
-) -> float:
-    if not spread or total <= 0.0:
-        return 0.0
-    rises = {c.id: (c.score - middle) / spread for c in meanings[:HEAD]}
-    return max(
-        (
-            min(2.0, c.score / total) * min(WEIGHTS.most_rise, rises[c.id])
-            for c in words
-            if c.id in rises
-        ),
-        default=0.0,
-    )
-
-
-def _agreement(words: Sequence[Candidate], meanings: Sequence[Candidate]) -> float:
-    """Share of the first ten by words that are among the first ten by meaning, of what is possible."""
-    if not words or not meanings:
-        return 0.0
-    near = {c.id for c in meanings[:HEAD]}
-    return sum(c.id in near for c in words[:HEAD]) / min(len(near), len(words[:HEAD]))

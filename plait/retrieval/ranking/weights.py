@@ -35,9 +35,6 @@ class ArmWeights:
 
     # Of `semantic` by kind of query; `lexical` has the rest. Messages, lookups.
     semantic: Mapping[str, float] = _table({"identifiers": 0.4, "plain": 0.6})
-    # From so many words on one vector says less of a text than its words do. Messages.
-    long_words: int = 30
-    long_share: float = 0.75
     # Of `semantic`, where no code has a vector yet. Guessed.
     least_semantic: float = 0.3
     # Of `semantic` for agents' items in a plain question. Chats, histories, runs.
@@ -216,37 +213,25 @@ class FeedbackWeights:
 
 @dataclass(frozen=True, slots=True)
 class SilenceRegression:
-    """Coefficients of the features of `silence.Features`, in the order of `silence.row`."""
+    """Coefficients of a logistic regression over `silence.Features`, in the order of `silence.row`."""
 
     bias: float
-    coverage: float
-    long: float  # of coverage · ln(1 + terms): longer texts are covered less
+    covered: float  # of coverage · ln(1 + terms): longer texts are covered less
     terms: float  # of ln(1 + terms)
     unseen: float
-    rise: float
     cosine: float
-    agreement: float
-    both: float
 
 
 @dataclass(frozen=True, slots=True)
 class SilenceWeights:
-    """Logistic regressions by `benchmarks.memory_silence --fit` on the first half of its sets."""
+    """By `benchmarks.memory_silence --fit` on the first half of its sets: histories, messages without celery."""
 
-    with_cosine: SilenceRegression = SilenceRegression(
-        -4.499, 0.0, 1.083, -0.285, -1.477, 0.0, 10.324, 1.749, 0.0
-    )
-    with_rise: SilenceRegression = SilenceRegression(
-        -0.838, 0.0, 1.16, -0.173, -2.193, 0.03, 0.0, 3.431, 0.0
-    )
-    words_alone: SilenceRegression = SilenceRegression(
-        -0.552, 0.0, 1.506, -0.563, -1.822, 0.0, 0.0, 0.0, 0.0
-    )
+    with_cosine: SilenceRegression = SilenceRegression(-3.981, 1.417, -0.853, -1.69, 12.56)
+    words_alone: SilenceRegression = SilenceRegression(0.212, 1.661, -0.875, -2.231, 0.0)
     same_name: float = (
         0.8  # trigram similarity from which a symbol is the one named: `ping` is not `typing` (0.5)
     )
     min_idf: float = 1.0
-    most_rise: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ WALK = Walk()
 WEIGHTS = DEFAULT.arms
 FOUND, LINKED = 40, 40
 MOST_REPOS = 3
-# The longest that an answer waits for a graph that is being read, and the share of its time.
-WAIT_S, WAIT_SHARE = 1.0, 0.2
+WAIT_SHARE = 0.2  # of the time that is left, for a graph that is being read
 
 
 async def relations(ctx: SearchContext, deps: Deps) -> SearchContext:
@@ -42,7 +41,8 @@ async def follow(ctx: SearchContext, deps: Deps, walk: Walk = WALK) -> SearchCon
     fresh = {one.node: one.why for one in code if one.node not in seeds.weights}
     for one in code:
         seeds.add(one.node, one.score, seeds.paths.get(one.node, ""))
-    ctx, found = await _near(ctx, store, seeds, fresh, walk)
+    wait_s = min(deps.settings.graph_wait_s, WAIT_SHARE * ctx.deadline.left_s)
+    ctx, found = await _near(ctx, store, seeds, fresh, walk, wait_s)
     if not found and not linked:
         return ctx
     chunks, items = await all_of(
@@ -92,7 +92,12 @@ async def _linked(
 
 
 async def _near(
-    ctx: SearchContext, store: RelationStore, seeds: Seeds, fresh: Mapping[Node, str], walk: Walk
+    ctx: SearchContext,
+    store: RelationStore,
+    seeds: Seeds,
+    fresh: Mapping[Node, str],
+    walk: Walk,
+    wait_s: float,
 ) -> tuple[SearchContext, list[tuple[Found, CodeGraph]]]:
     """Symbols of the repositories with the most seeds. `fresh`: those that links brought, and why. A graph that is not there is named in `degraded`."""
     if Collection.FILES not in (ctx.query.where.collections or tuple(Collection)):
@@ -100,7 +105,6 @@ async def _near(
     weights: dict[str, float] = {}
     for (repo, _), weight in seeds.weights.items():
         weights[repo] = weights.get(repo, 0.0) + weight
-    wait_s = min(WAIT_S, WAIT_SHARE * ctx.deadline.left_s)
     found: list[tuple[Found, CodeGraph]] = []
     for repo in sorted(weights, key=lambda name: (-weights[name], name))[:MOST_REPOS]:
         graph = await store.code_graph(ctx.at, repo, wait_s=wait_s)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plait import terminal
-from plait.domain.answers import GraphEdge, GraphNode, GraphPath
+from plait.domain.answers.graph import GraphEdge, GraphNode, GraphPath
 from plait.domain.memory import AsOf, MemoryEntry, MemoryMatch
 from plait.domain.recall import StageRank
 from plait.domain.values import Hit, ItemId

@@ -10,12 +10,13 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 
 from plait.domain.access import Caller, Quota
+from plait.domain.answers.keys import NewSecret
 from plait.domain.errors import KeyUnknown, ScopeMissing
 from plait.domain.keys import ApiKey
 from plait.domain.scope import DEFAULT_TENANT, check_tenant, qualify
 from plait.v1 import access_service_pb2 as pb
 from plait.v1 import access_service_pb2_grpc
-from plait.wire import key_messages, messages
+from plait.wire import keys
 from server.access import current, grants
 from server.access.keys import KeyCache, digest_of, new_secret
 from server.app import App
@@ -43,12 +44,12 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         key, secret = _new_key(request, giver), new_secret()
         grants.check_grant(giver, key, await self._end_of(giver))
         await self._commit(self._store.add(key, digest_of(secret)))
-        return pb.CreateKeyResponse(key=key_messages.key(key), secret=secret)
+        return keys.created(NewSecret(key, secret))
 
     async def ListKeys(self, request: pb.ListKeysRequest, context: Any) -> pb.ListKeysResponse:
         giver, now = self._giver(context), datetime.now(UTC)
         found = [
-            key_messages.key(key)
+            keys.key(key)
             for key in await self._store.list()
             if grants.covers(giver, key.caller) and (request.include_ended or key.is_alive(now))
         ]
@@ -66,18 +67,14 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         self._cache.clear()
         if rotated.expires_at is not None:
             until = min(until, rotated.expires_at)
-        return pb.RotateKeyResponse(
-            key=key_messages.key(rotated),
-            secret=secret,
-            old_secret_expire_time=messages.timestamp(until),
-        )
+        return keys.rotated(NewSecret(rotated, secret, until))
 
     async def RevokeKey(self, request: pb.RevokeKeyRequest, context: Any) -> pb.RevokeKeyResponse:
         giver = self._giver(context)
         key = await self._managed(giver, request.key_id)
         revoked = await self._commit(self._store.revoke(key.id))
         self._cache.clear()
-        return pb.RevokeKeyResponse(key=key_messages.key(revoked))
+        return pb.RevokeKeyResponse(key=keys.key(revoked))
 
     def _giver(self, context: Any) -> Caller:
         """Raises: Forbidden, for a caller without the verb `admin`, and one that claims another tenant."""
@@ -113,7 +110,7 @@ def _new_key(request: pb.CreateKeyRequest, giver: Caller) -> ApiKey:
     scope.check_named(repositories, request.all_repositories)
     for name in repositories:
         qualify(tenant or DEFAULT_TENANT, name)
-    verbs = frozenset(key_messages.VERB_OF.get(number) for number in request.verbs)
+    verbs = frozenset(keys.VERB_OF.get(number) for number in request.verbs)
     known = frozenset(verb for verb in verbs if verb is not None)
     if not verbs or verbs != known:
         raise parse.bad("verbs", "names no verb, or one that is none; give read, write or admin")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graph import templates
-from plait.domain.answers import GraphResult
+from plait.domain.answers.graph import GraphResult
 from plait.domain.deadline import Deadline
 from plait.domain.errors import AmbiguousSymbol, CypherRefused, InvalidInput, UnknownSymbol
 from plait.domain.memory import NOW, AsOf

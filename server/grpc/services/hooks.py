@@ -11,8 +11,9 @@ from typing import Any
 from etl.ingest.importers.edits import header
 from etl.pipeline import IndexRequest
 from plait.client import folders
-from plait.client.values import Repository, RepositoryRevision
 from plait.domain.access import Verb
+from plait.domain.answers.indexing import Repository
+from plait.domain.answers.search import RepositoryRevision
 from plait.domain.errors import InvalidInput, PathNotAllowed, TooManyJobs
 from plait.domain.remarks import Remark, clean
 from plait.domain.values import Filter, Revision

@@ -13,6 +13,8 @@ from plait.domain.scope import Scope, unqualify
 from plait.domain.values import Episode, EpisodeReceipt
 from plait.v1 import knowledge_service_pb2 as pb
 from plait.v1 import knowledge_service_pb2_grpc
+from plait.wire import episodes, graph
+from plait.wire import search as wire_search
 from server.app import App
 from server.grpc import visible
 from server.grpc.limits import Limits
@@ -41,9 +43,10 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         where = await visible.narrowed(self._app.truth.search, where)
         query = await self._app.masking.query(replace(query, where=where))
         answer = await self._app.search.search(query)
-        response = convert.search(tenant, answer, query, (perf_counter() - start) * 1e3)
+        response = wire_search.response(convert.search(tenant, answer, query))
         # A tenth stays for what frames the message and for what `fit` itself adds.
         convert.fit(response, self._app.settings.server.max_message_bytes * 9 // 10)
+        response.took_ms = (perf_counter() - start) * 1e3
         return response
 
     async def GraphQuery(
@@ -55,14 +58,16 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         asked = graph_reads.parsed(tenant, request, self._app.settings.graph.max_rows)
         reader = graph_reads.GraphReader(self._app, tenant, deadline)
         result, shown = await reader.read(asked)
-        return convert.graph(tenant, result, shown, asked.as_of, (perf_counter() - start) * 1e3)
+        response = graph.answer(convert.graph(tenant, result, shown, asked.as_of))
+        response.took_ms = (perf_counter() - start) * 1e3
+        return response
 
     async def AppendEpisode(
         self, request: pb.AppendEpisodeRequest, context: Any
     ) -> pb.AppendEpisodeResponse:
         episode = await self._episode(self._tenant(context), request)
         stored = await self._app.commit(self._append(episode))
-        return convert.receipt(stored, episode)
+        return episodes.appended(convert.receipt(stored, episode))
 
     async def _episode(self, tenant: str, request: pb.AppendEpisodeRequest) -> Episode:
         """Checked, its repository qualified, its credentials covered. Raises: EpisodeInvalid, InvalidInput."""

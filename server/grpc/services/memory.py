@@ -6,12 +6,12 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from plait.domain.answers.memories import Learned, Memories, MemoryAnswer, StoredMemory
 from plait.domain.errors import (
     InvalidInput,
     PlaitError,
 )
 from plait.domain.memory import (
-    MemoryPage,
     MemoryQueryOptions,
     MemoryReceipt,
     MemoryWrite,
@@ -20,8 +20,8 @@ from plait.domain.memory import (
 from plait.domain.scope import Scope, unqualify
 from plait.memory.learn import learn
 from plait.v1 import memory_service_pb2 as pb
-from plait.v1 import memory_service_pb2_grpc, types_pb2
-from plait.wire import memory_messages
+from plait.v1 import memory_service_pb2_grpc
+from plait.wire import memories, memory_answers, read_times
 from server.app import App
 from server.grpc import visible
 from server.grpc.limits import Limits
@@ -33,11 +33,11 @@ _SERVICE = "/plait.v1.MemoryService/"
 Outcome = MemoryReceipt | PlaitError
 
 
-class _Asked(NamedTuple):
+class _Masked(NamedTuple):
     """A write, and how many credentials were covered in it."""
 
     write: MemoryWrite
-    masked: int
+    covered: int
 
 
 class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
@@ -60,21 +60,21 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         (outcome,) = await self._app.commit(self._store(tenant, [write]))
         if isinstance(outcome, PlaitError):
             raise outcome
-        return _stored(tenant, _Asked(write, masked), outcome)
+        return _stored(tenant, _Masked(write, masked), outcome)
 
     async def BatchStoreMemories(
         self, request: pb.BatchStoreMemoriesRequest, context: Any
     ) -> pb.BatchStoreMemoriesResponse:
         tenant = self._tenant(context)
         parsed = [
-            one if isinstance(one, PlaitError) else _Asked(*await self._app.masking.write(one))
+            one if isinstance(one, PlaitError) else _Masked(*await self._app.masking.write(one))
             for one in self._batch(tenant, request)
         ]
-        writes = [one.write for one in parsed if isinstance(one, _Asked)]
+        writes = [one.write for one in parsed if isinstance(one, _Masked)]
         outcomes = iter(await self._app.commit(self._store(tenant, writes)))
         return pb.BatchStoreMemoriesResponse(
             results=[
-                _result(tenant, one, next(outcomes) if isinstance(one, _Asked) else one)
+                _result(tenant, one, next(outcomes) if isinstance(one, _Masked) else one)
                 for one in parsed
             ]
         )
@@ -132,12 +132,14 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
             return receipt
 
         receipt = await self._app.commit(take_in())
-        return pb.LearnResponse(
-            memories=[convert.memory(tenant, one.entry) for one in receipt.receipts],
-            skipped_cause=receipt.note,
-            repeated=receipt.repeated,
-            request_id=receipt.request_id,
-            masked=masked,
+        return memory_answers.learned(
+            Learned(
+                entries=tuple(convert.memory(tenant, one.entry) for one in receipt.receipts),
+                skipped_cause=receipt.note,
+                repeated=receipt.repeated,
+                request_id=receipt.request_id,
+                masked=masked,
+            )
         )
 
     # -- reads --------------------------------------------------------------------------------------
@@ -149,8 +151,10 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         as_of = times.as_of(request.as_of)
         entry = await self._app.truth.memories.get(tenant, repo, id_, as_of)
         return pb.GetMemoryResponse(
-            memory=convert.memory(tenant, entry, with_embedding=request.include_embedding),
-            as_of=memory_messages.resolved(as_of),
+            memory=memories.memory(
+                convert.memory(tenant, entry, with_embedding=request.include_embedding)
+            ),
+            as_of=read_times.resolved(as_of),
         )
 
     async def ListMemories(
@@ -174,8 +178,8 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
                 as_of=as_of,
                 include_superseded=request.include_superseded,
             )
-            response = _page(tenant, page)
-            response.as_of.MergeFrom(memory_messages.resolved(as_of) or types_pb2.ResolvedAsOf())
+            entries = tuple(convert.memory(tenant, entry) for entry in page.entries)
+            response = memory_answers.page(Memories(entries, page.next, as_of))
             size = response.ByteSize()
             if size <= self._room or limit == 1:
                 return response
@@ -196,17 +200,13 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         if not request.query.strip() and vector is None:
             raise parse.bad("query", "is empty; say what to look for, or send an embedding")
         text, _ = await self._app.masking.text(request.query)
-        answer = await self._app.memory_query.query(text, vector, options, deadline)
-        response = pb.QueryMemoriesResponse(
-            as_of=memory_messages.resolved(options.as_of),
-            degraded=[types_pb2.Degradation(part=d.part, cause=d.cause) for d in answer.degraded],
+        found = await self._app.memory_query.query(text, vector, options, deadline)
+        matches = tuple(
+            replace(match, entry=convert.memory(tenant, match.entry)) for match in found.matches
         )
-        for match in answer.matches:
-            response.matches.append(
-                pb.MemoryMatch(
-                    memory=convert.memory(tenant, match.entry), score=match.score, arms=match.arms
-                )
-            )
+        degraded = convert.degraded(found.degraded)
+        answer = MemoryAnswer(matches, degraded, options.as_of, took_ms=0.0)
+        response = memory_answers.answer(answer)
         convert.fit_matches(response, self._room)
         response.took_ms = (perf_counter() - start) * 1e3
         return response
@@ -230,29 +230,24 @@ def _scope(tenant: str, write: MemoryWrite) -> Scope:
     return Scope(tenant, unqualify(tenant, write.entry.repo), write.entry.agent_id)
 
 
-def _stored(tenant: str, asked: _Asked, receipt: MemoryReceipt) -> pb.StoreMemoryResponse:
-    return pb.StoreMemoryResponse(
-        memory=convert.memory(tenant, receipt.entry),
-        repeated=receipt.repeated,
-        duplicate=receipt.duplicate,
-        similar_ids=[str(id_) for id_ in receipt.similar],
-        request_id=asked.write.request_id,
-        masked=asked.masked,
+def _stored(tenant: str, masked: _Masked, receipt: MemoryReceipt) -> pb.StoreMemoryResponse:
+    return memory_answers.stored(
+        StoredMemory(
+            entry=convert.memory(tenant, receipt.entry),
+            repeated=receipt.repeated,
+            duplicate=receipt.duplicate,
+            similar=receipt.similar,
+            request_id=masked.write.request_id,
+            masked=masked.covered,
+        )
     )
 
 
 def _result(
-    tenant: str, asked: _Asked | PlaitError, outcome: Outcome
+    tenant: str, masked: _Masked | PlaitError, outcome: Outcome
 ) -> pb.BatchStoreMemoriesResult:
-    if isinstance(asked, PlaitError) or isinstance(outcome, PlaitError):
-        error = outcome if isinstance(outcome, PlaitError) else asked
+    if isinstance(masked, PlaitError) or isinstance(outcome, PlaitError):
+        error = outcome if isinstance(outcome, PlaitError) else masked
         assert isinstance(error, PlaitError)
         return pb.BatchStoreMemoriesResult(error=convert.item_error(tenant, error))
-    return pb.BatchStoreMemoriesResult(response=_stored(tenant, asked, outcome))
-
-
-def _page(tenant: str, page: MemoryPage) -> pb.ListMemoriesResponse:
-    return pb.ListMemoriesResponse(
-        memories=[convert.memory(tenant, entry) for entry in page.entries],
-        next_page_token=page.next,
-    )
+    return pb.BatchStoreMemoriesResult(response=_stored(tenant, masked, outcome))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from time import perf_counter
 
+from plait.domain.answers.recalls import FeedbackTaken
 from plait.domain.deadline import Deadline
 from plait.domain.errors import RecallUnknown
 from plait.domain.memory import AsOf
 from plait.domain.recall import Feedback, FeedbackReceipt, RecallId
 from plait.retrieval.explain import MAX_ASKED
 from plait.v1 import knowledge_service_pb2 as pb
+from plait.wire import recalls
 from server.app import App
 from server.grpc import visible
 from server.grpc.messages import convert_recall, parse, parse_recall, scope, times
@@ -33,7 +35,7 @@ class Recalls:
         query = await self._app.masking.query(replace(query, where=where))
         answer = await self._app.recall.recall(query, options)
         shape = Shape(request.explain, request.include_content)
-        response = convert_recall.response(tenant, answer, shape, where.as_of)
+        response = recalls.response(convert_recall.result(tenant, answer, shape, where.as_of))
         return self._fitted(response, start)
 
     async def replay(self, tenant: str, request: pb.ReplayRecallRequest) -> pb.ReplayRecallResponse:
@@ -48,7 +50,7 @@ class Recalls:
         )
         shape = Shape(request.explain, request.include_content)
         times_of = AsOf(answer.view.valid, answer.view.recorded)
-        response = convert_recall.response(tenant, answer, shape, times_of)
+        response = recalls.response(convert_recall.result(tenant, answer, shape, times_of))
         return pb.ReplayRecallResponse(recall=self._fitted(response, start), same=answer.same)
 
     async def report(
@@ -57,13 +59,15 @@ class Recalls:
         feedback, _ = self._app.masking.feedback(parse_recall.feedback(request, tenant))
         await self._check_seen(tenant, feedback.recall_id)
         taken = await self._app.commit(self._report(feedback))
-        return pb.ReportFeedbackResponse(
-            accepted=taken.accepted,
-            unknown_item_ids=[str(id_) for id_ in taken.unknown],
-            attributed=taken.attributed,
-            links=taken.links,
-            repeated=taken.repeated,
-            request_id=feedback.request_id,
+        return recalls.taken(
+            FeedbackTaken(
+                accepted=taken.accepted,
+                unknown=taken.unknown,
+                attributed=taken.attributed,
+                links=taken.links,
+                repeated=taken.repeated,
+                request_id=feedback.request_id,
+            )
         )
 
     async def _check_seen(self, tenant: str, id_: RecallId) -> None:

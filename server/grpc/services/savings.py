@@ -7,7 +7,8 @@ from dataclasses import replace
 from plait.domain.savings import MAX_SESSIONS
 from plait.memory import savings
 from plait.v1 import memory_service_pb2 as pb
-from plait.wire import messages, savings_messages
+from plait.wire import savings as wire_savings
+from plait.wire import scalars
 from server.app import App
 from server.grpc import visible
 from server.grpc.messages import parse, scope
@@ -26,10 +27,10 @@ async def get(app: App, tenant: str, request: pb.GetSavingsRequest) -> pb.GetSav
         tenant,
         scope.names_in(tenant, names) or visible.own(tenant),
         session_key=request.session_key,
-        since=messages.datetime_of(request.since) if request.HasField("since") else None,
+        since=scalars.datetime_of(request.since) if request.HasField("since") else None,
         limit=MAX_SESSIONS + 1,
     )
     counts = [replace(one, repo=scope.name_out(tenant, one.repo)) for one in found[:MAX_SESSIONS]]
     limit = min(request.page_size or parse.DEFAULT_PAGE, parse.MAX_PAGE)
     report = savings.report(counts, limit, cut=len(found) > MAX_SESSIONS)
-    return savings_messages.response(report)
+    return wire_savings.response(report)

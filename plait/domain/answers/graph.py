@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from plait.domain.answers.search import Degradation, RepositoryRevision
+from plait.domain.memory import NOW, AsOf
+
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
@@ -44,3 +47,22 @@ class GraphResult:
     capped_hops: int = (
         0  # paths that the query left open were followed this far; 0: there were none
     )
+
+
+@dataclass(frozen=True, slots=True)
+class GraphAnswer:
+    """Rows of typed cells: None, bool, int, float, str, bytes, list, dict, GraphNode, GraphEdge, GraphPath."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+    truncated: bool
+    revisions: tuple[RepositoryRevision, ...]
+    degraded: tuple[Degradation, ...]
+    took_ms: float
+    as_of: AsOf = NOW
+
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """The rows as mappings by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]

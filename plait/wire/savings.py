@@ -15,7 +15,7 @@ from plait.domain.savings import (
 )
 from plait.v1 import memory_service_pb2 as service_pb
 from plait.v1 import savings_pb2 as pb
-from plait.wire import messages
+from plait.wire import scalars
 
 BASES: Mapping[Basis, pb.SavingsBasis.ValueType] = {
     Basis.USAGE: pb.SAVINGS_BASIS_USAGE,
@@ -58,8 +58,8 @@ def _session(value: SessionSavings) -> pb.SessionSavings:
         repository=value.repo,
         session_key=value.session_key,
         agent_id=value.agent_id,
-        start_time=messages.timestamp(value.began),
-        end_time=messages.timestamp(value.ended),
+        start_time=scalars.timestamp(value.began),
+        end_time=scalars.timestamp(value.ended),
         status=value.status,
         basis=BASES[value.basis],
         factor=value.factor,
@@ -78,8 +78,8 @@ def _session_of(message: pb.SessionSavings) -> SessionSavings:
         repo=message.repository,
         session_key=message.session_key,
         agent_id=message.agent_id,
-        began=messages.datetime_of(message.start_time) if message.HasField("start_time") else None,
-        ended=messages.datetime_of(message.end_time) if message.HasField("end_time") else None,
+        began=scalars.optional_time(message, "start_time"),
+        ended=scalars.optional_time(message, "end_time"),
         status=message.status,
         basis=BASIS_OF[message.basis],
         factor=message.factor,

@@ -1,13 +1,10 @@
-"""Recalled values ↔ protobuf messages, for both ends of the wire; as `wire`, nothing is checked."""
+"""What a recall answers of ↔ messages: its items, what it left out, what a change reaches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from math import isnan
 from uuid import UUID
-
-from google.protobuf.duration_pb2 import Duration
 
 from plait.domain.recall import (
     AnchorState,
@@ -19,26 +16,15 @@ from plait.domain.recall import (
     Omission,
     PastEvent,
     RecalledItem,
-    RecallFormat,
     StageRank,
     Tier,
     TokenCount,
     Trust,
-    Verdict,
 )
 from plait.domain.values import ItemId
-from plait.v1 import knowledge_service_pb2, recall_pb2
-from plait.wire import messages as wire
+from plait.v1 import recall_pb2
+from plait.wire import items, scalars
 
-FORMATS: Mapping[RecallFormat, recall_pb2.RecallFormat.ValueType] = {
-    RecallFormat.MARKDOWN: recall_pb2.RECALL_FORMAT_MARKDOWN,
-    RecallFormat.STRUCTURED: recall_pb2.RECALL_FORMAT_STRUCTURED,
-    RecallFormat.REPO_MAP: recall_pb2.RECALL_FORMAT_REPO_MAP,
-}
-FORMAT_OF: Mapping[int, RecallFormat] = {
-    recall_pb2.RECALL_FORMAT_UNSPECIFIED: RecallFormat.MARKDOWN,
-    **{number: format_ for format_, number in FORMATS.items()},
-}
 TIERS: Mapping[Tier, recall_pb2.RecallTier.ValueType] = {
     Tier.FULL: recall_pb2.RECALL_TIER_FULL,
     Tier.OUTLINE: recall_pb2.RECALL_TIER_OUTLINE,
@@ -62,30 +48,15 @@ ANCHORS: Mapping[AnchorState, recall_pb2.AnchorState.ValueType] = {
     AnchorState.MOVED: recall_pb2.ANCHOR_STATE_MOVED,
     AnchorState.GONE: recall_pb2.ANCHOR_STATE_GONE,
 }
-VERDICTS: Mapping[Verdict, knowledge_service_pb2.FeedbackVerdict.ValueType] = {
-    Verdict.HELPED: knowledge_service_pb2.FEEDBACK_VERDICT_HELPED,
-    Verdict.HARMED: knowledge_service_pb2.FEEDBACK_VERDICT_HARMED,
-    Verdict.UNUSED: knowledge_service_pb2.FEEDBACK_VERDICT_UNUSED,
-}
 TIER_OF = {number: tier for tier, number in TIERS.items()}
 FRESHNESS_OF = {number: value for value, number in FRESHNESS.items()}
 ANCHOR_OF = {number: state for state, number in ANCHORS.items()}
 TRUST_OF = {number: value for value, number in TRUST.items()}
-VERDICT_OF = {number: verdict for verdict, number in VERDICTS.items()}
-
-
-def duration(seconds: float) -> Duration:
-    out = Duration()
-    out.FromTimedelta(timedelta(seconds=seconds))
-    return out
-
-
-# -- items ---------------------------------------------------------------------------------------------
 
 
 def item(value: RecalledItem) -> recall_pb2.RecallItem:
     return recall_pb2.RecallItem(
-        item=wire.item(value.item),
+        item=items.item(value.item),
         score=value.score,
         tokens=value.tokens,
         text=value.text,
@@ -106,7 +77,7 @@ def item(value: RecalledItem) -> recall_pb2.RecallItem:
 
 def item_of(message: recall_pb2.RecallItem) -> RecalledItem:
     return RecalledItem(
-        item=wire.item_of(message.item),
+        item=items.item_of(message.item),
         score=message.score,
         tier=TIER_OF[message.tier],
         text=message.text,
@@ -124,6 +95,10 @@ def item_of(message: recall_pb2.RecallItem) -> RecalledItem:
 
 def ranks_of(messages: Iterable[recall_pb2.StageRank]) -> tuple[StageRank, ...]:
     return tuple(StageRank(m.stage, m.rank, m.score) for m in messages)
+
+
+def ranks(values: Iterable[StageRank]) -> list[recall_pb2.StageRank]:
+    return [recall_pb2.StageRank(stage=v.stage, rank=v.rank, score=v.score) for v in values]
 
 
 def dropped(value: Dropped) -> recall_pb2.Exclusion:
@@ -158,6 +133,10 @@ def omission_of(message: recall_pb2.RecallOmission) -> Omission:
     return Omission(ItemId(UUID(message.item_id)), message.score, dropped_of(message.why))
 
 
+def fates(values: Mapping[ItemId, Dropped]) -> list[recall_pb2.WhyNot]:
+    return [recall_pb2.WhyNot(item_id=str(id_), why=dropped(why)) for id_, why in values.items()]
+
+
 def fates_of(messages: Iterable[recall_pb2.WhyNot]) -> dict[ItemId, Dropped]:
     return {ItemId(UUID(m.item_id)): dropped_of(m.why) for m in messages}
 
@@ -168,9 +147,6 @@ def token_count(value: TokenCount) -> recall_pb2.TokenCount:
 
 def token_count_of(message: recall_pb2.TokenCount) -> TokenCount:
     return TokenCount(message.tokenizer, message.exact, message.margin)
-
-
-# -- impact --------------------------------------------------------------------------------------------
 
 
 def impact(value: Impact) -> recall_pb2.Impact:
@@ -221,7 +197,7 @@ def _event(value: PastEvent) -> recall_pb2.PastEvent:
     return recall_pb2.PastEvent(
         kind=value.kind,
         title=value.title,
-        time=wire.timestamp(value.at),
+        time=scalars.timestamp(value.at),
         item_id=str(value.item_id) if value.item_id else "",
         node_id=value.node,
         symbols=value.symbols,
@@ -233,7 +209,7 @@ def _event_of(message: recall_pb2.PastEvent) -> PastEvent:
     return PastEvent(
         kind=message.kind,
         title=message.title,
-        at=wire.datetime_of(message.time) if message.HasField("time") else None,
+        at=scalars.optional_time(message, "time"),
         item_id=ItemId(UUID(message.item_id)) if message.item_id else None,
         node=message.node_id,
         symbols=tuple(message.symbols),

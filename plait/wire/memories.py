@@ -1,18 +1,12 @@
-"""Memories and times ↔ protobuf messages, for both ends of the wire; as `wire`, nothing is checked."""
+"""Memories ↔ messages."""
 
 from __future__ import annotations
 
-import sys
-from array import array
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from uuid import UUID
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from plait import settings
 from plait.domain.memory import (
-    AsOf,
+    NO_ID,
     MemoryEntry,
     MemoryFilter,
     MemoryId,
@@ -21,11 +15,8 @@ from plait.domain.memory import (
     MemoryType,
 )
 from plait.v1 import memory_service_pb2 as pb
-from plait.v1 import types_pb2
-from plait.wire import messages
+from plait.wire import scalars
 from plait.wire.sendable import number
-
-When = datetime | str | None  # an instant, words for one, or now
 
 TYPES: Mapping[MemoryType, pb.MemoryType.ValueType] = {
     MemoryType.EPISODIC: pb.MEMORY_TYPE_EPISODIC,
@@ -46,77 +37,11 @@ SOURCE_OF: Mapping[int, MemorySource] = {
     pb.MEMORY_SOURCE_UNSPECIFIED: MemorySource.AGENT,
     **{number: source for source, number in SOURCES.items()},
 }
-NO_ID = MemoryId(UUID(int=0))  # of an entry that the store has not seen
-
-
-# -- times ----------------------------------------------------------------------------------------
-
-
-def as_of(valid: When, recorded: When) -> types_pb2.AsOf | None:
-    """What a read is asked for, with this process's clock and zone for the words in it."""
-    if valid is None and recorded is None:
-        return None
-    return types_pb2.AsOf(
-        valid=point(valid),
-        recorded=point(recorded),
-        caller_time=messages.timestamp(datetime.now(UTC)),
-        time_zone=settings.time_zone(),
-    )
-
-
-def point(when: When) -> types_pb2.TimePoint | None:
-    if when is None:
-        return None
-    if isinstance(when, str):
-        return types_pb2.TimePoint(words=when)
-    return types_pb2.TimePoint(time=messages.timestamp(when))
-
-
-def resolved(value: AsOf) -> types_pb2.ResolvedAsOf | None:
-    if not value:
-        return None
-    return types_pb2.ResolvedAsOf(
-        valid=messages.timestamp(value.valid), recorded=messages.timestamp(value.recorded)
-    )
-
-
-def resolved_of(message: types_pb2.ResolvedAsOf) -> AsOf:
-    return AsOf(
-        valid=messages.datetime_of(message.valid) if message.HasField("valid") else None,
-        recorded=messages.datetime_of(message.recorded) if message.HasField("recorded") else None,
-    )
-
-
-# -- vectors ----------------------------------------------------------------------------------------
-
-
-def vector(values: Sequence[float] | None) -> bytes:
-    """float32, little endian; empty for none."""
-    if values is None:
-        return b""
-    out = array("f", values)
-    if sys.byteorder == "big":
-        out.byteswap()
-    return out.tobytes()
-
-
-def vector_of(data: bytes) -> tuple[float, ...] | None:
-    """Raises: ValueError, for a number of bytes that is no multiple of 4."""
-    if not data:
-        return None
-    out = array("f")
-    out.frombytes(data)
-    if sys.byteorder == "big":
-        out.byteswap()
-    return tuple(out)
 
 
 def id_of(text: str) -> MemoryId:
     """Raises: ValueError."""
     return MemoryId(UUID(text))
-
-
-# -- entries ------------------------------------------------------------------------------------------
 
 
 def memory(entry: MemoryEntry, *, with_embedding: bool = True) -> pb.Memory:
@@ -135,14 +60,14 @@ def memory(entry: MemoryEntry, *, with_embedding: bool = True) -> pb.Memory:
         symbol=entry.symbol,
         importance=meta.importance,
         pinned=entry.pinned,
-        meta=messages.struct(meta.custom) if meta.custom else None,
-        embedding=vector(entry.embedding) if with_embedding else b"",
+        meta=scalars.struct(meta.custom) if meta.custom else None,
+        embedding=scalars.vector(entry.embedding) if with_embedding else b"",
         tokens=entry.tokens,
-        valid_from=messages.timestamp(entry.valid_from),
-        valid_to=messages.timestamp(entry.valid_to),
-        supersede_time=messages.timestamp(entry.superseded_at),
-        create_time=messages.timestamp(entry.created_at),
-        update_time=messages.timestamp(entry.updated_at),
+        valid_from=scalars.timestamp(entry.valid_from),
+        valid_to=scalars.timestamp(entry.valid_to),
+        supersede_time=scalars.timestamp(entry.superseded_at),
+        create_time=scalars.timestamp(entry.created_at),
+        update_time=scalars.timestamp(entry.updated_at),
         version=entry.version,
         superseded_by=str(entry.superseded_by) if entry.superseded_by else "",
     )
@@ -160,27 +85,23 @@ def memory_of(message: pb.Memory) -> MemoryEntry:
             session_key=message.session_key,
             tags=tuple(sorted(set(message.tags))),
             importance=message.importance if message.HasField("importance") else 0.5,
-            custom=messages.dict_of(message.meta),
+            custom=scalars.dict_of(message.meta),
         ),
         type=TYPE_OF[message.type],
         kind=message.kind or "memory",
         path=message.path,
         symbol=message.symbol,
         pinned=message.pinned,
-        embedding=vector_of(message.embedding),
-        valid_from=_time(message.valid_from, message.HasField("valid_from")),
-        valid_to=_time(message.valid_to, message.HasField("valid_to")),
-        created_at=_time(message.create_time, message.HasField("create_time")),
-        updated_at=_time(message.update_time, message.HasField("update_time")),
-        superseded_at=_time(message.supersede_time, message.HasField("supersede_time")),
+        embedding=scalars.vector_of(message.embedding),
+        valid_from=scalars.optional_time(message, "valid_from"),
+        valid_to=scalars.optional_time(message, "valid_to"),
+        created_at=scalars.optional_time(message, "create_time"),
+        updated_at=scalars.optional_time(message, "update_time"),
+        superseded_at=scalars.optional_time(message, "supersede_time"),
         superseded_by=id_of(message.superseded_by) if message.superseded_by else None,
         version=message.version or 1,
         tokens=message.tokens,
     )
-
-
-def _time(message: Timestamp, is_set: bool) -> datetime | None:
-    return messages.datetime_of(message) if is_set else None
 
 
 def filter_(where: MemoryFilter) -> pb.MemoryFilter:
@@ -196,8 +117,8 @@ def filter_(where: MemoryFilter) -> pb.MemoryFilter:
         types=[number(TYPES, type_, "types") for type_ in where.types],
         kinds=where.kinds,
         importance_min=where.importance_min,
-        created_after=messages.timestamp(where.created_after),
-        created_before=messages.timestamp(where.created_before),
+        created_after=scalars.timestamp(where.created_after),
+        created_before=scalars.timestamp(where.created_before),
     )
 
 
@@ -214,6 +135,6 @@ def filter_of(message: pb.MemoryFilter) -> MemoryFilter:
         types=tuple(TYPE_OF[number] for number in message.types),
         kinds=tuple(message.kinds),
         importance_min=message.importance_min,
-        created_after=_time(message.created_after, message.HasField("created_after")),
-        created_before=_time(message.created_before, message.HasField("created_before")),
+        created_after=scalars.optional_time(message, "created_after"),
+        created_before=scalars.optional_time(message, "created_before"),
     )

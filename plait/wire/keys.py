@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from plait.domain.access import Caller, Quota, Verb
+from plait.domain.answers.keys import NewSecret
 from plait.domain.keys import ApiKey
 from plait.v1 import access_service_pb2 as pb
-from plait.wire import messages
+from plait.wire import scalars
 
 VERBS = {
     Verb.READ: pb.KEY_VERB_READ,
@@ -27,10 +28,10 @@ def key(value: ApiKey) -> pb.ApiKey:
         calls_per_minute=quota.calls_per_minute,
         max_request_bytes=quota.max_request_bytes,
         max_concurrent=quota.max_concurrent,
-        create_time=messages.timestamp(value.created_at),
-        rotate_time=messages.timestamp(value.rotated_at),
-        expire_time=messages.timestamp(value.expires_at),
-        revoke_time=messages.timestamp(value.revoked_at),
+        create_time=scalars.timestamp(value.created_at),
+        rotate_time=scalars.timestamp(value.rotated_at),
+        expire_time=scalars.timestamp(value.expires_at),
+        revoke_time=scalars.timestamp(value.revoked_at),
     )
 
 
@@ -45,15 +46,30 @@ def key_of(message: pb.ApiKey) -> ApiKey:
     return ApiKey(
         caller=caller,
         name=message.name,
-        created_at=messages.datetime_of(message.create_time),
+        created_at=scalars.datetime_of(message.create_time),
         made_by=message.made_by,
-        rotated_at=messages.datetime_of(message.rotate_time)
-        if message.HasField("rotate_time")
-        else None,
-        expires_at=messages.datetime_of(message.expire_time)
-        if message.HasField("expire_time")
-        else None,
-        revoked_at=messages.datetime_of(message.revoke_time)
-        if message.HasField("revoke_time")
-        else None,
+        rotated_at=scalars.optional_time(message, "rotate_time"),
+        expires_at=scalars.optional_time(message, "expire_time"),
+        revoked_at=scalars.optional_time(message, "revoke_time"),
     )
+
+
+def created(value: NewSecret) -> pb.CreateKeyResponse:
+    return pb.CreateKeyResponse(key=key(value.key), secret=value.secret)
+
+
+def created_of(message: pb.CreateKeyResponse) -> NewSecret:
+    return NewSecret(key_of(message.key), message.secret)
+
+
+def rotated(value: NewSecret) -> pb.RotateKeyResponse:
+    return pb.RotateKeyResponse(
+        key=key(value.key),
+        secret=value.secret,
+        old_secret_expire_time=scalars.timestamp(value.old_until),
+    )
+
+
+def rotated_of(message: pb.RotateKeyResponse) -> NewSecret:
+    until = scalars.datetime_of(message.old_secret_expire_time)
+    return NewSecret(key_of(message.key), message.secret, until)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import NamedTuple
 
 # Certainty by rule. The names follow Python's; the figures are what hand-checking samples suggested,
@@ -25,7 +23,6 @@ CONFIDENCE = {
     "overload": 0.8,
 }
 
-_STEP = re.compile(r"\(\)|\[\]|[^.()\[\]]+")
 MAX_DEPTH = (
     12  # names behind names behind names; deeper is a loop, or nothing a reader would follow
 )
@@ -53,9 +50,3 @@ UNKNOWN_RECEIVER = Value("fail", path="unknown receiver")
 UNKNOWN_NAME = Value("fail", path="unknown name")
 UNKNOWN_ATTRIBUTE = Value("fail", path="unknown attribute")
 AMBIGUOUS = Value("fail", path="ambiguous")
-
-
-@lru_cache(maxsize=65536)
-def steps(chain: str) -> tuple[str, ...]:
-    """`a.b()[].c` → `("a", "b", "()", "[]", "c")`."""
-    return tuple(_STEP.findall(chain))

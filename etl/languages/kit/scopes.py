@@ -7,9 +7,8 @@ the frames round it, so that the facts hold no local variable at all:
     const a = new Foo(); a.b().c()        Foo().b().c
     function f(cb) { cb() }               ?            (a parameter nobody knows the type of)
 
-A chain is a dotted path. A segment may end in `()`, the result of calling it (an instance, when it is
-a class), and in `[]`, an element of it. `?` stands for what has no known name. So `x: Foo` makes `x`
-stand for `Foo()`, and `x: Foo[]` for `Foo[]()`, whose elements are `Foo()`.
+See `etl.languages.kit.chains` for what chains are. So `x: Foo` makes `x` stand for `Foo()`, and
+`x: Foo[]` for `Foo[]()`, whose elements are `Foo()`.
 """
 
 from __future__ import annotations
@@ -17,20 +16,36 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from etl.facts import Binding, Definition, FileFacts, Import, Reference
+import msgspec
+
+from etl.facts import (
+    Argument,
+    Binding,
+    BindingKind,
+    Chain,
+    Definition,
+    Export,
+    FileFacts,
+    Import,
+    Parameter,
+    Reference,
+    ReferenceKind,
+    Slot,
+    SymbolKind,
+)
+from etl.languages.kit import chains
+from etl.languages.kit.chains import UNKNOWN
 
 KEEP = "="  # the name stands for itself: a definition, an import, an object with members
-UNKNOWN = "?"
 NEAR = 200  # bytes between a comment and what it speaks of: indentation, `export default`, no more
-MAX_SEGMENTS = 12  # a longer chain loses its head; nobody writes one, generated code does
 MAX_HOPS = 20  # `a = b = c = value` is followed so far
 _MAX_DEPTH = 100  # definitions inside definitions, and
 _MAX_FRAMES = 500  # blocks inside blocks: deeper ones are taken for the one round them
 _MAX_NAME = 400  # characters of what stands round a definition in its qualname
-_MAX_CHAIN = 400  # characters
+_MAX_ARGUMENT = 80  # characters of a chain that is passed; a longer one tells nothing
 _MAX_HOPS = 8  # local variable → its value → that one's local variables …
-_STATED = frozenset({"type", "params"})  # kinds of binding whose value is the source's own word
-_HEAD = re.compile(r"^([^.()\[\]]*)((?:\(\)|\[\])*)")
+_BLANK = Argument()
+_TYPE = BindingKind.TYPE
 _SPACE = re.compile(r"\s+")
 
 
@@ -57,14 +72,6 @@ def merge(old: str, new: str) -> str:
     if not new or old == new:
         return old
     return new if not old else UNKNOWN
-
-
-def split_head(chain: str) -> tuple[str, str, str]:
-    """`a()[].b.c` → `("a", "()[]", ".b.c")`."""
-    match = _HEAD.match(chain)
-    if match is None:  # for the type checker: every part of the pattern may be empty
-        return chain, "", ""
-    return match.group(1), match.group(2), chain[match.end() :]
 
 
 def clean_title(text: str, limit: int = 120) -> str:
@@ -98,13 +105,13 @@ class FactsBuilder:
         self.module = module
         self.definitions: list[Definition] = []
         self.imports: list[Import] = []
-        self.exports: list[str] = []
+        self.exports: list[Export] = []
         self.frame = Frame(None, 0, len(source) + 1, "", True)
         self.root = self.frame
         self._depths: list[int] = []
         self._copies: dict[str, int] = {}
-        self._uses: list[tuple[Frame, str, int, str, tuple[str, ...]]] = []
-        self._bindings: list[tuple[Frame, int, str, str, str]] = []
+        self._uses: list[tuple[Frame, Chain, int, ReferenceKind, tuple[Argument, ...]]] = []
+        self._bindings: list[tuple[Frame, Binding]] = []
         self._assigned: list[tuple[Frame, str, str]] = []
 
     # -- what extractors call during the walk ------------------------------------------------------
@@ -130,7 +137,7 @@ class FactsBuilder:
     def define(
         self,
         name: str,
-        kind: str,
+        kind: SymbolKind,
         parent: int,
         lines: tuple[int, int],
         span: tuple[int, int],
@@ -140,6 +147,7 @@ class FactsBuilder:
         returns: str = "",
         is_test: bool = False,
         doc_end_byte: int = 0,
+        parameters: tuple[Parameter, ...] | None = None,
     ) -> int:
         """Add a definition and return its index. `path`: its dotted name below `parent`, if not `name`.
 
@@ -171,6 +179,7 @@ class FactsBuilder:
                 returns,
                 is_test,
                 doc_end_byte,
+                parameters=parameters,
             )
         )
         return len(self.definitions) - 1
@@ -185,14 +194,27 @@ class FactsBuilder:
         """`name = value`, for a name that a frame round here declares, before or after."""
         self._assigned.append((self.frame, name, value))
 
-    def use(self, chain: str, line: int, kind: str = "call", args: tuple[str, ...] = ()) -> None:
-        """`args`: what is passed, as chains or as types in the form `:int`."""
-        self._uses.append((self.frame, chain, line, kind, args))
+    def use(
+        self,
+        chain: Chain,
+        line: int,
+        kind: ReferenceKind = ReferenceKind.CALL,
+        arguments: tuple[Argument, ...] = (),
+    ) -> None:
+        """Note a use of a callable, and what is passed to it."""
+        self._uses.append((self.frame, chain, line, kind, arguments))
 
-    def bind(self, scope: int, name: str, value: str, how: str) -> None:
-        """A type that other definitions or files need: a field, a module's variable, a result."""
+    def bind(self, scope: int, name: str, value: Chain, slot: Slot = Slot.NAME) -> None:
+        """A value that other definitions or files need: a field, a module's variable, a result."""
         if value:
-            self._bindings.append((self.frame, scope, name, value, how))
+            binding = Binding(scope, name, value, BindingKind.ALIAS, slot=slot)
+            self._bindings.append((self.frame, binding))
+
+    def bind_type(self, scope: int, name: str, type_: str, slot: Slot = Slot.NAME) -> None:
+        """As `bind`, for a type that is declared."""
+        if type_:
+            binding = Binding(scope, name, type_, BindingKind.TYPE, slot=slot)
+            self._bindings.append((self.frame, binding))
 
     def function_frame(self) -> Frame:
         frame = self.frame
@@ -205,7 +227,7 @@ class FactsBuilder:
     def finish(
         self,
         has_error: bool,
-        keep: Callable[[str, str, bool], bool] | None = None,
+        keep: Callable[[Chain, ReferenceKind, bool], bool] | None = None,
         *,
         globals_too: bool = True,
     ) -> FileFacts:
@@ -218,14 +240,14 @@ class FactsBuilder:
             if where is not None:
                 where.values[name] = merge(where.values[name], value)
         references = []
-        for frame, written, line, kind, args in self._uses:
+        for frame, written, line, kind, arguments in self._uses:
             if self._apart and "." not in written:
                 chain, known = written, False
             else:
                 chain, known = resolve(frame, written, self._apart)
             if keep is None or keep(chain, kind, known):
-                types = ",".join([self._argument(frame, arg) for arg in args]) if args else ""
-                references.append(Reference(frame.scope, chain, line, kind, types))
+                given = tuple([self._argument(frame, each) for each in arguments])
+                references.append(Reference(frame.scope, chain, line, kind, given))
         return FileFacts(
             path=self.path,
             language=self.language,
@@ -238,32 +260,37 @@ class FactsBuilder:
             has_error=has_error,
         )
 
-    def _argument(self, frame: Frame, written: str) -> str:
-        """One argument: `:type` where that is known on the spot, else its chain, or `?`."""
-        if written.startswith(":"):
-            return written
-        chain, _ = resolve(frame, written, self._apart)
-        return UNKNOWN if chain.startswith(UNKNOWN) or len(chain) > 80 else chain
+    def _argument(self, frame: Frame, given: Argument) -> Argument:
+        """An argument without local variables; one whose chain tells nothing is left blank."""
+        if not given.chain:
+            return given
+        chain, _ = resolve(frame, given.chain, self._apart)
+        tells = not chains.is_unknown(chain) and len(chain) <= _MAX_ARGUMENT
+        return Argument(chain) if tells else _BLANK
 
     def _resolved_bindings(self, globals_too: bool) -> list[Binding]:
-        """One a (scope, name): a declared type wins, values that disagree say nothing."""
-        found: dict[tuple[int, str], tuple[str, str]] = {}
-        for frame, scope, name, written, how in self._bindings:
-            value, known = (
-                (written, True) if how in _STATED else resolve(frame, written, self._apart)
-            )
-            if not (known or globals_too or value.startswith("this")):
-                value = UNKNOWN
-            old_value, old_how = found.setdefault((scope, name), (value, how))
-            if how in _STATED and old_how not in _STATED:
-                found[scope, name] = (value, how)
-            elif old_value != value and old_how not in _STATED:
-                found[scope, name] = (UNKNOWN, how)
-        return [
-            Binding(scope, name, value, how)
-            for (scope, name), (value, how) in found.items()
-            if not value.startswith(UNKNOWN)
-        ]
+        """One a (scope, slot, name): a declared type wins, values that disagree say nothing."""
+        found: dict[tuple[int, Slot, str], Binding] = {}
+        for frame, written in self._bindings:
+            binding = self._resolved(frame, written, globals_too)
+            old = found.setdefault((binding.scope, binding.slot, binding.name), binding)
+            if old.kind is _TYPE or old is binding:
+                continue
+            if binding.kind is _TYPE:
+                found[binding.scope, binding.slot, binding.name] = binding
+            elif old.value != binding.value:
+                unknown = msgspec.structs.replace(binding, value=UNKNOWN)
+                found[binding.scope, binding.slot, binding.name] = unknown
+        return [binding for binding in found.values() if not chains.is_unknown(binding.value)]
+
+    def _resolved(self, frame: Frame, binding: Binding, globals_too: bool) -> Binding:
+        """A binding whose chain has no local variables; a type is the source's own word."""
+        if binding.kind is _TYPE:
+            return binding
+        value, known = resolve(frame, binding.value, self._apart)
+        if not (known or globals_too or value.startswith("this")):
+            value = UNKNOWN
+        return msgspec.structs.replace(binding, value=value)
 
 
 def _declaring(frame: Frame | None, name: str) -> Frame | None:
@@ -272,42 +299,25 @@ def _declaring(frame: Frame | None, name: str) -> Frame | None:
     return frame
 
 
-def resolve(frame: Frame, chain: str, apart: bool = False) -> tuple[str, bool]:
+def resolve(frame: Frame, chain: Chain, apart: bool = False) -> tuple[Chain, bool]:
     """`chain` without local variables, and whether its head names a definition or an import here.
 
     `apart`: the head `name()` is a method or a class, never a variable that is called.
     """
     here: Frame | None = frame
     for _ in range(_MAX_HOPS):
-        head, suffix, rest = split_head(chain)
-        if apart and suffix.startswith("()"):
-            return shorten(chain), False
+        head, suffix, rest = chains.split_head(chain)
+        if apart and suffix.startswith(chains.CALL):
+            return chains.shorten(chain), False
         where = _declaring(here, head)
         if where is None:
-            return shorten(chain), False
+            return chains.shorten(chain), False
         value = where.values[head]
         if value == KEEP:
-            return shorten(chain), True
-        if value in ("", UNKNOWN) or value.startswith("?"):
-            return shorten(UNKNOWN + rest), False
-        chain = join(value, suffix) + rest
+            return chains.shorten(chain), True
+        if not value or chains.is_unknown(value):
+            return chains.shorten(UNKNOWN + rest), False
+        chain = chains.join(value, suffix) + rest
         # `x := x.next()` in an inner block speaks of the outer x.
-        here = where.parent if split_head(value)[0] == head else where
-    return UNKNOWN + split_head(chain)[2], False
-
-
-def join(value: str, suffix: str) -> str:
-    """`Foo[]()` + `[]` is `Foo()`: an element of a list of Foo is a Foo."""
-    while suffix.startswith("[]") and value.endswith("[]()"):
-        value, suffix = value[:-4] + "()", suffix[2:]
-    return value + suffix
-
-
-def shorten(chain: str) -> str:
-    """A chain of at most MAX_SEGMENTS segments: what is cut off is not known any more."""
-    if len(chain) <= 60:
-        return chain
-    parts = chain.split(".")
-    if len(parts) <= MAX_SEGMENTS and len(chain) <= _MAX_CHAIN:
-        return chain
-    return f"?.{parts[-1][:80]}"
+        here = where.parent if chains.split_head(value)[0] == head else where
+    return UNKNOWN + chains.split_head(chain)[2], False

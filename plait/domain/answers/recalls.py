@@ -1,4 +1,4 @@
-"""What the calls about recalls return."""
+"""What a recall answers, and a report on it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from plait.client.values import Degradation, RepositoryRevision, StageRank
+from plait.domain.answers.search import Degradation, RepositoryRevision
 from plait.domain.memory import NOW, AsOf
 from plait.domain.recall import (
     Dropped,
@@ -14,16 +14,10 @@ from plait.domain.recall import (
     Omission,
     RecalledItem,
     RecallId,
+    StageRank,
     TokenCount,
 )
 from plait.domain.values import ItemId, Timing
-
-__all__ = [
-    "FeedbackTaken",
-    "RecallResult",
-    "Replayed",
-    "StageRank",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What languages with calls share: grammars, chains, scopes, and the values that chains stand for."""
