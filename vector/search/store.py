@@ -391,7 +391,8 @@ def to_place(repo: str, row: tuple[Any, ...]) -> Place:
     """From a row of `PLACE_COLUMNS` or `AGENT_PLACE_COLUMNS`."""
     if len(row) == 9:
         return Place(repo, _COLLECTIONS[row[2]], *row[3:])
-    return Place(repo, _COLLECTIONS[row[2]], *row[3:15], tuple(row[15]), *row[16:])
+    values = (*row[3:15], tuple(row[15]), *row[16:])
+    return Place(repo, _COLLECTIONS[row[2]], *values)
 
 
 def to_item(row: tuple[Any, ...]) -> Item:
