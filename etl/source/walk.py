@@ -161,27 +161,36 @@ class _Walker:
             elif entry.is_dir(follow_symlinks=False):
                 if entry.name == ".git":
                     continue
-                path += "/"
-                ignored = decides and rules.ignored(path)
-                if ignored and path not in self.tracked_dirs:
-                    self.skip(path, Cause.IGNORED)
-                elif self.secrets.by_name(path):
-                    self.skip(path, Cause.SECRET_NAME)
-                else:
-                    inner.append((path, _Rules(all=True) if ignored else rules))
-            elif not folder and entry.name == ".git":
-                continue  # a work tree's or a submodule's pointer to its repository
-            elif decides and path not in self.tracked and rules.ignored(path):
-                self.skip(path, Cause.IGNORED)
-            elif entry.is_symlink():
-                self.skip(path, self.link_cause(path))
-            elif not entry.is_file(follow_symlinks=False):
-                self.skip(path, Cause.NOT_A_FILE)
-            elif self.secrets.by_name(path):
-                self.skip(path, Cause.SECRET_NAME)
-            else:
-                self.sniff(path)
+                ignored = decides and rules.ignored(f"{path}/")
+                if self.enters(f"{path}/", ignored):
+                    inner.append((f"{path}/", _Rules(all=True) if ignored else rules))
+            elif folder or entry.name != ".git":  # which points a work tree to its repository
+                ignored = decides and path not in self.tracked and rules.ignored(path)
+                self.take(entry, path, ignored)
         return inner
+
+    def enters(self, path: str, ignored: bool) -> bool:
+        """True for a folder to enter; skip it otherwise."""
+        if ignored and path not in self.tracked_dirs:
+            self.skip(path, Cause.IGNORED)
+        elif self.secrets.by_name(path):
+            self.skip(path, Cause.SECRET_NAME)
+        else:
+            return True
+        return False
+
+    def take(self, entry: os.DirEntry[str], path: str, ignored: bool) -> None:
+        """Take a file in, or skip it."""
+        if ignored:
+            self.skip(path, Cause.IGNORED)
+        elif entry.is_symlink():
+            self.skip(path, self.link_cause(path))
+        elif not entry.is_file(follow_symlinks=False):
+            self.skip(path, Cause.NOT_A_FILE)
+        elif self.secrets.by_name(path):
+            self.skip(path, Cause.SECRET_NAME)
+        else:
+            self.sniff(path)
 
     def sniff(self, path: str) -> None:
         """Take `path` in, unless its size or its first bytes forbid it."""

@@ -177,17 +177,9 @@ def _javascript(text: str) -> list[TestRun]:
         if match := _JS_FILE.match(line):
             file, blocks = match[1], []
         elif match := _JS_TEST.fullmatch(line):
-            depth = len(match[1])
-            blocks = [b for b in blocks if b[0] < depth]
-            if not file and not blocks:
-                continue
-            levels = [p.strip() for p in match["name"].split(" > ")]
-            if levels[0].endswith((".ts", ".js", ".tsx", ".jsx", ".mjs")) or not file:
-                names = [*(b[1] for b in blocks), *levels]
-            else:
-                names = [file, *(b[1] for b in blocks), *levels]
-            took = _milliseconds(match["took"], match["unit"])
-            out.append(TestRun(" > ".join(names), _JS_STATUS.get(match["mark"], "failed"), took))
+            blocks = [b for b in blocks if b[0] < len(match[1])]
+            if file or blocks:
+                out.append(_javascript_test(match, file, [b[1] for b in blocks]))
         elif line.startswith(" ") and not line.lstrip().startswith(
             ("at ", "●", "|", ">", "expect")
         ):
@@ -200,6 +192,15 @@ def _javascript(text: str) -> list[TestRun]:
         if len(out) >= 5_000:
             break
     return out or _lines(text)
+
+
+def _javascript_test(match: re.Match[str], file: str, blocks: list[str]) -> TestRun:
+    """One line's test, named by its file, by the `describe` blocks round it, and by itself."""
+    levels = [part.strip() for part in match["name"].split(" > ")]
+    has_file = levels[0].endswith((".ts", ".js", ".tsx", ".jsx", ".mjs"))
+    names = [*blocks, *levels] if has_file or not file else [file, *blocks, *levels]
+    took = _milliseconds(match["took"], match["unit"])
+    return TestRun(" > ".join(names), _JS_STATUS.get(match["mark"], "failed"), took)
 
 
 def _milliseconds(took: str | None, unit: str | None) -> float | None:
@@ -215,7 +216,7 @@ _FROM_OUTPUT: dict[str, Callable[[str], list[TestRun]]] = {
 
 # Totals as runners print them at their end.
 _PYTEST_END = re.compile(
-    r"=+ ?(?P<said>[^=\n]{3,300}?) in [\d.:]{1,20}m?s?(?: \([\d:]+\))? ?=*|(?P<quiet>\d[^=\n]{3,200}?) in [\d.]{1,20}s(?: \([\d:]+\))?"
+    r"=+ ?(?P<loud>[^=\n]{3,300}?) in [\d.:]{1,20}m?s?(?: \([\d:]+\))? ?=*|(?P<quiet>\d[^=\n]{3,200}?) in [\d.]{1,20}s(?: \([\d:]+\))?"
 )
 _PYTEST_COUNT = re.compile(r"(\d{1,7}) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
 _UNITTEST_RAN = re.compile(r"Ran (\d{1,7}) tests? in ")
@@ -228,7 +229,7 @@ _CARGO = re.compile(
 )
 _MOCHA = re.compile(r"\s{0,10}(\d{1,7}) (passing|failing|pending)\b.{0,40}")
 _NODE = re.compile(r"(?:#|ℹ) (pass|fail|skipped) (\d{1,7})")
-_SAID = {
+_STATUS_OF = {
     "passing": "passed", "failing": "failed", "pending": "skipped",
     "pass": "passed", "fail": "failed", "skipped": "skipped",
 }  # fmt: skip
@@ -237,34 +238,74 @@ _JEST = re.compile(r"\s*Tests:?\s+(?=.{0,200}(?:passed|failed|skipped))(.{1,200}
 
 def _totals(text: str) -> dict[str, int]:
     """Counts by status from the last summary lines; empty when there are none."""
-    out: dict[str, int] = {}
-    lines = [line.strip("\r") for line in text.split("\n")[-400:] if len(line) < 1_000]
-    ran = 0
-    for line in lines:
-        if (match := _PYTEST_END.fullmatch(line.strip())) or (match := _JEST.fullmatch(line)):
-            found = _PYTEST_COUNT.findall(match[0])
-            if found:
-                out = _words(found)
-        elif match := _UNITTEST_RAN.match(line):
-            ran = int(match[1])
-        elif ran and (match := _UNITTEST_END.fullmatch(line.strip())):
-            out, ran = _unittest(ran, match[1] or ""), 0
-        elif match := _MAVEN.fullmatch(line):
-            run, failed, errors, skipped = (int(g) for g in match.groups())
-            out = {
-                "passed": run - failed - errors - skipped,
-                "failed": failed,
-                "error": errors,
-                "skipped": skipped,
-            }
-        elif match := _MOCHA.fullmatch(line):
-            out[_SAID[match[2]]] = int(match[1])
-        elif match := _NODE.fullmatch(line):
-            out[_SAID[match[1]]] = int(match[2])
-        elif match := _CARGO.fullmatch(line):
+    summary = _Summary()
+    for line in text.split("\n")[-400:]:
+        if len(line) < 1_000:
+            any(read(summary, line.strip("\r")) for read in _SUMMARIES)
+    return {key: n for key, n in summary.counts.items() if n > 0}
+
+
+class _Summary:
+    """Counts as summary lines come by. Each method reads one runner's line; False for any other line."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self._ran = 0  # by unittest, whose last line is still to come
+
+    def pytest_or_jest(self, line: str) -> bool:
+        match = _PYTEST_END.fullmatch(line.strip()) or _JEST.fullmatch(line)
+        if match is not None and (found := _PYTEST_COUNT.findall(match[0])):
+            self.counts = _words(found)
+        return match is not None
+
+    def unittest_ran(self, line: str) -> bool:
+        match = _UNITTEST_RAN.match(line)
+        self._ran = int(match[1]) if match is not None else self._ran
+        return match is not None
+
+    def unittest_end(self, line: str) -> bool:
+        match = _UNITTEST_END.fullmatch(line.strip()) if self._ran else None
+        if match is not None:
+            self.counts, self._ran = _unittest(self._ran, match[1] or ""), 0
+        return match is not None
+
+    def maven(self, line: str) -> bool:
+        match = _MAVEN.fullmatch(line)
+        if match is not None:
+            run, failed, error, skipped = (int(group) for group in match.groups())
+            passed = run - failed - error - skipped
+            self.counts = {"passed": passed, "failed": failed, "error": error, "skipped": skipped}
+        return match is not None
+
+    def mocha(self, line: str) -> bool:
+        match = _MOCHA.fullmatch(line)
+        if match is not None:
+            self.counts[_STATUS_OF[match[2]]] = int(match[1])
+        return match is not None
+
+    def node(self, line: str) -> bool:
+        match = _NODE.fullmatch(line)
+        if match is not None:
+            self.counts[_STATUS_OF[match[1]]] = int(match[2])
+        return match is not None
+
+    def cargo(self, line: str) -> bool:
+        match = _CARGO.fullmatch(line)
+        if match is not None:
             for key, n in zip(("passed", "failed", "skipped"), match.groups(), strict=True):
-                out[key] = out.get(key, 0) + int(n)
-    return {key: n for key, n in out.items() if n > 0}
+                self.counts[key] = self.counts.get(key, 0) + int(n)
+        return match is not None
+
+
+_SUMMARIES = (
+    _Summary.pytest_or_jest,
+    _Summary.unittest_ran,
+    _Summary.unittest_end,
+    _Summary.maven,
+    _Summary.mocha,
+    _Summary.node,
+    _Summary.cargo,
+)
 
 
 def _words(found: Sequence[tuple[str, str]]) -> dict[str, int]:
