@@ -4,23 +4,27 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: check test lint types imports proto proto-check buf format clean lock agents
+.PHONY: check quick test unit lint types imports proto proto-check sync sync-check buf format clean lock agents
 
-check: lint types imports proto-check buf test
+# Tests wait for servers now and then: types are checked meanwhile.
+check: $(READY)
+	$(MAKE) --no-print-directory -j2 types lint imports proto-check sync-check buf test
+
+# Within a minute, once mypy has its cache: before each commit.
+quick: $(READY)
+	$(MAKE) --no-print-directory -j2 types lint unit
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $(READY)
 
-# Two processes, each with servers of its own; then the faults, which print what they did.
+# Two processes, each with stores of its own; files in their order, so that the short ones are left at the end.
 test: $(READY)
-ifdef ARGS
-	$(BIN)/python -m pytest $(ARGS)
-else
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/e2e/test_faults.py
-	$(BIN)/python -m pytest tests/e2e/test_faults.py
-endif
+	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --no-loadscope-reorder)
+
+unit: $(READY)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/unit
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -38,6 +42,13 @@ proto: $(READY)
 
 proto-check: $(READY)
 	$(BIN)/python proto/generate.py --check
+
+# Generate the synchronous client from the asynchronous one; `sync-check` fails when that would change a file.
+sync: $(READY)
+	$(BIN)/python tools/generate_sync_client.py
+
+sync-check: $(READY)
+	$(BIN)/python tools/generate_sync_client.py --check
 
 # buf is an npm package. Without npm this is left out on a laptop, and fails in CI.
 buf:

@@ -7,7 +7,7 @@ FOLDER holds `OWNER+NAME.jsonl.gz`, a history each, newest commit first: JSON li
 names each repository's split. Every commit but the first fifth, merges and those of more than 20 changed
 files is a case; given one changed file of code, the files that shared some of its last 150 commits are
 named from a score on (the mean over those commits of 1/√(other files)) and from a number of shared commits on.
-Right: the file is in the commit. Chosen on the split "tuned", reported on "blind"; docs/hooks.md has the verdict.
+Right: the file is in the commit. Chosen on the split "tuned", reported on "blind"; docs/experiments/edit-advice.md has the verdict.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ from benchmarks.localisation_corpus import (
 )
 from benchmarks.memory_store import MemoryStore
 from plait.domain.deadline import Deadline
-from plait.domain.recall import RecallOptions, Tier
+from plait.domain.recall import PackingOptions, Tier
 from plait.domain.values import ItemId
 from plait.models import embedding
 from plait.ports import EmbeddingProvider
@@ -74,7 +74,7 @@ Shares = npt.NDArray[np.float64]  # (queries, budgets, COLUMNS); NaN without fun
 
 
 async def ranked(
-    query: Query, variant: Variant, deps: Deps, options: RecallOptions | None
+    query: Query, variant: Variant, deps: Deps, options: PackingOptions | None
 ) -> SearchContext:
     """Everything before `format`. `options`: of a recall, None for a search."""
     asked = SearchQuery(query.text, k=0 if options else 100)
@@ -149,9 +149,9 @@ async def packed(
     found = []
     before: set[ItemId] = set()
     # The budget decides nothing but the packing.
-    ctx = await ranked(query, variant, tree.deps, RecallOptions())
+    ctx = await ranked(query, variant, tree.deps, PackingOptions())
     for budget in budgets:
-        options = RecallOptions(budget_tokens=budget, prefer_source=source)
+        options = PackingOptions(budget_tokens=budget, prefer_source=source)
         block = (await format(replace(ctx, options=options), tree.deps)).block
         assert block is not None
         assert block.tokens <= budget

@@ -48,16 +48,16 @@ def episodes(count: int, items: int, seed: int) -> list[Episode]:
 async def measure(batches: int, home: Path) -> None:
     store = await vector.open(load(environ={"PLAIT_HOME": str(home)}))
     try:
-        await store.append_many(episodes(1, 50, 0))
+        await store.episodes.append_many(episodes(1, 50, 0))
         for name, (count, items) in SHAPES.items():
             took, spent = [], []
             for i in range(batches):
                 batch = episodes(count, items, i + 1)
                 start, cpu = time.perf_counter(), time.process_time()
-                await store.append_many(batch)
+                await store.episodes.append_many(batch)
                 took.append((time.perf_counter() - start) * 1e3)
                 spent.append((time.process_time() - cpu) * 1e3)
-                await store.merged()
+                await store.merger.finished()
             report(f"{SIZE} items, {name}, to the truth", took)
             report("  of it CPU of this process", spent)
     finally:

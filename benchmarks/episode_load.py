@@ -31,12 +31,13 @@ from graph import templates
 from plait.domain.deadline import Deadline
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory import episode as rules
-from plait.ports import GraphDelta, GraphStore
+from plait.ports import GraphDelta, GraphStore, Outbox
 from plait.retrieval.code_graph.graph_query import read_steady
 from plait.settings import Settings, load
 from plait.supervisor.lease import wait_stopped
 from tests.contract.conftest import index_files
 from tests.contract.graph_servers import running
+from tests.neo4j_server import Neo4jServers
 from vector.server import embedded
 from vector.store import Store
 
@@ -78,7 +79,7 @@ def small_episode(n: int, repo: str = REPO, run: str = "") -> Episode:
 class Watch:
     """An outbox that notes when each episode was ended. `done_at`: by episode node id."""
 
-    store: Store
+    outbox: Outbox
     expects: int = 0  # episodes; `complete` is set when as many are done
     done_at: dict[str, float] = field(default_factory=dict)
     complete: asyncio.Event = field(default_factory=asyncio.Event)
@@ -86,14 +87,14 @@ class Watch:
     _claimed: dict[int, list[str]] = field(default_factory=dict)
 
     async def claim(self) -> GraphDelta | None:
-        delta = await self.store.claim()
+        delta = await self.outbox.claim()
         if delta is not None:
             ids = [node.id for node in delta.nodes if node.label == "Episode"]
             self._claimed[delta.event_id] = ids
         return delta
 
     async def done(self, event_id: int) -> None:
-        await self.store.done(event_id)
+        await self.outbox.done(event_id)
         ids = self._claimed.pop(event_id)
         self.done_at |= dict.fromkeys(ids, time.perf_counter())
         self.deltas.append(len(ids))
@@ -101,7 +102,7 @@ class Watch:
             self.complete.set()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.store, name)
+        return getattr(self.outbox, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class Reads:
         while not stop.is_set():
             begin, deadline = time.perf_counter(), Deadline.after(30.0)
             ask = partial(held.template, self.template, given, max_rows=100, deadline=deadline)
-            await read_steady(store, (REPO,), ask, deadline, memory=memory)
+            await read_steady(store.outbox, (REPO,), ask, deadline, memory=memory)
             self.took.append((time.perf_counter() - begin) * 1e3)
             await asyncio.sleep(0.1)
 
@@ -148,7 +149,7 @@ async def load_run(
 ) -> Figures:
     """Send for `seconds`, wait until all of it is projected, verify."""
     await index_files(store, REPO, toy())
-    watch = Watch(store)
+    watch = Watch(store.outbox)
     projector = Projector(watch, open_graph)
     await projector.run_until_idle()
     watch.done_at.clear()
@@ -161,7 +162,7 @@ async def load_run(
 
     async def send(n: int) -> None:
         begin = time.perf_counter()
-        receipt = await store.append(small_episode(n, run=run))
+        receipt = await store.episodes.append(small_episode(n, run=run))
         end = time.perf_counter()
         acknowledged[f"{REPO}:episode/{receipt.episode_id}"] = end
         took.append((end - begin) * 1e3)
@@ -180,7 +181,7 @@ async def load_run(
     stop.set()
     await asyncio.gather(loop, *reading)
     lag = sorted((watch.done_at[id_] - at) * 1e3 for id_, at in acknowledged.items())
-    verified = await Verifier(store, open_graph).verify(REPO)
+    verified = await Verifier(store.outbox, open_graph).verify(REPO)
     spent = {name: after[name] - before[name] for name in after}
     return Figures(
         "",
@@ -218,7 +219,8 @@ def stores(neo4j: str = "") -> Iterator[tuple[str, Settings, dict[str, int]]]:
     home.chmod(0o711)
     try:
         with (
-            running(neo4j or "arcadedb", home / "home") as server,
+            contextlib.ExitStack() as stack,
+            running(neo4j or "arcadedb", home / "home", Neo4jServers(stack)) as server,
             embedded.ensure(load(environ=server.environment)) as lease,
         ):
             pids = {"client": psutil.Process().pid, "postgres": lease.pid, "graph": server.pid}

@@ -56,14 +56,14 @@ class Reporter:
     named: int = 3
     outcomes: bool = False
     proven: bool = False
-    unused: float = fb.UNUSED_WEIGHT  # what an UNUSED verdict counts as harm
+    unused: float = fb.WEIGHTS.unused  # what an UNUSED verdict counts as harm
 
 
 class Ledger:
     """Evidence as `vector/recalls/sql.py` sums it, capped by source and decayed. Sums by source and item
     are kept decayed up to `day`: halving is the same for all of them."""
 
-    def __init__(self, cap: float = fb.SOURCE_CAP) -> None:
+    def __init__(self, cap: float = fb.WEIGHTS.source_cap) -> None:
         self.cap = cap
         self.day = 0.0
         self._sources: dict[str, int] = {}

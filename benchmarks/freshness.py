@@ -152,7 +152,7 @@ async def store(truth: Store, repo: str, texts: Sequence[str]) -> list[ItemId]:
             check(MemoryEntry(NOBODY, repo, "a", text, MemoryMetadata()))
             for text in texts[at : at + BATCH]
         ]
-        for receipt in await truth.store("default", entries):
+        for receipt in await truth.memories.store("default", entries):
             if isinstance(receipt, Exception):
                 raise receipt
             ids.append(ItemId(receipt.entry.id))
@@ -160,11 +160,11 @@ async def store(truth: Store, repo: str, texts: Sequence[str]) -> list[ItemId]:
 
 
 async def ask(truth: Store, repo: str, ids: Sequence[ItemId]) -> list[Freshness]:
-    view = await truth.view(Filter((repo,), collections=tuple(Collection)))
+    view = await truth.search.view(Filter((repo,), collections=tuple(Collection)))
     out: list[Freshness] = []
     for at in range(0, len(ids), 100):
         some = ids[at : at + 100]
-        found = await truth.standing(view, some)
+        found = await truth.search.standing(view, some)
         out += [freshness(SAID, found[id_]) for id_ in some]
     return out
 
@@ -181,7 +181,9 @@ async def measure(
     at_once = await ask(truth, repo, [*ids, *idle])
     index(home, repo, new)
     shipped = await ask(truth, repo, ids)
-    truth._named_cache = freshness_text.Cache()  # what is known of this revision already
+    truth.search._standings._named_cache = (
+        freshness_text.Cache()
+    )  # what is known of this revision already
     with patch.object(freshness_text, "gist", lambda code, language: b""):
         by_hash = await ask(truth, repo, ids)
     if show:

@@ -33,6 +33,7 @@ from plait.domain.deadline import Deadline
 from plait.domain.graph import Edge, Label, Node
 from plait.ports import GraphDelta
 from tests.contract.graph_servers import GraphServer, running
+from tests.neo4j_server import Neo4jServers
 
 REPO = "bench"
 
@@ -170,7 +171,10 @@ async def measure(server: GraphServer, path: Path, profile: Path | None) -> None
 def fresh_server(name: str) -> Iterator[GraphServer]:
     home = Path(tempfile.mkdtemp(prefix="plait-bench-", dir="/tmp"))
     home.chmod(0o711)
-    with running(name, home / "home") as server:
+    with (
+        contextlib.ExitStack() as stack,
+        running(name, home / "home", Neo4jServers(stack)) as server,
+    ):
         yield server
     shutil.rmtree(home, ignore_errors=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from bisect import bisect_left
 from collections.abc import Sequence
 
@@ -13,20 +12,7 @@ from benchmarks.memory_store import MemoryStore
 from plait.domain.values import Collection, Filter, Item, ItemId, embedded_text
 from plait.ports import Around, Place, Standing, Vectors, View
 from plait.text.token_count import count
-from vector.search import threads
-
-
-def pythonic(pattern: str) -> str:
-    """A pattern of PostgreSQL, inside of a quoted literal, as Python writes it."""
-    for theirs, ours in (("''", "'"), ("[:alnum:]", "\\w"), ("[:space:]", "\\s"), ("\\y", "\\b")):
-        pattern = pattern.replace(theirs, ours)
-    return pattern.removesuffix("$") + ("\\Z" if pattern.endswith("$") else "")
-
-
-# As `vector/search/store.py` asks it of PostgreSQL.
-ASKS = re.compile(r"[^.!\n]*\?[\W_]*\Z")
-_GOING_TO = re.compile(pythonic(threads.GOING_TO), re.IGNORECASE)
-_REASON = re.compile(pythonic(threads.REASON), re.IGNORECASE)
+from plait.text.turn_kinds import announces_next_step, is_question
 
 
 def pieces(history: History) -> list[Piece]:
@@ -61,7 +47,7 @@ class HistoryStore(MemoryStore):
         return Place(
             self._repo, e.collection, e.path, e.symbol, e.kind, False, 0, 0, e.importance, e.at,
             e.type or ("episodic" if e.kind == "turn" else "procedural"), e.source, "agent", e.session, e.tags,
-            None, count(e.text), ASKS.match(e.text) is not None, _ahead(e),
+            None, count(e.text), is_question(e.text), _announces(e),
         )  # fmt: skip
 
     async def around(self, view: View, ids: Sequence[ItemId], where: Filter, reach: int) -> Around:
@@ -92,13 +78,10 @@ class HistoryStore(MemoryStore):
         return {id_: _standing(self._entries[id_.int]) for id_ in ids}
 
 
-def _ahead(e: Entry) -> bool:
-    """As `vector/search/threads.py` asks it of PostgreSQL."""
-    if e.source != "agent" or e.collection is not Collection.MEMORIES or len(e.text.encode()) > 300:
-        return False
-    if re.search(r"\?[\W_]*\Z", e.text):
-        return True
-    return bool(_GOING_TO.search(e.text)) and not _REASON.search(e.text)
+def _announces(e: Entry) -> bool:
+    """As a memory's writer decides it."""
+    mine = e.source == "agent" and e.collection is Collection.MEMORIES
+    return mine and announces_next_step(e.text)
 
 
 def _standing(entry: Entry) -> Standing:

@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import platformdirs
@@ -117,13 +119,12 @@ async def run(args: argparse.Namespace) -> None:
     found = {}
     for variant in VARIANTS:
         # Nothing is as long: every text is taken as it stands.
-        bug_report.LEAST, least = (
-            10**9 if variant.name == UNREAD else bug_report.LEAST,
-            bug_report.LEAST,
-        )
+        least = 10**9 if variant.name == UNREAD else bug_report.WEIGHTS.least_words
         show = args.show and variant.name == "shipped"
-        found[variant.name] = await results(variant, queries, stores, provider, show=show)
-        bug_report.LEAST = least
+        with mock.patch.object(
+            bug_report, "WEIGHTS", replace(bug_report.WEIGHTS, least_words=least)
+        ):
+            found[variant.name] = await results(variant, queries, stores, provider, show=show)
     await provider.close()
     tuned = np.array([query.package in TUNED for query in queries])
     for group, mask in (("all", tuned | True), ("tuned", tuned), ("held out", ~tuned)):

@@ -57,20 +57,20 @@ async def measure(batches: int, home: Path) -> None:
     store = await vector.open(load(environ={"PLAIT_HOME": str(home)}))
     try:
         repo = f"bench-{uuid4().hex[:8]}"
-        await store.store("default", batch(repo, 50, 0))
+        await store.memories.store("default", batch(repo, 50, 0))
         took, checked = [], []
         for i in range(batches):
             start = time.perf_counter()
             writes = batch(repo, SIZE, i + 1)
             checked.append((time.perf_counter() - start) * 1e3)
             start = time.perf_counter()
-            await store.store("default", writes)
+            await store.memories.store("default", writes)
             took.append((time.perf_counter() - start) * 1e3)
-            await store.merged()
+            await store.merger.finished()
         singles = []
         for write in batch(repo, 200, 10_000):
             start = time.perf_counter()
-            await store.store("default", [write])
+            await store.memories.store("default", [write])
             singles.append((time.perf_counter() - start) * 1e3)
         report(f"{SIZE} memories, to the truth", took)
         report(f"{SIZE} memories, checked and counted before", checked)

@@ -49,17 +49,17 @@ async def batches(store: Store, graph_store: GraphStore, n: int) -> list[Row]:
     async def open_graph() -> GraphStore:
         return graph_store
 
-    projector = Projector(store, open_graph)
+    projector = Projector(store.outbox, open_graph)
     truth: list[float] = []
     graph: list[float] = []
     for i in range(-WARM, n):
         writes = batch(REPO, SIZE, i + WARM)
         start = time.perf_counter()
-        await store.store("default", writes)
+        await store.memories.store("default", writes)
         stored = time.perf_counter()
         await projector.run_until_idle()
         projected = time.perf_counter()
-        await store.merged()  # behind the answer, so not counted
+        await store.merger.finished()  # behind the answer, so not counted
         if i >= 0:
             truth.append((stored - start) * 1e3)
             graph.append((projected - stored) * 1e3)

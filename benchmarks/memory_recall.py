@@ -34,7 +34,7 @@ from benchmarks.memory_histories import KINDS, History, Question, histories
 from benchmarks.memory_runs import runs
 from benchmarks.memory_transcripts import alone, transcripts
 from plait.domain.deadline import Deadline
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.models import embedding
 from plait.ports import EmbeddingProvider, SearchStore
 from plait.retrieval.query.analysis import Mode, SearchQuery, analyse
@@ -98,7 +98,7 @@ async def asked(text: str, over: Deps, stages: Sequence[Stage], *, silent: bool)
     query = SearchQuery(text, k=K)
     ctx = SearchContext(
         query, analyse(query), K, "minmax", Deadline.after(60.0),
-        options=RecallOptions(receipt=False) if silent else None,
+        options=PackingOptions(receipt=False) if silent else None,
     )  # fmt: skip
     return await run(ctx, over, stages)
 

@@ -36,7 +36,8 @@ from benchmarks.memory_store import MemoryStore
 from plait.models import embedding
 from plait.ports import EmbeddingProvider
 from plait.retrieval.ranking import silence
-from plait.retrieval.ranking.silence import Features, Weights
+from plait.retrieval.ranking.silence import Features
+from plait.retrieval.ranking.weights import SilenceRegression
 from plait.settings import EmbeddingSettings, RecallSettings
 
 Matrix = npt.NDArray[np.float64]
@@ -70,9 +71,7 @@ class Collector:
         if found is not None:
             self.cases.append(Case(domain, held, answerable, found))
         else:  # it names what is there, so it is not silent whatever the weights say
-            self.cases.append(
-                Case(domain, held, answerable, Features(2.0, 1, 30.0, 1.0, 1.0, 0.0, 60.0))
-            )
+            self.cases.append(Case(domain, held, answerable, Features(2.0, 1, 1.0)))
 
 
 async def collect(args: argparse.Namespace) -> list[Case]:
@@ -90,6 +89,8 @@ async def collect(args: argparse.Namespace) -> list[Case]:
         for query in queries[:: len(made)]:
             await out.ask(chat, query.text, "stray", held=history.held_out, answerable=False)
     for package, version in versions.items():
+        if args.only and package not in args.only.split(","):
+            continue
         root = fetch(package, version, args.cache / "sdists")
         chunks = code_pieces(root)
         store = MemoryStore(
@@ -113,22 +114,25 @@ async def collect(args: argparse.Namespace) -> list[Case]:
 
 
 # What can only speak for an answer: a weight below 0 would be the noise of a small set.
-FOR = [i for i, f in enumerate(fields(Weights)) if f.name not in ("bias", "terms", "unseen")]
+FOR = [
+    i for i, f in enumerate(fields(SilenceRegression)) if f.name not in ("bias", "terms", "unseen")
+]
 
 
-def fit(cases: Sequence[Case], which: str) -> Weights:
-    """Logistic regression by Newton's method with a ridge, each (domain, label) of equal weight."""
+def fit(cases: Sequence[Case], which: str, without: Sequence[str] = ()) -> SilenceRegression:
+    """Logistic regression by Newton's method with a ridge, each (domain, label) of equal weight; the coefficients
+    `without` are 0."""
     x = np.array([silence.row(_seen(c.features, which)) for c in cases])
     y = np.array([float(c.answerable) for c in cases])
     spread = np.where(x.std(axis=0) > 1e-9, x.std(axis=0), 1.0)
     spread[0] = 1.0
-    used = np.ones(x.shape[1], bool)
+    used = np.array([f.name not in without for f in fields(SilenceRegression)])
     while True:
         w = np.zeros(x.shape[1])
         w[used] = _newton((x / spread)[:, used], y, _balanced(cases))
         wrong = [i for i in FOR if w[i] < 0.0]
         if not wrong:
-            return Weights(*(round(float(v), 3) for v in w / spread))
+            return SilenceRegression(*(round(float(v), 3) for v in w / spread))
         used[min(wrong, key=lambda i: w[i])] = False
 
 
@@ -182,14 +186,12 @@ def report(name: str, cases: Sequence[Case], chances: Matrix, bar: float) -> Non
             )
 
 
-def _chances(cases: Iterable[Case], weights: Weights, which: str) -> Matrix:
-    return np.array([weights.chance(_seen(c.features, which)) for c in cases])
+def _chances(cases: Iterable[Case], weights: SilenceRegression, which: str) -> Matrix:
+    return np.array([silence.logistic(weights, _seen(c.features, which)) for c in cases])
 
 
 def _seen(f: Features, which: str) -> Features:
-    """What an index without the calibrated model, or without vectors, would have seen."""
-    if which == "words":
-        return Features(f.coverage, f.terms, unseen=f.unseen)
+    """What an index with another model, or without vectors, would have seen."""
     return f if which == "cosine" else replace(f, cosine=None)
 
 
@@ -199,16 +201,18 @@ def main() -> None:
     default = Path(platformdirs.user_cache_dir("plait-benchmarks"))
     parser.add_argument("--cache", type=Path, default=default)
     parser.add_argument("--fit", action="store_true", help="print new weights and bars")
+    parser.add_argument(
+        "--without", default="", help="with --fit: coefficients that are 0, by commas"
+    )
+    parser.add_argument("--only", default="", help="these packages alone, by commas")
     args = parser.parse_args()
     cases = asyncio.run(collect(args))
     tuned = [c for c in cases if not c.held_out]
-    shipped = {
-        "cosine": silence.WITH_COSINE, "rise": silence.WITH_RISE, "words": silence.WORDS_ALONE,
-    }  # fmt: skip
+    shipped = {"cosine": silence.WEIGHTS.with_cosine, "words": silence.WEIGHTS.words_alone}
     for which, weights in shipped.items():
         bar = RecallSettings().silence
         if args.fit:
-            weights = fit(tuned, which)
+            weights = fit(tuned, which, args.without.split(","))
             takes = bar_for(_chances(tuned, weights, which), tuned)
             shift = np.log(bar / (1 - bar)) - np.log(takes / (1 - takes))
             weights = replace(weights, bias=round(weights.bias + float(shift), 3))

@@ -13,7 +13,7 @@ import argparse
 import asyncio
 import time
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ import plait.models.embedding
 import vector
 from benchmarks.search_latency import queries_of
 from plait import settings as plait_settings
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Collection, Filter
 from plait.retrieval.recall import RecallService
 from plait.retrieval.search import SearchQuery, SearchService
@@ -69,19 +69,20 @@ async def measure(args: argparse.Namespace) -> None:
     settings = plait_settings.load()
     store = await vector.open(settings)
     provider = await plait.models.embedding.open(settings.embedding)
-    truth, model = Recorded(store), Recorded(provider)
+    ports = (store.search, store.relations, store.impact, store.recalls, provider)
+    search_port, relations, impact, recalls, model = recorded = [Recorded(port) for port in ports]
 
     async def opened() -> Any:
         return model
 
     deps = Deps(
-        store=truth,
+        store=search_port,
         provider=opened,
         settings=settings.search,
         recall=settings.recall,
-        relations=truth,
-        impact=truth,
-        receipts=truth,
+        relations=relations,
+        impact=impact,
+        receipts=recalls,
     )
     search, recall = SearchService.over(deps), RecallService(deps)
     texts = await queries_of(store, args.repo, args.queries, args.seed)
@@ -89,12 +90,15 @@ async def measure(args: argparse.Namespace) -> None:
     everything = replace(code, collections=tuple(Collection))
     rows: list[tuple[str, Callable[[str], Awaitable[object]]]] = [
         ("Search fast", lambda text: search.search(SearchQuery(text, code))),
-        ("Recall fast", lambda text: recall.recall(SearchQuery(text, everything), RecallOptions())),
+        (
+            "Recall fast",
+            lambda text: recall.recall(SearchQuery(text, everything), PackingOptions()),
+        ),
     ]
-    await recall.recall(SearchQuery(texts[0], everything), RecallOptions())  # tables, graph
+    await recall.recall(SearchQuery(texts[0], everything), PackingOptions())  # tables, graph
     print("| what | p50 ms | p95 ms | n |\n|---|---|---|---|")
     for name, ask in rows:
-        took = [await _own(ask, text, (truth, model)) for text in texts]
+        took = [await _own(ask, text, recorded) for text in texts]
         p50, p95 = np.percentile(took, [50, 95])
         print(f"| {name} | {p50:.2f} | {p95:.2f} | {len(took)} |")
     await provider.close()
@@ -102,7 +106,7 @@ async def measure(args: argparse.Namespace) -> None:
 
 
 async def _own(
-    ask: Callable[[str], Awaitable[object]], text: str, ports: tuple[Recorded, ...]
+    ask: Callable[[str], Awaitable[object]], text: str, ports: Sequence[Recorded]
 ) -> float:
     for port in ports:
         port.begin(replaying=False)

@@ -24,17 +24,17 @@ from benchmarks.memory_store import MemoryStore
 from etl.pipeline import graph_parts
 from plait.domain.deadline import Deadline
 from plait.domain.graph import Label, encode_edges, encode_nodes
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Filter, ItemId
 from plait.models import embedding
 from plait.ports import CodeGraph, EmbeddingProvider, MemoryLink, View
-from plait.retrieval.code_graph import pagerank
 from plait.retrieval.code_graph.pagerank import Walk
 from plait.retrieval.query.analysis import Mode, SearchQuery, analyse
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.runner import plan, run
 from plait.retrieval.search_context import Deps, SearchContext, Stage
 from plait.retrieval.stages import STAGES
-from plait.retrieval.stages.relations import WALK, WEIGHT, follow
+from plait.retrieval.stages.relations import WALK, WEIGHTS, follow
 from plait.settings import SearchSettings, load
 from vector.search import codegraph
 
@@ -67,7 +67,7 @@ class Graphs:
 @dataclass(frozen=True, slots=True)
 class Variant:
     name: str
-    weight: float = WEIGHT
+    weight: float = WEIGHTS.relations
     walk: Walk = WALK
     off: tuple[str, ...] = ()
 
@@ -83,8 +83,8 @@ def variants(each: bool) -> list[Variant]:
         Variant("both, one round", walk=Walk(rounds=1)),
     ]
     if each:
-        for name, pair in pagerank.WEIGHTS.items():
-            rest = {r: w for r, w in pagerank.WEIGHTS.items() if r != name}
+        for name, pair in DEFAULT.graph.pagerank.items():
+            rest = {r: w for r, w in DEFAULT.graph.pagerank.items() if r != name}
             found.append(Variant(f"{name} alone", walk=Walk(weights={name: pair})))
             found.append(Variant(f"without {name}", walk=Walk(weights=rest)))
     return found
@@ -133,7 +133,7 @@ def _as(variant: Variant) -> Stage:
     async def relations(ctx: SearchContext, deps: Deps) -> SearchContext:
         weights = {**ctx.strategy.weights, "relations": variant.weight}
         asked = replace(
-            ctx, options=RecallOptions(), strategy=replace(ctx.strategy, weights=weights)
+            ctx, options=PackingOptions(), strategy=replace(ctx.strategy, weights=weights)
         )
         return replace(await follow(asked, deps, variant.walk), options=None)
 

@@ -64,15 +64,17 @@ async def fill(store: Store, n: int, dim: int) -> None:
     for agent in ("a", "b"):
         entries = [memory(rng, i, agent, dim) for i in range(n)]
         for start in range(0, n, 500):
-            await store.store(DEFAULT_TENANT, [check(e) for e in entries[start : start + 500]])
+            await store.memories.store(
+                DEFAULT_TENANT, [check(e) for e in entries[start : start + 500]]
+            )
 
 
 async def run(store: Store, n: int, dim: int) -> None:
-    await store.ensure_space("bench", dim)
+    await store.vectors.ensure_space("bench", dim)
     await fill(store, n, dim)
-    tokens = await timed("usage of one scope", service.used(store, SCOPE))
+    tokens = await timed("usage of one scope", service.used(store.retention, SCOPE))
     settings = MemorySettings(budget_tokens=tokens)
-    entries = await timed(f"read {n} living memories", store.living(SCOPE))
+    entries = await timed(f"read {n} living memories", store.retention.living(SCOPE))
 
     async def plan() -> int:
         made = retention.plan(entries, settings, datetime.now(UTC))
@@ -80,23 +82,27 @@ async def run(store: Store, n: int, dim: int) -> None:
 
     await timed("plan, extractive", plan())
     done = await timed(
-        "compact: read, plan, carry out", service.compact(store, Extractive(), SCOPE, settings)
+        "compact: read, plan, carry out",
+        service.compact(store.retention, Extractive(), SCOPE, settings),
     )
     told = done.plan
     print(
         f"  {told.tokens_before:,} tokens to {told.tokens_after:,}: {len(told.closed)} memories closed, "
         f"{len(told.summaries)} summaries"
     )
-    back = await timed("undo", store.undo(DEFAULT_TENANT, done.id))
+    back = await timed("undo", store.retention.undo(DEFAULT_TENANT, done.id))
     print(f"  {back} memories brought back")
     one = Selector(ids=(entries[0].id,))
-    await timed("forget one memory", store.forget(DEFAULT_TENANT, REPO, one, dry_run=False))
+    await timed(
+        "forget one memory", store.forgetting.forget(DEFAULT_TENANT, REPO, one, dry_run=False)
+    )
     all_of_b = Selector(agent_id="b")
     gone = await timed(
-        f"forget an agent of {n}", store.forget(DEFAULT_TENANT, REPO, all_of_b, dry_run=False)
+        f"forget an agent of {n}",
+        store.forgetting.forget(DEFAULT_TENANT, REPO, all_of_b, dry_run=False),
     )
     assert not any(gone.left.values()), gone.left
-    await timed("reclaim", store.reclaim())
+    await timed("reclaim", store.forgetting.reclaim())
 
 
 async def main_async(home: Path, n: int, dim: int) -> None:

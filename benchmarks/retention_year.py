@@ -34,7 +34,7 @@ from benchmarks.session_files import session_files
 from etl.ingest.importers import claude_code
 from etl.ingest.importers.draft import Options
 from plait.domain.memory import MemoryFilter, MemoryQueryOptions
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.scope import DEFAULT_TENANT, Scope
 from plait.domain.values import ArtifactKind, Collection, Episode, Filter
 from plait.memory.compact import Automatic
@@ -92,7 +92,7 @@ class PlainBm25:
 
 async def fill(app: App, n: int, steps: int, batch: int) -> Stored:
     out = Stored()
-    automatic = Automatic(app.truth, Extractive(), app.settings.memory)
+    automatic = Automatic(app.truth.retention, Extractive(), app.settings.memory)
     waiting: list[Episode] = []
     for number, file in enumerate(session_files(n, steps), start=1):
         options = Options(repo=REPO, now=file.ended + timedelta(days=1))
@@ -105,7 +105,7 @@ async def fill(app: App, n: int, steps: int, batch: int) -> Stored:
 
 
 async def _store(app: App, automatic: Automatic, episodes: list[Episode], out: Stored) -> None:
-    for answer in await app.truth.append_many(episodes):
+    for answer in await app.truth.episodes.append_many(episodes):
         if isinstance(answer, Exception):
             raise answer
     out.episodes += len(episodes)
@@ -148,13 +148,12 @@ def rankers(app: App, stored: Stored, budget: int) -> dict[str, Ranked]:
         return [hit.item.content for hit in answer.hits]
 
     async def query(text: str) -> list[str]:
-        provider = await app.provider()
-        vector = await provider.embed_query(text)
         options = MemoryQueryOptions(MemoryFilter(repos=(REPO,)), top_k=K)
-        return [m.entry.content for m in await app.truth.query(text, vector, options)]
+        answer = await app.memory_query.query(text, None, options)
+        return [m.entry.content for m in answer.matches]
 
     async def recall(text: str) -> list[str]:
-        options = RecallOptions(budget_tokens=budget, receipt=False)
+        options = PackingOptions(budget_tokens=budget, receipt=False)
         answer = await app.recall.recall(SearchQuery(text, where=where), options)
         return [one.item.content for one in answer.block.items]
 
@@ -173,7 +172,7 @@ async def measure(home: Path, args: argparse.Namespace) -> dict[str, Any]:
             app.embedder.add({REPO})
             await app.embedder.run_until_idle()
         told["vectors_s"] = perf_counter() - start
-        kept = (await app.truth.usage(DEFAULT_TENANT, REPO, AGENT)).values()
+        kept = (await app.truth.retention.usage(DEFAULT_TENANT, REPO, AGENT)).values()
         told |= {
             "episodes": stored.episodes,
             "turns": len(stored.texts),

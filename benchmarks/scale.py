@@ -41,6 +41,7 @@ import vector
 from benchmarks.search_latency import WORD, queries_of, row, timed, wait_for
 from plait import settings as plait_settings
 from plait.client import AsyncPlaitClient, discovery
+from plait.domain.options import RecallOptions, SearchOptions
 from plait.domain.values import Filter
 
 REPO = "scale"
@@ -87,8 +88,8 @@ async def fill_vectors(settings: plait_settings.Settings, seed: int = 1) -> int:
     """A vector for every chunk; how many."""
     store = await vector.open(settings)
     provider = await plait.models.embedding.open(settings.embedding)
-    await store.ensure_space(provider.model, provider.dim)
-    rows = await store._db.rows(
+    await store.vectors.ensure_space(provider.model, provider.dim)
+    rows = await store.db.rows(
         "SELECT i.content_hash, left(i.content, 400) FROM files i JOIN repository r ON r.id = i.repo_id"
         " WHERE r.name = %(repo)s AND i.embedding IS NULL",
         {"repo": REPO},
@@ -100,10 +101,10 @@ async def fill_vectors(settings: plait_settings.Settings, seed: int = 1) -> int:
     for start in range(0, len(rows), BATCH):
         part = {bytes(hash_): text for hash_, text in rows[start : start + BATCH]}
         made = np.stack([_vector(text, table, chance, provider.dim) for text in part.values()])
-        await store.store_vectors(list(part), made)
+        await store.vectors.store_vectors(list(part), made)
         print(f"\rvectors {start + len(part)}/{len(rows)}", end="", file=sys.stderr)
     begin = time.perf_counter()
-    await store.finish(REPO)
+    await store.vectors.finish(REPO)
     print(f"\nvector index {time.perf_counter() - begin:.0f} s", file=sys.stderr)
     await provider.close()
     await store.close()
@@ -147,9 +148,15 @@ async def client(args: argparse.Namespace) -> list[dict[str, Any]]:
     async with AsyncPlaitClient(address.target) as plait_:
         asks: list[tuple[str, Callable[[str], Awaitable[object]]]] = [
             ("Search fast", lambda t: plait_.search(t, where=where)),
-            ("Search full", lambda t: plait_.search(t, where=where, mode="full")),
+            (
+                "Search full",
+                lambda t: plait_.search(t, where=where, options=SearchOptions(mode="full")),
+            ),
             ("Recall fast", lambda t: plait_.recall(t, where=where)),
-            ("Recall full", lambda t: plait_.recall(t, where=where, mode="full")),
+            (
+                "Recall full",
+                lambda t: plait_.recall(t, where=where, options=RecallOptions(mode="full")),
+            ),
         ]
         for n, (name, ask) in enumerate(asks):
             part = texts[n * (args.queries + 50) : (n + 1) * (args.queries + 50)]

@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -31,14 +32,16 @@ from plait import settings as plait_settings
 from plait.client import AsyncPlaitClient, discovery
 from plait.domain.values import Filter
 from plait.retrieval.search import SearchQuery, SearchService
+from vector.connection.pool import Scoped
+from vector.store import Store
 
 Statement = tuple[str, Mapping[str, Any], str]  # SQL, values, tenant
 WORD = re.compile(r"[A-Za-z_]{4,}")
 
 
-async def queries_of(store: Any, repo: str, count: int, seed: int) -> list[str]:
+async def queries_of(store: Store, repo: str, count: int, seed: int) -> list[str]:
     """Queries of 3 to 6 words from random chunks; half of them hold an identifier of the chunk."""
-    rows = await store._db.rows(
+    rows = await store.db.rows(
         "SELECT symbol, left(content, 600) FROM files i JOIN repository r ON r.id = i.repo_id"
         " WHERE r.name = %(repo)s AND rev_to IS NULL ORDER BY i.id LIMIT 200000",
         {"repo": repo},
@@ -79,30 +82,34 @@ def row(name: str, callers: int, took: list[float]) -> dict[str, Any]:
 
 
 async def record(
-    store: Any, settings: plait_settings.Settings, repo: str, queries: Sequence[str]
+    store: Store, settings: plait_settings.Settings, repo: str, queries: Sequence[str]
 ) -> list[list[Statement]]:
     """The statements each query's search runs, by running it."""
     import plait.models.embedding
 
     provider = await plait.models.embedding.open(settings.embedding)
-    service = SearchService(store, provider, settings.search)
+    service = SearchService(store.search, provider, settings.search)
     log: list[Statement] = []
-    rows = type(store._app).rows
+    rows = Scoped.rows
 
-    async def logged(self: Any, query: str, params: Mapping[str, Any], *, tenant: str) -> Any:
+    async def logged(
+        self: Any,
+        query: str,
+        params: Mapping[str, Any],
+        *,
+        tenant: str,
+        prepare: bool | None = None,
+    ) -> Any:
         log.append((query, params, tenant))
-        return await rows(self, query, params, tenant=tenant)
+        return await rows(self, query, params, tenant=tenant, prepare=prepare)
 
-    type(store._app).rows = logged
-    try:
-        out = []
+    out = []
+    with patch.object(Scoped, "rows", logged):
         for text in queries:
             log.clear()
             await service.search(SearchQuery(text, Filter(repos=(repo,))))
             out.append(list(log))
-    finally:
-        type(store._app).rows = rows
-        await provider.close()
+    await provider.close()
     return out
 
 
@@ -132,7 +139,7 @@ async def client(args: argparse.Namespace) -> None:
 
         async def replay(job: list[Statement]) -> None:
             for query, params, tenant in job:
-                await store._app.rows(query, params, tenant=tenant)
+                await store.app.rows(query, params, tenant=tenant)
 
         await timed(statements[:50], callers, replay)
         print(

@@ -18,9 +18,10 @@ import argparse
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
+from unittest import mock
 
 from benchmarks.call_graph import Source, read_graph
 from plait.domain.graph import Label, Node, encode_edges, encode_nodes
@@ -214,12 +215,14 @@ def rows(project: Project, most: int, without: Sequence[str], *, narrow: bool) -
         row(f"graph, {hops} hops", by_graph(project, hops))
     row("shipped", shipped(project, words, most))
     for relation in without:
-        kept = dict(blast.BACK), dict(blast.FORTH)
-        blast.BACK.pop(relation, None)
-        blast.FORTH.pop(relation, None)
-        row(f"shipped without {relation}", shipped(project, words, most))
-        blast.BACK.update(kept[0])
-        blast.FORTH.update(kept[1])
+        weights = blast.WEIGHTS
+        left = replace(
+            weights,
+            back={name: w for name, w in weights.back.items() if name != relation},
+            forth={name: w for name, w in weights.forth.items() if name != relation},
+        )
+        with mock.patch.object(blast, "WEIGHTS", left):
+            row(f"shipped without {relation}", shipped(project, words, most))
 
 
 if __name__ == "__main__":

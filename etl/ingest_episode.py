@@ -42,8 +42,8 @@ examples:
   python -m etl.ingest_episode run.json    without a server in between
 
 What is read: Plait's JSON and JSON Lines, JUnit XML, unified diffs, git format-patch and mbox, Claude
-Code sessions, SWE-agent trajectories; told by their content, or by --format. A repeat stores nothing
-twice, and a session that has grown only what is new.
+Code sessions, SWE-agent trajectories; recognised by their content, or given by --format. A repeat
+stores nothing twice, and of a session that has grown only what is new.
 
 Exit codes: 0 all stored (or stored before), 1 at least one was not, 2 wrong usage, 3 nothing found
 that can be imported, 130 interrupted.
@@ -66,10 +66,15 @@ def parser(prog: str) -> argparse.ArgumentParser:
     out.add_argument(
         "files", nargs="+", metavar="FILE", help="files, folders, or - for standard input"
     )
-    out.add_argument("--format", choices=FORMATS, default="", help="of all files (default: told)")
+    out.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="",
+        help="of all files (default: recognised by content)",
+    )
     out.add_argument("--repo", default="", metavar="NAME", help="where the input names none")
     out.add_argument(
-        "--agent", default="", metavar="ID", help="who ran (default: as the input says)"
+        "--agent", default="", metavar="ID", help="the agent (default: as in the input)"
     )
     out.add_argument("--session", default="", metavar="KEY", help="groups the episodes of one task")
     out.add_argument(
@@ -89,7 +94,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "python -m etl.ingest_ep
     """Run the command against the stores themselves; return its exit code."""
     out = parser(prog)
     out.add_argument(
-        "--tenant", default="", metavar="NAME", help="whose data (default: scope.tenant)"
+        "--tenant", default="", metavar="NAME", help="the tenant (default: scope.tenant)"
     )
     args = out.parse_args(argv)
     from etl.ingest.direct import direct

@@ -44,6 +44,7 @@ from plait.ports import (
     IndexStats,
     IndexStore,
     Outbox,
+    RepositoryStore,
     StoredFile,
     VectorQueue,
 )
@@ -60,8 +61,17 @@ MOST_REMEMBERED = 10_000  # contents that timed out, of one repository
 logger = logging.getLogger(__name__)
 
 
-class Truth(IndexStore, VectorQueue, Outbox, Protocol):
+class Truth(Protocol):
     """What indexing needs of the truth store."""
+
+    @property
+    def index(self) -> IndexStore: ...
+    @property
+    def repositories(self) -> RepositoryStore: ...
+    @property
+    def vectors(self) -> VectorQueue: ...
+    @property
+    def outbox(self) -> Outbox: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +157,7 @@ async def _index(
     todo = request.plan if request.plan else await asyncio.to_thread(make_plan, root, settings)
     if provider is not None:
         # Before the work, not after it: a wrong model is a setting to mend.
-        await truth.ensure_space(provider.model, provider.dim)
+        await truth.vectors.ensure_space(provider.model, provider.dim)
     run, draft, revision = await _published(request, todo, root, settings, truth, progress)
     repo = draft.repo
     with run.phase("graph"):
@@ -155,9 +165,9 @@ async def _index(
         await outage.through(lambda: _project(truth, open_graph, repo))
     if provider is not None:
         with run.phase("vectors"):
-            await fill_vectors(truth, provider, repo, progress, settings.index.batch_items)
+            await fill_vectors(truth.vectors, provider, repo, progress, settings.index.batch_items)
     progress.finish()
-    final = await truth.revision(repo)
+    final = await truth.repositories.revision(repo)
     return _report(run, draft, final, changed=revision is not None, provider=provider)
 
 
@@ -191,14 +201,14 @@ async def _project(
 ) -> None:
     """Bring the graph to the published revision of `repo`. A server's projector, which may be at it
     already, is waited for; one that never ends leaves the graph for later."""
-    projector = Projector(truth, open_graph)
+    projector = Projector(truth.outbox, open_graph)
     end = time.monotonic() + FOLLOW_S
     while True:
         await projector.run_until_idle()
-        known = await truth.revision(repo)
+        known = await truth.repositories.revision(repo)
         behind = known.graph_number < known.number
         # Nothing waits for what was given up: the dead letters have it.
-        if not behind or not await truth.waiting([repo]) or time.monotonic() > end:
+        if not behind or not await truth.outbox.waiting([repo]) or time.monotonic() > end:
             return
         await asyncio.sleep(LOOK_S)
 
@@ -207,12 +217,12 @@ async def _project(
 async def _draft(truth: Truth, request: IndexRequest, root: Path) -> AsyncIterator[Draft]:
     """A draft that is discarded when the block fails; published or discarded inside it otherwise."""
     name = qualify(request.tenant, repository_name(root, request.repo))
-    draft = await truth.begin(name, str(root), move=request.move, tenant=request.tenant)
+    draft = await truth.index.begin(name, str(root), move=request.move, tenant=request.tenant)
     try:
         yield draft
     except BaseException:
         # Shielded, so that Ctrl-C releases the lock and the rows at once instead of at the next run.
-        await asyncio.shield(truth.discard(draft))
+        await asyncio.shield(truth.index.discard(draft))
         raise
 
 
@@ -220,13 +230,13 @@ async def _write_revision(
     run: _Run, draft: Draft, truth: Truth, settings: Settings, progress: Progress
 ) -> Revision | None:
     """Write and publish what differs from the base revision; None when nothing does."""
-    stored = await truth.stored_files(draft)
+    stored = await truth.index.stored_files(draft)
     with run.phase("changes"):
         changed, removed = await _changes(run, draft, stored, settings.index.parse_timeout_s)
     # What an older version of ours read may hold more for this one, though no file has changed.
     current = draft.facts_version == FACTS_VERSION
     if not changed and not removed and draft.base and current:
-        await truth.discard(draft)
+        await truth.index.discard(draft)
         return None
     known = len(run.timed_out)
     with run.phase("parse"):
@@ -237,9 +247,9 @@ async def _write_revision(
     failed = {path for path, _ in run.skipped}
     removed += [path for path in changed if path in failed and path in stored]
     if draft.base and not run.parsed and not removed and len(run.timed_out) == known:
-        await truth.discard(draft)  # all that "changed" can't be parsed, as before
+        await truth.index.discard(draft)  # all that "changed" can't be parsed, as before
         return None
-    await truth.retire(draft, removed)
+    await truth.index.retire(draft, removed)
     run.removed = len(removed)
     _refuse_no_symbols(run)
     with run.phase("resolve"):
@@ -247,8 +257,8 @@ async def _write_revision(
         parts = await asyncio.to_thread(_resolve, run, draft.repo, stored)
     with run.phase("write"):
         for start in range(0, len(parts), settings.index.batch_items):
-            await truth.write_graph(draft, parts[start : start + settings.index.batch_items])
-        return await truth.publish(draft, _stats(run))
+            await truth.index.write_graph(draft, parts[start : start + settings.index.batch_items])
+        return await truth.index.publish(draft, _stats(run))
 
 
 async def _changes(
@@ -302,7 +312,7 @@ async def _load_kept(
     Java and Go name their modules in the source.
     """
     skip = {*changed, *removed}
-    async for path, blob in truth.facts(draft):
+    async for path, blob in truth.index.facts(draft):
         if path in skip:
             continue
         kept = _decode(blob)
@@ -349,7 +359,7 @@ async def _parse_and_write(
             segment.add([chunk.id for chunk in batch.chunks], batch.index)
             progress.advance(len(batch.files) + len(batch.skipped))
     if built := await asyncio.to_thread(segment.build):
-        await truth.write_segment(draft, built)
+        await truth.index.write_segment(draft, built)
 
 
 def _pool(root: Path, settings: Settings, rules: Rules) -> ParsePool:
@@ -368,9 +378,9 @@ async def _write_batch(
 ) -> None:
     size = settings.index.batch_items
     for start in range(0, len(batch.files), size):
-        await truth.write_files(draft, batch.files[start : start + size])
+        await truth.index.write_files(draft, batch.files[start : start + size])
     for start in range(0, len(batch.chunks), size):
-        await truth.write_chunks(draft, batch.chunks[start : start + size])
+        await truth.index.write_chunks(draft, batch.chunks[start : start + size])
     run.chunks_written += len(batch.chunks)
     _keep_facts(run, batch)
 

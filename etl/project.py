@@ -104,7 +104,7 @@ class Projector:
             raise
         except BaseException:
             # Whoever asked has gone, a caller's deadline say: the event is the next one's, not ours for ever.
-            await asyncio.shield(self._outbox.give_back(delta.event_id))
+            await asyncio.shield(self._outbox.release(delta.event_id))
             raise
         finally:
             self.at_work = False

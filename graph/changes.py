@@ -141,18 +141,7 @@ class Changes:
     async def _upsert_nodes(
         self, tx: AsyncManagedTransaction, label: str, nodes: Sequence[Node]
     ) -> None:
-        wanted = {Label.FUNCTION, Label.TEST} if label == Label.TEST else {Label(label)}
-        found = await self._find(tx, [node.id for node in nodes])
-        relabel: dict[tuple[str, ...], list[str]] = {}
-        for server_id, labels in found.values():
-            if set(labels) != wanted:
-                relabel.setdefault(tuple(sorted(labels)), []).append(server_id)
-        for had, ids in relabel.items():
-            old = ":".join(f"`{one}`" for one in had)
-            text = _RELABEL.replace("{old}", old).replace("{new}", LABELS[label])
-            await rows(tx, text, {"ids": ids})
-        if relabel:  # ArcadeDB moves a relabelled node: its server id changes
-            found = await self._find(tx, [node.id for node in nodes])
+        found = await self._relabelled(tx, label, [node.id for node in nodes])
         self._ids.update({id_: server_id for id_, (server_id, _) in found.items()})
         rows_ = [
             [
@@ -169,6 +158,23 @@ class Changes:
             await rows(tx, text, {"rows": rows_, "repo": self._delta.repo})
         if new := [node for node in nodes if node.id not in found]:
             await self.create_nodes(tx, label, new)
+
+    async def _relabelled(
+        self, tx: AsyncManagedTransaction, label: str, ids: Sequence[str]
+    ) -> dict[str, tuple[str, list[str]]]:
+        """As `_find`, once the nodes that have other labels bear `label`."""
+        labels = {Label.FUNCTION, Label.TEST} if label == Label.TEST else {Label(label)}
+        found = await self._find(tx, ids)
+        others: dict[tuple[str, ...], list[str]] = {}
+        for server_id, had in found.values():
+            if set(had) != labels:
+                others.setdefault(tuple(sorted(had)), []).append(server_id)
+        for old_labels, server_ids in others.items():
+            old = ":".join(f"`{one}`" for one in old_labels)
+            text = _RELABEL.replace("{old}", old).replace("{new}", LABELS[label])
+            await rows(tx, text, {"ids": server_ids})
+        # ArcadeDB moves a relabelled node: its server id changes.
+        return await self._find(tx, ids) if others else found
 
     async def _find(
         self, tx: AsyncManagedTransaction, ids: Sequence[str]

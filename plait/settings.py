@@ -113,13 +113,18 @@ class IndexSettings(_Section, frozen=True):
 
 
 class SearchSettings(_Section, frozen=True):
-    """Weights were chosen on benchmarks/localisation.py; see docs/retrieval.md."""
+    """Weights were chosen on benchmarks/localisation.py; see docs/experiments/localisation.md."""
 
     fusion: Literal["minmax", "rrf"] = "minmax"
     k: Annotated[int, Meta(ge=1, le=200)] = 10
     candidates: Annotated[int, Meta(ge=10, le=1000)] = 150  # an arm
     timeout_s: Annotated[float, Meta(gt=0)] = 10.0
     ef_search: Annotated[int, Meta(ge=1, le=1000)] = 128
+    # How long a query waits for what another one is reading into memory, before it goes on without.
+    graph_wait_s: Annotated[float, Meta(ge=0)] = (
+        1.0  # a code graph; at most a share of the deadline
+    )
+    names_wait_s: Annotated[float, Meta(ge=0)] = 0.25  # a repository's names, for expansion
     # Further terms from the repository's own names: never, in recalls and `full`, or always.
     expansion: Literal["off", "recall", "on"] = "recall"
 
@@ -134,7 +139,7 @@ class MemorySettings(_Section, frozen=True):
     """Retention of memories; configs/memory.yaml says what each does."""
 
     # Tokens of one scope (repository, agent): of what is stored on purpose, and of what was said and done in
-    # runs. A year of daily use reaches neither: docs/retention.md has the measurement.
+    # runs. A year of daily use reaches neither: docs/experiments/retention.md has the measurement.
     budget_tokens: Annotated[int, Meta(ge=100)] = 2_000_000
     run_budget_tokens: Annotated[int, Meta(ge=0)] = 50_000_000  # 0: runs are never compacted
     compact_at: Annotated[float, Meta(gt=0, le=1)] = 0.9  # of the budget
@@ -151,6 +156,8 @@ class MemorySettings(_Section, frozen=True):
     summary_base_url: str = ""
     summary_api_key: Secret = Secret("")
     summary_timeout_s: Annotated[float, Meta(gt=0)] = 30.0
+    # After a model did not answer, the rest of a compaction does not wait for it again.
+    summary_rest_s: Annotated[float, Meta(ge=0)] = 60.0
 
 
 class RecallSettings(_Section, frozen=True):
@@ -191,6 +198,10 @@ class LanguageSettings(_Section, frozen=True):
     base_url: str = ""
     api_key: Secret = Secret("")
     timeout_s: Annotated[float, Meta(gt=0)] = 8.0
+    # After a failure searches go on without the model at once: a refusal is mended by a person, what is
+    # away or slow may come back by itself.
+    rest_refused_s: Annotated[float, Meta(ge=0)] = 60.0
+    rest_away_s: Annotated[float, Meta(ge=0)] = 15.0
     rewrite: bool = True  # HyDE and expansion
     rerank: bool = True  # the cross-encoder stage
     max_candidates: Annotated[int, Meta(ge=2, le=50)] = 30
@@ -228,6 +239,8 @@ class ServerSettings(_Section, frozen=True):
     answer_s: Annotated[float, Meta(gt=0)] = 60.0  # until an answer must be read
     stream_idle_s: Annotated[float, Meta(gt=0)] = 600.0  # between two messages of a stream
     drain_s: Annotated[float, Meta(ge=0)] = 10.0
+    follow_s: Annotated[float, Meta(ge=0)] = 5.0  # of `forget`, for the graph
+    health_s: Annotated[float, Meta(gt=0)] = 5.0  # between two looks at the truth store
     timeout_s: Annotated[float, Meta(gt=0)] = 30.0  # of a call whose caller sets no deadline
     max_timeout_s: Annotated[float, Meta(gt=0)] = 300.0  # what longer deadlines are cut to
     max_message_bytes: Annotated[int, Meta(ge=1024)] = 32 * 2**20

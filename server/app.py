@@ -20,7 +20,7 @@ from collections.abc import (
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import plait.models.embedding
 import vector
@@ -34,22 +34,11 @@ from plait.models import language
 from plait.models.embedding.cache import CachedProvider
 from plait.ports import (
     EmbeddingProvider,
-    EpisodeStore,
     GraphStore,
-    ImpactStore,
-    IndexStore,
-    KeyStore,
     LanguageModel,
-    MemoryStore,
-    Outbox,
-    RecallStore,
-    RelationStore,
     Reranker,
-    RetentionStore,
-    SavingsStore,
-    SearchStore,
-    VectorQueue,
 )
+from plait.retrieval.memory_query import MemoryQueryService
 from plait.retrieval.recall import RecallService
 from plait.retrieval.search import SearchService
 from plait.retrieval.search_context import Deps
@@ -62,38 +51,15 @@ from server.background_jobs.warm import Warmer
 from server.masking import Masking
 from server.stores import Stores
 
+if TYPE_CHECKING:
+    from vector.store import Store
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 RESTART_S = 5.0
 LATE_S = 10.0  # how long a store that is back may take to answer what it was asked before
-
-
-class Truth(
-    IndexStore,
-    VectorQueue,
-    SearchStore,
-    EpisodeStore,
-    MemoryStore,
-    RetentionStore,
-    RelationStore,
-    ImpactStore,
-    RecallStore,
-    SavingsStore,
-    KeyStore,
-    Outbox,
-    Protocol,
-):
-    """Everything the truth store does."""
-
-    async def ping(self) -> None:
-        """One round trip over a fresh connection. Raises: StoreUnavailable."""
-        ...
-
-    async def refreshed(self) -> None:
-        """It answers again after it did not: connections from before are not used again."""
-        ...
 
 
 class Closable(Protocol):
@@ -197,7 +163,7 @@ class App:
     def __init__(
         self,
         settings: Settings,
-        truth: Truth,
+        truth: Store,
         graph: Late[GraphStore],
         provider: Late[EmbeddingProvider],
         reranker: Late[Reranker] | None = None,
@@ -213,13 +179,13 @@ class App:
         self.provider = provider
         self._reranker = reranker
         deps = Deps(
-            store=truth,
+            store=truth.search,
             provider=provider,
             settings=settings.search,
             recall=settings.recall,
-            relations=truth,
-            impact=truth,
-            receipts=truth,
+            relations=truth.relations,
+            impact=truth.impact,
+            receipts=truth.recalls,
             reranker=reranker,
             language=chat,
             rerank_settings=settings.rerank,
@@ -229,10 +195,13 @@ class App:
         self.deps = deps  # of what is asked without a pipeline
         self.search = SearchService.over(deps)
         self.recall = RecallService(deps)
-        self.projector = Projector(truth, graph)
+        self.memory_query = MemoryQueryService(deps, truth.memories)
+        self.projector = Projector(truth.outbox, graph)
         self.jobs = Jobs(settings, truth, graph, provider)
-        self.embedder = Embedder(truth, provider)
-        self.retention = Retention(settings.memory, truth, self.written)
+        self.embedder = Embedder(
+            truth.vectors, truth.memories, truth.repositories, truth.search, provider
+        )
+        self.retention = Retention(settings.memory, truth.retention, self.written)
         self.started_at = datetime.now(UTC)
         self.calls = Calls()
         self.stores = Stores(truth, graph, self._end_old_commits)
@@ -297,7 +266,7 @@ class App:
 
         When it takes longer than half the deadline, the read goes on with the older state.
         """
-        if await self.truth.waiting() == 0:
+        if await self.truth.outbox.waiting() == 0:
             return
         self.project_soon()
         assert self._projecting is not None
@@ -356,7 +325,7 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
 
     failpoint.arm(plait_settings.failpoints())
     async with AsyncExitStack() as stack:
-        truth: Truth = await vector.open(settings)
+        truth = await vector.open(settings)
         stack.push_async_callback(truth.close)
         graph_store, provider = Late(open_graph), Late(open_provider)
         stack.push_async_callback(graph_store.close)
@@ -381,8 +350,8 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
             ("projector", partial(_project_forever, app)),
             ("embedder", app.embedder.run_forever),
             ("retention", app.retention.run_forever),
-            ("collector", Collector(truth).run_forever),
-            ("warmer", Warmer(truth).run_forever),
+            ("collector", Collector(truth.recalls).run_forever),
+            ("warmer", Warmer(truth.repositories, truth.search, truth.relations).run_forever),
         ):
             loop = asyncio.create_task(work(stop), name=name)
             stack.push_async_callback(_stop, loop, stop)

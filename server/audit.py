@@ -82,7 +82,7 @@ class _Refusals:
     """Of one caller, since `since`."""
 
     since: float
-    told: int = 0
+    logged: int = 0
     more: int = 0
 
 
@@ -131,8 +131,8 @@ class Audit:
         if caller not in self._refusals and len(self._refusals) >= MAX_CALLERS:
             caller = ""  # together with others
         seen = self._refusals.setdefault(caller, _Refusals(self._clock()))
-        if seen.told < REFUSALS_A_MINUTE:
-            seen.told += 1
+        if seen.logged < REFUSALS_A_MINUTE:
+            seen.logged += 1
             return True
         seen.more += 1
         return False
@@ -194,9 +194,9 @@ class _File:
     def append(self, lines: Sequence[_Line]) -> None:
         """Write `lines`, or count them as lost and say so once."""
         missing = self._take_lost()
-        told = [_event("lost", count=missing)] if missing else []
+        logged = [_event("lost", count=missing)] if missing else []
         try:
-            for line in (*told, *lines):
+            for line in (*logged, *lines):
                 self._append(line.line() if isinstance(line, Entry) else line)
                 missing = 0
         except (OSError, PlaitError) as exc:
@@ -284,8 +284,8 @@ def _time(at: datetime) -> str:
 
 def path_of(settings: Settings) -> Path:
     """Where the audit log of `settings` is."""
-    said = settings.audit.file
-    return Path(said).expanduser() if said else settings.home / "server" / "audit.jsonl"
+    file = settings.audit.file
+    return Path(file).expanduser() if file else settings.home / "server" / "audit.jsonl"
 
 
 def cannot_be_written(path: Path) -> str:
@@ -307,5 +307,5 @@ def cannot_be_written(path: Path) -> str:
 
 def open_audit(settings: Settings) -> Audit | None:
     """None: it is switched off. Opens no file before there is something to write."""
-    told = settings.audit
-    return Audit(path_of(settings), told.max_bytes, told.keep) if told.enabled else None
+    options = settings.audit
+    return Audit(path_of(settings), options.max_bytes, options.keep) if options.enabled else None

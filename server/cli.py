@@ -18,12 +18,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "index": ("etl.index_repo", "index a repository, or bring its index up to date"),
     "search": ("server.commands.search", "find code and memories"),
     "recall": ("server.commands.recall", "a context for a prompt, within a token budget"),
-    "feedback": ("server.commands.feedback", "say what became of a recall"),
-    "graph": ("server.commands.graph", "ask the call graph: callers, callees, impact …"),
+    "feedback": ("server.commands.feedback", "report what became of a recall"),
+    "graph": ("server.commands.graph", "query the call graph: callers, callees, impact …"),
     "mcp": ("server.commands.mcp", "the tools for agents, over stdio or HTTP"),
     "ingest": ("server.commands.ingest", "store what an agent did: episodes as JSON"),
     "savings": ("server.commands.savings", "what Plait costs in tokens, and what it may save"),
-    "memory": ("server.commands.memory", "keep and find what agents and people know"),
+    "memory": ("server.commands.memory", "store and find what agents and people know"),
     "compact": ("server.commands.compact", "thin out an agent's memories, or undo it"),
     "forget": ("server.commands.forget", "remove memories and episodes for good"),
     "verify": ("server.commands.verify", "compare the graph with the truth"),
@@ -55,7 +55,7 @@ examples:
   plait graph callers mypkg.module.function
   plait memory store "Retries live in app/http.py" --agent fixer
 
-`plait COMMAND --help` says more. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing found,
+See `plait COMMAND --help`. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing found,
 130 interrupted. Errors go to standard error with their reason; docs/errors.md has every fix.
 """
 

@@ -50,13 +50,13 @@ def _inside(text: StoredText, files: Files, rules: Rules) -> Iterator[Exposure]:
     if text.place == "files" and files.is_left(text.path):
         return
     code = text.place == "files" and is_code(text.language)
-    told: set[tuple[int, str]] = set()
+    reported: set[tuple[int, str]] = set()
     for start, _, rule in masker(rules).find(text.text, code=code and text.language != "shell"):
         line = text.text.count("\n", 0, start) + max(text.line, 1)
-        if rule == "private-key" and any(known == rule for _, known in told):
+        if rule == "private-key" and any(known == rule for _, known in reported):
             continue
-        if (line, rule) not in told:
-            told.add((line, rule))
+        if (line, rule) not in reported:
+            reported.add((line, rule))
             yield _exposure(text, line, rule)
 
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from plait.client import calls, discovery
-from plait.client.aio import AsyncPlaitClient
-from plait.client.calls import Call
+from plait.client import AsyncPlaitClient, discovery
+from plait.client.aio.client import open_channel
+from plait.client.calls import knowledge
+from plait.client.calls.call import Call
 from plait.client.discovery import ServerAddress
 from plait.client.errors import PlaitRpcError
-from plait.client.transport import may_retry
+from plait.client.transport import Endpoint, may_retry
 from plait.domain.errors import ServerNotAnswering
 from plait.domain.scope import DEFAULT_TENANT
 from plait.settings import Settings
@@ -80,6 +81,13 @@ class _Following(AsyncPlaitClient):
         if self.target != self._address.target:
             self._stack.push_async_callback(self._move(self._address.target))
 
+    def _move(self, target: str) -> Callable[[], Awaitable[None]]:
+        """Call `target`, a socket of this home, from now on. Returns what closes the old channel, whose calls
+        go on."""
+        old, self.target = self._channel, target
+        self._channel = open_channel(Endpoint(target))
+        return lambda: old.close(None)
+
     async def _run(self, call: Call[T]) -> T:
         asked = self._address
         try:
@@ -113,7 +121,7 @@ class _Following(AsyncPlaitClient):
         # One that has just started on a busy machine is loading its model, and gets as long as any call
         # without a deadline.
         try:
-            await super()._run(calls.healthy(self._settings.server.timeout_s))
+            await super()._run(knowledge.healthy(self._settings.server.timeout_s))
         except PlaitRpcError as exc:
             if not _has_ended(address, self._settings):
                 raise _silent(address, exc) from exc

@@ -26,7 +26,7 @@ class Masking:
 
     def __init__(self, rules_file: str) -> None:
         self._rules_file = rules_file
-        self.masker()  # a faulty file is told at the start
+        self.masker()  # a faulty file is an error at the start
 
     def masker(self) -> Masker:
         """Raises: BadSettings."""

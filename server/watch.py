@@ -30,9 +30,9 @@ class Silence:
     heard: str
 
     def error(self, name: str, kind: type[StoreUnavailable]) -> StoreUnavailable:
-        said = f" ({self.heard})" if self.heard else ""
+        cause = f" ({self.heard})" if self.heard else ""
         return kind(
-            f"{name} has not answered for {self.seconds:.1f} s{said}; it may be stopped, overloaded or cut "
+            f"{name} has not answered for {self.seconds:.1f} s{cause}; it may be stopped, overloaded or cut "
             "off. Try again; `plait doctor` says what is wrong",
             store=name,
             silent_s=round(self.seconds, 1),

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis.internal.conjecture import providers
 
 from graph.server import embedded as graph
+from plait.client.calls import timeouts
 from plait.settings import Settings, load
+from tests.neo4j_server import LATEST, LTS, Neo4jServers
 from tests.processes import LIMIT_S, PATIENT, remove_home
 from vector.server import embedded as postgres
 
@@ -51,32 +52,46 @@ for number in (signal.SIGINT, signal.SIGQUIT):
         )
 
 
-# Seconds that a person's question waits for what is read in the background, and for a server.
-WAITS = (
-    ("plait.retrieval.stages.relations", "WAIT_S"),
-    ("plait.retrieval.code_graph.impact", "WAIT_S"),
-    ("vector.index.vocabulary", "WAIT_S"),
-    ("server.grpc.services.admin", "FOLLOW_S"),
-    *(
-        (f"plait.client.{module}", f"{kind}_TIMEOUT_S")
-        for module, kinds in (
-            ("calls", ("SEARCH", "GRAPH", "WRITE", "READ")),
-            ("recall_calls", ("SEARCH", "WRITE")),
-            ("memory_calls", ("SEARCH", "WRITE", "READ")),
-            ("admin_calls", ("READ",)),
-        )
-        for kind in kinds
-    ),
-)
+# Starts first: nothing of it can be split, and it takes longer than what is left at the end should.
+LONGEST = "tests/e2e/test_faults.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadfile`, but all tests that share a Neo4j run in one process, which starts it once."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    made = LoadFileScheduling(config, log)
+    by_file = made._split_scope
+
+    def by_server(nodeid: str) -> str:
+        return next((v for v in (LTS, LATEST) if f"[neo4j-{v}" in nodeid), "") or by_file(nodeid)
+
+    made._split_scope = by_server
+    return made
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests recorded as "printed" belongs into CI's output, from whichever process."""
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for name, text in report.user_properties:
+            if name == "printed":
+                terminalreporter.section(report.nodeid)
+                terminalreporter.write_line(str(text))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def patience() -> Iterator[None]:
-    """A person's question goes on without what is read in the background, after a second or less, and is
-    given up after some; a test's waits, as what is there by then is the machine's business."""
+    """Calls wait as long as a test does: when an answer comes is the machine's business."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in WAITS:
-            patch.setattr(import_module(module), name, LIMIT_S)
+        for kind in ("SEARCH", "GRAPH", "WRITE", "READ"):
+            patch.setattr(timeouts, f"{kind}_S", LIMIT_S)
         yield
 
 
@@ -88,6 +103,12 @@ def examples() -> Iterator[None]:
         if hypothesis_settings().derandomize:
             patch.setattr(providers, "is_local_module_file", lambda path: False)
         yield
+
+
+@pytest.fixture(scope="session")
+def neo4j_servers() -> Iterator[Neo4jServers]:
+    with contextlib.ExitStack() as stack:
+        yield Neo4jServers(stack)
 
 
 @pytest.fixture(scope="session")

@@ -68,6 +68,7 @@ _TEXT = (
     "in time. Use Pool.take, never a new connection. It waits for one that is free, at most for the time "
     "that the caller says, and then fails with a clear error. What is taken is given back by a context."
 )
+EXPERIMENTS = "docs/experiments/"
 _STORE = f"plait memory store '{_TEXT}' --agent fixer --repo app"
 
 TREATMENTS: Mapping[tuple[str, str], Treatment] = {
@@ -88,30 +89,21 @@ TREATMENTS: Mapping[tuple[str, str], Treatment] = {
     ("docs/keys.md", "plait keys add ci"): Treatment(How.SHELL, "app"),
     ("docs/architecture.md", "proto/plait/v1/"): Treatment(How.PICTURE),
     ("docs/architecture.md", "flowchart"): Treatment(How.PICTURE),
-    ("docs/benchmarks.md", "python benchmarks/index_cost.py"): Treatment(How.PROGRAMS),
-    ("docs/benchmarks.md", "PLAIT_HOME=… python benchmarks/search_latency"): Treatment(
-        How.PROGRAMS
-    ),
-    ("docs/benchmarks.md", "PLAIT_HOME=… python -m benchmarks.scale"): Treatment(How.PROGRAMS),
-    ("docs/benchmarks.md", "python -m benchmarks.localisation"): Treatment(How.PROGRAMS),
-    ("docs/benchmarks.md", "python -m benchmarks.context_budget"): Treatment(How.PROGRAMS),
-    ("docs/benchmarks.md", "python -m benchmarks.issue_texts"): Treatment(How.PROGRAMS),
-    ("docs/benchmarks.md", "python -m benchmarks.polyglot"): Treatment(How.PROGRAMS),
-    ("docs/benchmarks.md", "python -m benchmarks.questions"): Treatment(How.PROGRAMS),
-    ("docs/benchmarks.md", "plait index Django-5.2 --export"): Treatment(How.PROGRAMS),
-    ("docs/benchmarks.md", "python -m benchmarks.memory_cost"): Treatment(How.PROGRAMS),
     ("docs/call-graph.md", "python benchmarks/call_trace.py"): Treatment(How.PROGRAMS),
-    ("docs/cli.md", "{ plait recall"): Treatment(
-        How.SHELL, "app", first=("plait index . --quiet",)
-    ),
-    ("docs/cli.md", "0f8fad5b-…"): Treatment(How.OUTPUT),
+    ("docs/explain.md", "0f8fad5b-…"): Treatment(How.OUTPUT),
     ("docs/cli.md", "python -m etl.index_repo PATH"): Treatment(How.USAGE),
     ("docs/configuration.md", "search:"): Treatment(How.SETTINGS),
     ("docs/episodes.md", "{"): Treatment(How.EPISODE),
     ("docs/episodes.md", "error: run.json"): Treatment(How.OUTPUT),
-    ("docs/episodes.md", "plait ingest ~/.claude"): Treatment(How.SHELL, "shop"),
+    ("docs/importers.md", "plait ingest ~/.claude"): Treatment(How.SHELL, "shop"),
     ("docs/faults.md", "python -m benchmarks.soak"): Treatment(How.PROGRAMS),
     ("docs/faults.md", "PLAIT_FAILPOINTS="): Treatment(How.KILLS),
+    ("docs/forgetting.md", "plait forget ID"): Treatment(
+        How.SHELL,
+        "app",
+        first=("plait memory store 'The pool closes at exit.' --agent fixer --repo app",),
+        fill={" ID": rf"Stored ({_UUID})"},
+    ),
     ("docs/hooks.md", '{"session_id"'): Treatment(How.OUTPUT),
     ("docs/hooks.md", "$ plait hook after-edit"): Treatment(
         How.CONSOLE, "flask", first=("echo '{}' > payload.json",)
@@ -121,26 +113,30 @@ TREATMENTS: Mapping[tuple[str, str], Treatment] = {
     ("docs/install.md", "# Codex CLI"): Treatment(How.OUTPUT),
     ("docs/mcp.md", '{"mcpServers"'): Treatment(How.OUTPUT),
     ("docs/mcp.md", "src/flask/app.py"): Treatment(How.OUTPUT),
+    ("docs/memories.md", "plait memory store"): Treatment(How.SHELL, "app"),
+    ("docs/recall.md", "{ plait recall"): Treatment(
+        How.SHELL, "app", first=("plait index . --quiet",)
+    ),
     ("docs/recall.md", "## Relevant Memories"): Treatment(How.OUTPUT),
     ("docs/recall.md", "from plait.client import Filter"): Treatment(How.PYTHON, "app"),
     ("docs/retention.md", "plait compact --repo app"): Treatment(
         How.SHELL,
         "app",
         first=tuple(_STORE.format(i) for i in range(4)),
-        fill={"COMPACTION_ID": rf"--undo ({_UUID})", " ID": rf"Stored ({_UUID})"},
+        fill={"COMPACTION_ID": rf"--undo ({_UUID})"},
     ),
     ("docs/savings.md", "plait ingest ~/.claude"): Treatment(How.SHELL, "shop"),
     ("docs/savings.md", "cost(look-up)"): Treatment(How.PICTURE),
     ("docs/savings.md", "saved a session"): Treatment(How.PICTURE),
     # Read by tests/unit/test_secrets_rules.py.
     ("docs/secrets.md", "files: ["): Treatment(How.OUTPUT),
-    ("docs/benchmarks.md", "python -m benchmarks.secrets_found"): Treatment(How.PROGRAMS),
     ("docs/schema-graph.md", "MATCH (i:Issue"): Treatment(How.CYPHER, "app", code=3),
 }
 
 
 def documents() -> list[str]:
-    return ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    return ["README.md", *(str(path.relative_to(ROOT)) for path in pages)]
 
 
 def blocks(document: str) -> Iterator[Block]:
@@ -160,7 +156,9 @@ def blocks(document: str) -> Iterator[Block]:
 
 
 def treatment(block: Block) -> tuple[tuple[str, str], Treatment] | None:
-    """What is declared for `block`; None: nothing is."""
+    """What is declared for `block`; None: nothing is. The pages of experiments show benchmarks alone."""
+    if block.document.startswith(EXPERIMENTS):
+        return (EXPERIMENTS, ""), Treatment(How.PROGRAMS)
     found = [
         (key, made)
         for key, made in TREATMENTS.items()

@@ -23,12 +23,15 @@ T = TypeVar("T")
 LIMIT_S = 300.0
 PATIENT = {
     "PLAIT_SEARCH__TIMEOUT_S": "300",
+    "PLAIT_SEARCH__GRAPH_WAIT_S": "300",
+    "PLAIT_SEARCH__NAMES_WAIT_S": "300",
     "PLAIT_GRAPH__QUERY_TIMEOUT_S": "300",
     "PLAIT_GRAPH__CONNECT_TIMEOUT_S": "60",
     "PLAIT_POSTGRES__CONNECT_TIMEOUT_S": "60",
     "PLAIT_POSTGRES__STATEMENT_TIMEOUT_S": "300",
     "PLAIT_SERVER__TIMEOUT_S": "300",
     "PLAIT_SERVER__DRAIN_S": "60",
+    "PLAIT_SERVER__FOLLOW_S": "300",
     "PLAIT_EMBEDDED__START_TIMEOUT_S": "300",
     # A command brings its own server, which ends with it; tests of the service say otherwise.
     "PLAIT_CLIENT__AUTOSTART": "false",

@@ -52,9 +52,10 @@ _REVOKE = (
 
 
 class Keys:
-    _db: Database
+    def __init__(self, db: Database) -> None:
+        self._db = db
 
-    async def add_key(self, key: ApiKey, digest: bytes) -> None:
+    async def add(self, key: ApiKey, digest: bytes) -> None:
         """See `KeyStore.add_key`."""
         caller, quota = key.caller, key.caller.quota
         given = {
@@ -89,7 +90,7 @@ class Keys:
             await conn.execute(_ADD, given)
             await conn.execute(_ADD_SECRET, given)
 
-    async def keys(self) -> Sequence[ApiKey]:
+    async def list(self) -> Sequence[ApiKey]:
         """See `KeyStore.keys`."""
         return [_key(row) for row in await self._db.rows(_ALL, {})]
 
@@ -115,7 +116,7 @@ class Keys:
             (row,) = await cursor.fetchall()
             return _key(row)
 
-    async def revoke_key(self, key_id: str) -> ApiKey:
+    async def revoke(self, key_id: str) -> ApiKey:
         """See `KeyStore.revoke_key`."""
         rows = await self._db.rows(_REVOKE, {"id": key_id, "now": datetime.now(UTC)})
         if not rows:

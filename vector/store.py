@@ -1,12 +1,11 @@
-"""The PostgreSQL store: every port of the truth on one object, composed of a class a port."""
+"""The PostgreSQL store: one object for each port of the truth, over one database."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vector.anchors.freshness import Standings
-from vector.anchors.freshness_text import Cache as NamedCache
 from vector.connection import schema
 from vector.connection.dsn import external
 from vector.connection.errors import translated
@@ -17,73 +16,52 @@ from vector.forget.exposed import Exposed
 from vector.forget.store import Forgetting
 from vector.impact.store import Impacts
 from vector.index.bm25 import SpaceCache
+from vector.index.merger import SegmentMerger
 from vector.index.queue import Queue
 from vector.index.repositories import Repositories
 from vector.index.store import Drafts
-from vector.index.vocabulary import VocabularyCache, Words
 from vector.keys import Keys
 from vector.memories.store import Memories
 from vector.projection.store import Outbox
-from vector.recalls.savings import SavingsReads
+from vector.recalls.savings import Savings
 from vector.recalls.store import Recalls
 from vector.retention.store import Retention
-from vector.search.located import Located, PathCache
-from vector.search.nearest import Nearest
+from vector.search.port import Search
 from vector.search.relations import Relations
-from vector.search.relations_cache import GraphCache
 from vector.search.store import Lexical
-from vector.search.threads import Threads
 
 if TYPE_CHECKING:
     from plait.settings import Settings
     from vector.server.embedded import PostgresLease
 
 
-class Store(
-    Drafts,
-    Repositories,
-    Queue,
-    Memories,
-    Retention,
-    Forgetting,
-    Lexical,
-    Standings,
-    Threads,
-    Words,
-    Located,
-    Nearest,
-    Relations,
-    Impacts,
-    Episodes,
-    Recalls,
-    SavingsReads,
-    Keys,
-    Exposed,
-    Outbox,
-):
-    """IndexStore, VectorQueue, SearchStore, EpisodeStore, MemoryStore, RetentionStore, RecallStore,
-    SavingsStore, KeyStore and Outbox over one database.
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The ports by name, see `plait.ports`.
 
     `db` is the owner's pool: indexing, projection, retention. `app` is held to one tenant a call by
     row security: serving reads, and writes of episodes and memories.
     """
 
-    def __init__(self, db: Database, app: Scoped, lease: PostgresLease | None = None) -> None:
-        self._db = db
-        self._app = app
-        self._lease = lease
-        self._drafts = {}
-        self._spaces = SpaceCache()
-        self._path_cache = PathCache()
-        self._named_cache = NamedCache()
-        self._vocabularies = VocabularyCache()
-        self._graphs = GraphCache(app.settings.recall.max_graph_edges)
-        self._claims = {}
-        self._locked = set()
-        self._unmerged = {}
-        self._merging = set()
-        self._claiming = None
-        self._connecting = asyncio.Lock()
+    db: Database
+    app: Scoped
+    index: Drafts
+    repositories: Repositories
+    vectors: Queue
+    search: Search
+    relations: Relations
+    impact: Impacts
+    episodes: Episodes
+    memories: Memories
+    retention: Retention
+    forgetting: Forgetting
+    recalls: Recalls
+    savings: Savings
+    keys: Keys
+    outbox: Outbox
+    exposed: Exposed
+    merger: SegmentMerger
+    lease: PostgresLease | None = None
 
     @classmethod
     async def open(cls, settings: Settings) -> Store:
@@ -96,57 +74,84 @@ class Store(
             lease = await asyncio.to_thread(embedded.ensure, settings)
             dsn = lease.dsn
         try:
-            store = await cls._connect(dsn, settings, lease)
+            db, app = await _connected(dsn, settings, lease)
         except BaseException:
             if lease is not None:
                 await asyncio.to_thread(lease.close)
             raise
         if lease is not None:
             schema.note(settings.home / "postgres")
-        return store
+        return cls.over(db, app, lease)
 
     @classmethod
-    async def _connect(cls, dsn: str, settings: Settings, lease: PostgresLease | None) -> Store:
-        revive = lease.refresh if lease else None
-        conn = await Database(dsn, settings, revive=revive).dedicated()
-        try:
-            with translated(settings.postgres.statement_timeout_s):
-                schemas = await migrate(conn)
-        finally:
-            await conn.close()
-        dsn = lease.dsn if lease else dsn
-        db = Database(dsn, settings, schemas, revive)
-        app = Scoped(dsn, settings, schemas, revive)
-        try:
-            await db.open()
-            await app.open()
-        except BaseException:
-            await app.close()
-            await db.close()
-            raise
-        return cls(db, app, lease)
+    def over(cls, db: Database, app: Scoped, lease: PostgresLease | None = None) -> Store:
+        """The ports over pools that are open."""
+        spaces, merger = SpaceCache(), SegmentMerger(db)
+        lexical = Lexical(app, spaces)
+        return cls(
+            db,
+            app,
+            index=Drafts(db),
+            repositories=Repositories(db, app),
+            vectors=Queue(db),
+            search=Search(app, lexical),
+            relations=Relations(app),
+            impact=Impacts(app),
+            episodes=Episodes(app, merger),
+            memories=Memories(db, app, merger),
+            retention=Retention(db, merger),
+            forgetting=Forgetting(db, spaces),
+            recalls=Recalls(db, app),
+            savings=Savings(app),
+            keys=Keys(db),
+            outbox=Outbox(db),
+            exposed=Exposed(db),
+            merger=merger,
+            lease=lease,
+        )
 
     async def ping(self) -> None:
         """One round trip over a fresh connection. Raises: StoreUnavailable, EmbeddedServerFailed."""
-        await self._db.ping()
+        await self.db.ping()
 
     async def refreshed(self) -> None:
         """The server answers again after it did not: connections from before are not used again."""
-        await self._db.refreshed()
-        await self._app.refreshed()
-        if self._claiming is not None:
-            # Who waits on it hears that it is closed; its locks are the server's to drop.
-            await self._claiming.close()
+        await self.db.refreshed()
+        await self.app.refreshed()
+        await self.outbox.refreshed()
 
     async def close(self) -> None:
         """Release locks and connections, then the lease on the embedded server. Safe to repeat."""
-        await self._graphs.close()
-        await self._vocabularies.close()
-        await self.merged()
-        await self._close_drafts()
-        await self._close_claims()
-        await self._app.close()
-        await self._db.close()
-        if self._lease is not None:
-            lease, self._lease = self._lease, None
-            await asyncio.to_thread(lease.close)
+        await self.relations.close()
+        await self.search.close()
+        await self.merger.finished()
+        await self.index.close()
+        await self.outbox.close()
+        await self.app.close()
+        await self.db.close()
+        if self.lease is not None:
+            await asyncio.to_thread(self.lease.close)
+
+
+async def _connected(
+    dsn: str, settings: Settings, lease: PostgresLease | None
+) -> tuple[Database, Scoped]:
+    """Both pools, over a database that is brought to the current schema."""
+    revive = lease.refresh if lease else None
+    conn = await Database(dsn, settings, revive=revive).dedicated()
+    try:
+        with translated(settings.postgres.statement_timeout_s):
+            schemas = await migrate(conn)
+    finally:
+        await conn.close()
+    dsn = lease.dsn if lease else dsn
+    db = Database(dsn, settings, schemas, revive)
+    app = Scoped(dsn, settings, schemas, revive)
+    try:
+        await db.open()
+        await app.open()
+    except BaseException:
+        await app.close()
+        await db.close()
+        raise
+    return db, app

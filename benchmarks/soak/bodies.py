@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from benchmarks.soak.vectors import vector
-from plait.client.memory_values import new_memory
+from plait.client.entries import new_memory
 from plait.domain.memory import MemoryEntry, MemoryId
 from plait.domain.values import Artifact, ArtifactKind, Episode, Evidence, Outcome
 from plait.memory.turn import ToolOutcome, Turn

@@ -12,7 +12,7 @@ from benchmarks.soak import bodies
 from benchmarks.soak.examine import Claim, Violation
 from benchmarks.soak.ledger import Kind, Ledger, Request
 from plait.client import AsyncPlaitClient, PlaitRpcError
-from plait.client.memory_values import StoredMemory, Tool
+from plait.domain.answers.memories import StoredMemory, Tool
 from plait.memory.turn import Turn, memories
 
 T = TypeVar("T")

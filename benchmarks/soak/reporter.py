@@ -10,7 +10,7 @@ from benchmarks.soak.examine import Claim, Violation
 from benchmarks.soak.ledger import Kind, Request
 from benchmarks.soak.load import CALL_S, PASSING, REUSED, Sender
 from plait.client import PlaitRpcError
-from plait.client.recall_values import RecallResult
+from plait.domain.answers.recalls import RecallResult
 from plait.domain.values import Collection, Filter
 
 REPORTER = "reporter-agent"

@@ -8,7 +8,7 @@ from benchmarks.soak import bodies
 from benchmarks.soak.ledger import Kind, Request
 from benchmarks.soak.load import CALL_S, Sender
 from plait.client import PlaitRpcError
-from plait.client.memory_values import Compacted, Forgotten
+from plait.domain.answers.upkeep import Compacted, Forgotten
 from plait.domain.retention import Selector
 
 PACKED, FORGOTTEN = "packed-agent", "forgotten-agent"

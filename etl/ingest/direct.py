@@ -14,7 +14,7 @@ from plait.domain.outage import patience
 from plait.domain.scope import qualify, unqualify
 
 if TYPE_CHECKING:
-    from plait.client.values import MemoryUsage
+    from plait.domain.answers.status import MemoryUsage
     from plait.domain.retention import Budget
     from plait.domain.values import Episode
     from plait.ports import GraphStore
@@ -47,7 +47,7 @@ async def direct(args: argparse.Namespace) -> AsyncIterator[Sink]:
     truth = await vector.open(settings)
     try:
         yield _Direct(truth, settings)
-        projector = Projector(truth, open_graph)
+        projector = Projector(truth.outbox, open_graph)
         waits = patience()
         await (waits.through(projector.run_until_idle) if waits else projector.run_until_idle())
     finally:
@@ -71,7 +71,7 @@ class _Direct:
         out: list[Stored | NotStored] = []
         try:
             own = [self._own(episode) for episode in episodes]
-            for answer in await self._truth.append_many(own):
+            for answer in await self._truth.episodes.append_many(own):
                 if isinstance(answer, PlaitError):
                     out.append(NotStored(answer))
                 else:
@@ -90,10 +90,10 @@ class _Direct:
         return replace(episode, repo=qualify(self._tenant, episode.repo), tenant=self._tenant)
 
     async def usage(self) -> Mapping[tuple[str, str, Budget], MemoryUsage]:
-        from plait.client.values import MemoryUsage
+        from plait.domain.answers.status import MemoryUsage
         from plait.memory.retention import most_tokens
 
-        found = await self._truth.usage(self._tenant)
+        found = await self._truth.retention.usage(self._tenant)
         return {
             (unqualify(self._tenant, repo), agent, budget): MemoryUsage(
                 known.tokens, most_tokens(self._memory, budget), known.memories, known.closed

@@ -113,7 +113,7 @@ def read(
             stream = io.BufferedReader(_Counted(raw, seen), registry.HEAD_BYTES)
             head = stream.peek(registry.HEAD_BYTES)
             if not head:
-                raise EpisodeInvalid("the input is empty; docs/episodes.md shows what can be read")
+                raise EpisodeInvalid("the input is empty; docs/importers.md shows what can be read")
             told = format_ or registry.detect(head, source.name)
             if source.found and not format_ and not _meant(told, head):
                 skipped[UNKNOWN] += 1

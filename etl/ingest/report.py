@@ -15,7 +15,7 @@ from plait.domain.errors import PlaitError
 from plait.domain.values import Episode
 
 if TYPE_CHECKING:
-    from plait.client.values import MemoryUsage
+    from plait.domain.answers.status import MemoryUsage
     from plait.domain.retention import Budget
 
 _PLURAL = {

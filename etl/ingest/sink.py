@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from plait.domain.errors import PlaitError
 
 if TYPE_CHECKING:
-    from plait.client.values import MemoryUsage
+    from plait.domain.answers.status import MemoryUsage
     from plait.domain.retention import Budget
     from plait.domain.values import Episode
 

@@ -19,7 +19,7 @@ from plait.domain.values import embedded_text
 
 # MiniLM sees 256 tokens, about 1,000 characters of code. BM25 likes functions whole. A symbol up to
 # MAX_CHARS is one chunk, and what is longer comes in parts of up to that; both guessed, see
-# docs/retrieval.md for what was measured.
+# docs/experiments/localisation.md for what was measured.
 MAX_CHARS = 1500
 # Tables and translations are found by their words, not by their meaning: fewer, longer chunks.
 MAX_DATA_CHARS = 6000

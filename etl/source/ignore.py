@@ -179,35 +179,37 @@ def _bracket(glob: str, i: int) -> tuple[str, int]:
     negate = i < len(glob) and glob[i] in "!^"
     i += negate
     items: list[str] = []
-    first = True
-    while True:
+    start = i
+    while i == start or not glob.startswith("]", i):  # a first "]" is in the set
         if i >= len(glob):
             raise BadPattern(glob)
-        char = glob[i]
-        if char == "]" and not first:
-            break
-        first = False
-        if char == "[" and glob.startswith("[:", i):
-            close = glob.find(":]", i + 2)
-            name = glob[i + 2 : close] if close > 0 else ""
-            if close > 0 and name in _POSIX_CLASSES:
-                items.append(_POSIX_CLASSES[name])
-                i = close + 2
-                continue
-            if close > 0:
-                raise BadPattern(glob)
-        char, i = _literal(glob, i)
-        if glob.startswith("-", i) and i + 1 < len(glob) and glob[i + 1] != "]":
-            high, i = _literal(glob, i + 1)
-            if char <= high:
-                items.append(f"{re.escape(char)}-{re.escape(high)}")
-            continue
-        items.append(re.escape(char))
+        item, i = _posix_class(glob, i) if glob.startswith("[:", i) else _range(glob, i)
+        items += item
     if not items:
         return (r"[^/]" if negate else _NEVER), i + 1
     body = "".join(items)
     # A set never matches "/", whatever it lists.
     return (f"[^/{body}]" if negate else f"(?!/)[{body}]"), i + 1
+
+
+def _posix_class(glob: str, i: int) -> tuple[list[str], int]:
+    """`[:alpha:]` and the like; a "[" that no ":]" follows is an item like any other."""
+    close = glob.find(":]", i + 2)
+    if close < 0:
+        return _range(glob, i)
+    name = glob[i + 2 : close]
+    if name not in _POSIX_CLASSES:
+        raise BadPattern(glob)
+    return [_POSIX_CLASSES[name]], close + 2
+
+
+def _range(glob: str, i: int) -> tuple[list[str], int]:
+    """One character or `a-z`, which is nothing when its ends stand the wrong way round."""
+    low, i = _literal(glob, i)
+    if not glob.startswith("-", i) or i + 1 >= len(glob) or glob[i + 1] == "]":
+        return [re.escape(low)], i
+    high, i = _literal(glob, i + 1)
+    return [f"{re.escape(low)}-{re.escape(high)}"] if low <= high else [], i
 
 
 def _literal(glob: str, i: int) -> tuple[str, int]:

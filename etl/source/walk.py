@@ -86,6 +86,8 @@ class _Rules:
     def ignored(self, path: str) -> bool:
         if self.all:
             return True
+        if not (self.plait or self.git):
+            return False
         path = as_bytes_text(path)
         for cut, before, rules in (*self.plait, *self.git):
             verdict = rules.verdict(before + path[cut:])
@@ -153,44 +155,41 @@ class _Walker:
     ) -> list[tuple[str, _Rules]]:
         """Take each entry in or skip it; return the folders to enter."""
         inner = []
-        decides = bool(rules.plait or rules.git or rules.all)
         for entry in entries:
             path = folder + entry.name
+            is_folder = entry.is_dir(follow_symlinks=False)
             if not path.isascii() and not _is_utf8(path):
                 self.skip(path, Cause.BAD_NAME)
-            elif entry.is_dir(follow_symlinks=False):
-                if entry.name == ".git":
-                    continue
-                ignored = decides and rules.ignored(f"{path}/")
-                if self.enters(f"{path}/", ignored):
-                    inner.append((f"{path}/", _Rules(all=True) if ignored else rules))
-            elif folder or entry.name != ".git":  # which points a work tree to its repository
-                ignored = decides and path not in self.tracked and rules.ignored(path)
-                self.take(entry, path, ignored)
+            elif entry.name == ".git" and (is_folder or not folder):
+                continue  # also a work tree's or a submodule's pointer to its repository
+            elif is_folder:
+                inner += self.entered(path + "/", rules)
+            elif cause := self.cause_of(entry, path, rules):
+                self.skip(path, cause)
+            else:
+                self.sniff(path)
         return inner
 
-    def enters(self, path: str, ignored: bool) -> bool:
-        """True for a folder to enter; skip it otherwise."""
+    def entered(self, path: str, rules: _Rules) -> list[tuple[str, _Rules]]:
+        """The folder `path` with the rules inside it; skipped and none when nothing of it counts."""
+        ignored = rules.ignored(path)
         if ignored and path not in self.tracked_dirs:
             self.skip(path, Cause.IGNORED)
         elif self.secrets.by_name(path):
             self.skip(path, Cause.SECRET_NAME)
         else:
-            return True
-        return False
+            return [(path, _Rules(all=True) if ignored else rules)]
+        return []
 
-    def take(self, entry: os.DirEntry[str], path: str, ignored: bool) -> None:
-        """Take a file in, or skip it."""
-        if ignored:
-            self.skip(path, Cause.IGNORED)
-        elif entry.is_symlink():
-            self.skip(path, self.link_cause(path))
-        elif not entry.is_file(follow_symlinks=False):
-            self.skip(path, Cause.NOT_A_FILE)
-        elif self.secrets.by_name(path):
-            self.skip(path, Cause.SECRET_NAME)
-        else:
-            self.sniff(path)
+    def cause_of(self, entry: os.DirEntry[str], path: str, rules: _Rules) -> Cause | None:
+        """Why a file is left out for its name or kind, before it is opened; None when it is not."""
+        if path not in self.tracked and rules.ignored(path):
+            return Cause.IGNORED
+        if entry.is_symlink():
+            return self.link_cause(path)
+        if not entry.is_file(follow_symlinks=False):
+            return Cause.NOT_A_FILE
+        return Cause.SECRET_NAME if self.secrets.by_name(path) else None
 
     def sniff(self, path: str) -> None:
         """Take `path` in, unless its size or its first bytes forbid it."""

@@ -10,13 +10,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from graph.cypher import tree
+from graph.cypher.cursor import RESERVED, Cursor
 from graph.cypher.tree import Expr
-from graph.guard.statement import Statement
 from graph.guard.tokens import Kind
-from graph.guard.words import CLAUSES, OPERATORS, QUANTIFIERS, SUBQUERIES
-from plait.domain.errors import CypherRefused
+from graph.guard.words import QUANTIFIERS, SUBQUERIES
 
-RESERVED = CLAUSES | OPERATORS | {"NULL", "TRUE", "FALSE"}
 _COMPARISONS = ("=", "<>", "<", ">", "<=", ">=", "=~")
 _LITERALS: dict[str, bool | float | None] = {
     "NULL": None,
@@ -28,84 +26,16 @@ _LITERALS: dict[str, bool | float | None] = {
 }
 
 
-class Cursor:
-    """A place in a statement's tokens."""
-
-    def __init__(self, statement: Statement) -> None:
-        self.s = statement
-        self.at = 0
-
-    def word(self, *names: str) -> bool:
-        """Whether the next token is one of these words; a map's key or a property is asked for
-        elsewhere, so that a word here is a word."""
-        return self.s.word(self.at, *names)
-
-    def symbol(self, *texts: str) -> bool:
-        return self.s.symbol(self.at, *texts)
-
-    def take_word(self, *names: str) -> bool:
-        found = self.word(*names)
-        self.at += found
-        return found
-
-    def take(self, *texts: str) -> bool:
-        found = self.symbol(*texts)
-        self.at += found
-        return found
-
-    def need(self, text: str) -> None:
-        if not self.take(text):
-            raise self.unexpected(f"`{text}`")
-
-    def need_word(self, name: str) -> None:
-        if not self.take_word(name):
-            raise self.unexpected(name)
-
-    def name(self, *, reserved: bool = False) -> str:
-        """A name; keywords only where `reserved`."""
-        token = self.s.at(self.at)
-        if token is not None and token.kind is Kind.QUOTED:
-            self.at += 1
-            return token.name
-        if (
-            token is not None
-            and token.kind is Kind.WORD
-            and (reserved or token.name not in RESERVED)
-        ):
-            self.at += 1
-            return token.text
-        raise self.unexpected("a name (a keyword goes in backticks)")
-
-    def is_name(self, at: int) -> bool:
-        token = self.s.at(at)
-        return token is not None and (
-            token.kind is Kind.QUOTED or (token.kind is Kind.WORD and token.name not in RESERVED)
-        )
-
-    def unexpected(self, wanted: str) -> CypherRefused:
-        at = min(self.at, len(self.s.tokens) - 1)
-        found = f"`{self.s.tokens[at].text[:40]}`" if self.at == at else "the end"
-        return self.s.refuse(at, f"{found} is not understood here", f"expected {wanted}")
-
-
 class Patterns(Protocol):
-    """Reads what expressions hold of patterns and queries, at the same cursor."""
+    """What expressions contain of the rest of the grammar; each begins at the cursor and moves it on."""
 
-    def path_ahead(self, at: int) -> bool:
-        """Whether a pattern with a relationship begins at token `at`."""
-        ...
+    def labels(self) -> None: ...
 
-    def path(self, *, named: bool) -> tree.Path:
-        """A pattern; `named`: it may have a name, as in `p = (a)--(b)`."""
-        ...
+    def path_ahead(self, at: int) -> bool: ...
 
-    def labels(self) -> None:
-        """Labels behind a name, as in `n:Class|Function`."""
-        ...
+    def path(self, *, named: bool) -> tree.Path: ...
 
-    def subquery(self) -> tree.Query:
-        """What stands in the braces of EXISTS, COUNT and COLLECT."""
-        ...
+    def subquery(self) -> tree.Query: ...
 
 
 class Expressions:

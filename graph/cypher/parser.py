@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from graph.cypher import tree
-from graph.cypher.expressions import Cursor, Expressions
+from graph.cypher.cursor import Cursor
+from graph.cypher.expressions import Expressions
 from graph.guard.statement import Statement
 from graph.guard.tokens import Kind
 from graph.guard.words import OPENING, PATTERN_FUNCTIONS

@@ -30,9 +30,7 @@ class Limits:
     open_hops: int = 8  # what another pattern without an end is given
     expression_hops: int = 3  # of a pattern that stands in an expression
     range_items: int = 10_000  # of one range()
-    steps: int = (
-        1_000_000  # of one clause in one row: 1 to 2.5 s on ArcadeDB (docs/cypher-guard.md)
-    )
+    steps: int = 1_000_000  # of one clause in one row: 1 to 2.5 s on ArcadeDB (docs/experiments/cypher-guard.md)
     value_bytes: int = 1 << 25
     gathered_bytes: int = 1 << 27  # what one ORDER BY, DISTINCT or grouping holds
     subqueries: int = 10

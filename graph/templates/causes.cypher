@@ -1,4 +1,4 @@
-// What caused an issue: commits, diffs and functions said or shown to, the surest first, each with its run.
+// What caused an issue: commits, diffs and functions that a text or a test run names, the most certain first, each with its run.
 // param issue: anything
 // memory
 MATCH (i) WHERE elementId(i) = $issue

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from plait.client.lazily import lazily
 from plait.domain.errors import (
     MessageTooLarge,
     MethodUnknown,
@@ -15,6 +14,7 @@ from plait.domain.errors import (
     StreamBroken,
     TooManyCalls,
 )
+from plait.lazy import lazy_module
 
 if TYPE_CHECKING:
     from google.rpc import error_details_pb2
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from plait.v1 import types_pb2
 else:
-    error_details_pb2 = lazily("google.rpc.error_details_pb2")
-    rpc_status = lazily("grpc_status.rpc_status")
+    error_details_pb2 = lazy_module("google.rpc.error_details_pb2")
+    rpc_status = lazy_module("grpc_status.rpc_status")
 
 DOMAIN = "plait"
 # What grpc.aio says where a stream ends while a message is being written, whatever the server's status.

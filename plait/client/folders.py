@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from plait.worktree import work_tree
 
 if TYPE_CHECKING:
-    from plait.client.values import Repository
+    from plait.domain.answers.indexing import Repository
 
 # Episodes and memories take no other characters in a repository's name (plait/memory/episode.py).
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from plait.domain.errors import FolderNotIndexed
 
 if TYPE_CHECKING:
-    from plait.client.calls import Call
+    from plait.client.calls.call import Call
     from plait.client.errors import PlaitRpcError
-    from plait.client.values import Repository
+    from plait.domain.answers.indexing import Repository
 
 T = TypeVar("T")
 

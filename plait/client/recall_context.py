@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from plait.client.recall_values import RecallResult
+from plait.domain.answers.recalls import RecallResult
 from plait.domain.errors import InvalidInput
 from plait.domain.memory import MemoryMatch
 from plait.domain.recall import Freshness, RecalledItem, RecallFormat, Tier, Trust

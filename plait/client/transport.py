@@ -12,8 +12,8 @@ from typing import Any
 import grpc
 
 from plait import settings
-from plait.client import calls, discovery
-from plait.client.calls import Call
+from plait.client import discovery
+from plait.client.calls.call import Call, metadata
 from plait.client.errors import PlaitRpcError
 from plait.domain.errors import BadSettings, ServerNotAnswering
 from plait.settings import ClientSettings, ServerSettings, Settings
@@ -59,13 +59,13 @@ def endpoint(
     Raises: BadSettings, ServerNotOurs, TokenUnsafe; and as `default_target`.
     """
     target = target or default_target()
-    metadata = calls.metadata(tenant)
+    sent = metadata(tenant)
     if target.startswith("unix:"):
         path = target.removeprefix("unix:").removeprefix("//")
         if not path.startswith("/"):
             raise _no_address(target)
         discovery.check_socket(path)
-        return Endpoint(target, metadata)
+        return Endpoint(target, sent)
     found = _TCP.fullmatch(target)
     if not found or not 0 < int(found["port"]) <= 65535:
         raise _no_address(target)
@@ -77,9 +77,9 @@ def endpoint(
             key="client.token",
         )
     if secret:
-        metadata = (*metadata, ("authorization", f"Bearer {secret}"))
+        sent = (*sent, ("authorization", f"Bearer {secret}"))
     local = _LOOPBACK.fullmatch(found["host"]) and not loaded.client.tls_ca
-    return Endpoint(target, metadata, None if local else _tls(loaded.client))
+    return Endpoint(target, sent, None if local else _tls(loaded.client))
 
 
 def _no_address(target: str) -> BadSettings:
@@ -147,7 +147,7 @@ def default_target() -> str:
     return started.target
 
 
-def waits(call: Call[Any], left_s: float) -> Iterator[float]:
+def pauses_of(call: Call[Any], left_s: float) -> Iterator[float]:
     """Seconds to wait before each further try: exponential with full jitter, within the deadline."""
     if not call.retry:
         return
@@ -161,9 +161,9 @@ def waits(call: Call[Any], left_s: float) -> Iterator[float]:
         longest = min(2 * longest, LONGEST_WAIT_S)
 
 
-def told(before: PlaitRpcError | None, now: PlaitRpcError) -> PlaitRpcError:
-    """The error to tell of a call that was tried again: a try that ran out of time says less than why it was
-    made."""
+def more_telling(before: PlaitRpcError | None, now: PlaitRpcError) -> PlaitRpcError:
+    """Which error of a call that was sent again to raise: that the time ran out says less than why it was
+    sent again."""
     late = now.code is grpc.StatusCode.DEADLINE_EXCEEDED
     return before if before is not None and late else now
 

@@ -14,9 +14,11 @@ from enum import StrEnum
 from typing import Any, NewType
 from uuid import UUID
 
+from plait.domain.errors import InvalidInput, ScopeMissing
 from plait.domain.scope import DEFAULT_TENANT
 
 MemoryId = NewType("MemoryId", UUID)
+NO_ID = MemoryId(UUID(int=0))  # of an entry that the store has not seen
 
 
 class MemoryType(StrEnum):
@@ -129,6 +131,21 @@ class MemoryFilter:
     importance_min: float = 0.0
     created_after: datetime | None = None  # inclusive
     created_before: datetime | None = None  # exclusive
+
+
+def check_filter(where: MemoryFilter) -> None:
+    """Raises: ScopeMissing, InvalidInput."""
+    if not where.repos and not where.all_repos:
+        raise ScopeMissing(
+            "no repository is named; name those whose memories are meant in `repositories`, or say "
+            "`all_repositories`",
+            field="repositories",
+        )
+    if where.repos and where.all_repos:
+        raise InvalidInput(
+            "`repositories` and `all_repositories` are both given; leave one out",
+            field="repositories",
+        )
 
 
 @dataclass(frozen=True, slots=True)

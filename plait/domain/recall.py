@@ -77,7 +77,7 @@ class RecallFormat(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RecallOptions:
+class PackingOptions:
     """How a recall is packed. 0, -1 and "" mean "as the settings say"."""
 
     format: RecallFormat = RecallFormat.MARKDOWN

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, NewType
 from uuid import UUID
 
-from plait.domain.memory import NOW, AsOf
+from plait.domain.memory import NOW, AsOf, MemorySource, MemoryType
 from plait.domain.scope import DEFAULT_TENANT
 
 ItemId = NewType("ItemId", UUID)
@@ -98,6 +98,13 @@ class Filter:
     tenant: str = DEFAULT_TENANT  # the outermost wall; `repos` are qualified names inside it
     as_of: AsOf = NOW
     all_repos: bool = False  # "every repository of the tenant" out loud; doors refuse neither
+    skip_unknown: bool = False  # a named repository that is not there has nothing, and is no error
+    # What only agents' items have:
+    sources: tuple[MemorySource, ...] = ()
+    types: tuple[MemoryType, ...] = ()
+    importance_min: float = 0.0
+    created_after: datetime | None = None  # inclusive; of the entry, `since` is of what it is about
+    created_before: datetime | None = None  # exclusive
 
 
 @dataclass(frozen=True, slots=True)

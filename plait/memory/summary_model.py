@@ -29,8 +29,6 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "gpt-4o-mini"
 MAX_ATTEMPTS = 3
-# After a model did not answer, the rest of a compaction does not wait for it again.
-REST_S = 60.0
 MAX_PROMPT_TOKENS = 24_000
 MAX_ANSWER_CHARS = 100_000
 
@@ -82,6 +80,7 @@ class ModelSummarizer:
     ) -> None:
         self._client = client
         self._model = settings.summary_model or DEFAULT_MODEL
+        self._rest_s = settings.summary_rest_s
         self._where = str(client.base_url).rstrip("/")
         self._clock = clock
         self._rest_until = -1.0
@@ -97,7 +96,7 @@ class ModelSummarizer:
             return await self._degraded(entries, budget_tokens, f"answered with {exc}")
         except openai.OpenAIError as exc:
             self._cause = _told(exc)
-            self._rest_until = self._clock() + REST_S
+            self._rest_until = self._clock() + self._rest_s
             return await self._degraded(entries, budget_tokens, self._cause)
 
     async def close(self) -> None:

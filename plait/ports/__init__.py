@@ -4,10 +4,10 @@ Adapters satisfy these by shape (`vector/`, `graph/`, `plait/models/embedding/`)
 Every method may raise `StoreUnavailable`; further errors are named where they arise.
 """
 
-from plait.domain.answers import GraphEdge as GraphEdge
-from plait.domain.answers import GraphNode as GraphNode
-from plait.domain.answers import GraphPath as GraphPath
-from plait.domain.answers import GraphResult as GraphResult
+from plait.domain.answers.graph import GraphEdge as GraphEdge
+from plait.domain.answers.graph import GraphNode as GraphNode
+from plait.domain.answers.graph import GraphPath as GraphPath
+from plait.domain.answers.graph import GraphResult as GraphResult
 from plait.ports.access import KeyStore as KeyStore
 from plait.ports.embedding import EmbeddingProvider as EmbeddingProvider
 from plait.ports.embedding import Vectors as Vectors
@@ -26,6 +26,7 @@ from plait.ports.index import Segment as Segment
 from plait.ports.index import StoredFile as StoredFile
 from plait.ports.language import LanguageModel as LanguageModel
 from plait.ports.language import Reranker as Reranker
+from plait.ports.memory import ForgetStore as ForgetStore
 from plait.ports.memory import MemoryStore as MemoryStore
 from plait.ports.memory import RetentionStore as RetentionStore
 from plait.ports.outbox import DeadLetter as DeadLetter
@@ -36,6 +37,7 @@ from plait.ports.recall import RecallStore as RecallStore
 from plait.ports.relations import CodeGraph as CodeGraph
 from plait.ports.relations import MemoryLink as MemoryLink
 from plait.ports.relations import RelationStore as RelationStore
+from plait.ports.repositories import RepositoryStore as RepositoryStore
 from plait.ports.savings import SavingsStore as SavingsStore
 from plait.ports.search import Around as Around
 from plait.ports.search import Place as Place

@@ -12,11 +12,11 @@ from plait.domain.keys import ApiKey, KeySecret
 class KeyStore(Protocol):
     """The API keys of one installation, of all its tenants. Every method may raise StoreUnavailable."""
 
-    async def add_key(self, key: ApiKey, digest: bytes) -> None:
+    async def add(self, key: ApiKey, digest: bytes) -> None:
         """Raises: KeyNameTaken, where a living key of the tenant has the name; TooManyKeys."""
         ...
 
-    async def keys(self) -> Sequence[ApiKey]:
+    async def list(self) -> Sequence[ApiKey]:
         """Every key, oldest first; ended ones for 90 days and more, until another one is made."""
         ...
 
@@ -32,6 +32,6 @@ class KeyStore(Protocol):
         """
         ...
 
-    async def revoke_key(self, key_id: str) -> ApiKey:
+    async def revoke(self, key_id: str) -> ApiKey:
         """End the key with all its secrets, at once; a second time changes nothing. Raises: KeyUnknown."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from plait.domain.answers import GraphResult
+from plait.domain.answers.graph import GraphResult
 from plait.domain.deadline import Deadline
 from plait.domain.memory import (
     NOW,

@@ -153,25 +153,3 @@ class IndexStore(Protocol):
     async def discard(self, draft: Draft) -> None:
         """Throw the draft away and release the lock. Nothing changed: no new revision."""
         ...
-
-    async def repositories(self, tenant: str | None = None) -> list[Revision]:
-        """The published repositories of `tenant`, by name; of every tenant for None (maintenance)."""
-        ...
-
-    async def tenants(self) -> list[str]:
-        """Every tenant with a repository that is published, holds text, or may be in the graph still
-        (maintenance, and what reads the whole graph)."""
-        ...
-
-    async def revision(self, repo: str) -> Revision:
-        """Raises: RepositoryNotIndexed."""
-        ...
-
-    async def delete_repository(self, repo: str, tenant: str = DEFAULT_TENANT) -> None:
-        """Remove a repository whole, and queue its removal from the graph.
-
-        Raises: RepositoryNotIndexed, also for one of another tenant.
-        """
-        ...
-
-    async def close(self) -> None: ...

@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
-import numpy as np
-import numpy.typing as npt
-
 from plait.domain.errors import PlaitError
 from plait.domain.memory import (
     NOW,
@@ -16,7 +13,6 @@ from plait.domain.memory import (
     MemoryEntry,
     MemoryFilter,
     MemoryId,
-    MemoryMatch,
     MemoryPage,
     MemoryQueryOptions,
     MemoryReceipt,
@@ -34,6 +30,7 @@ from plait.domain.retention import (
     Use,
 )
 from plait.domain.scope import Scope
+from plait.domain.values import ItemId
 
 
 class MemoryStore(Protocol):
@@ -75,13 +72,11 @@ class MemoryStore(Protocol):
         hits have it). Raises: MemoryNotFound, which says why an entry that is there is not read."""
         ...
 
-    async def query(
-        self,
-        text: str,
-        vector: npt.NDArray[np.float32] | None,
-        options: MemoryQueryOptions,
-    ) -> list[MemoryMatch]:
-        """The best by BM25 and cosine together, best first, ties by id. Raises: ScopeMissing."""
+    async def versions(
+        self, tenant: str, ids: Sequence[ItemId], as_of: AsOf = NOW
+    ) -> Mapping[ItemId, MemoryEntry]:
+        """The versions of these ids, in their order, whatever became of them; what is gone is left out. As
+        of a recorded time one that was closed later is open."""
         ...
 
     async def unembedded(self, options: MemoryQueryOptions) -> bool:
@@ -163,6 +158,8 @@ class RetentionStore(Protocol):
         """
         ...
 
+
+class ForgetStore(Protocol):
     async def forget(
         self, tenant: str, repo: str, selector: Selector, *, dry_run: bool
     ) -> ForgetReceipt:

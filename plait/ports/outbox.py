@@ -76,12 +76,12 @@ class Outbox(Protocol):
         """The graph holds the event: mark it, and the repository's graph as steady."""
         ...
 
-    async def give_back(self, event_id: int) -> None:
-        """End the claim with nothing said of its event, which waits for the next one: as dying would."""
+    async def release(self, event_id: int) -> None:
+        """Release the claim: its event waits for the next one, as if the claimer had died."""
         ...
 
     async def failed(self, event_id: int, cause: str, *, permanent: bool) -> bool:
-        """Give it back for a later try, or move it to the dead letters with its cause. Of several
+        """Release the claim for a later try, or move it to the dead letters with its cause. Of several
         events in one delta only the one that is to blame ends there: they are cut in two and come
         again in smaller deltas, at once, which the answer True says."""
         ...

@@ -41,7 +41,7 @@ class RecallStore(Protocol):
         """What feedback recorded by the view's time says of these items; those without any left out."""
         ...
 
-    async def collect_recalls(self) -> Mapping[str, int]:
+    async def collect(self) -> Mapping[str, int]:
         """Remove receipts older than `recall.keep_s`, what was said in words with them, and feedback
         that hardly weighs any more; rows removed, by place."""
         ...

@@ -60,10 +60,8 @@ class Place:
     tags: tuple[str, ...] = ()
     episode_id: UUID | None = None
     tokens: int = 0  # of a memory's text; 0: not counted
-    asks: bool = False  # a memory that is nothing but a question
-    ahead: bool = (
-        False  # an agent's, about what comes next: it asks at its end, or says what it will do
-    )
+    is_question: bool = False  # a memory that is nothing but a question
+    announces_step: bool = False  # an agent's, about what it will do or asks whether to do next
 
     @property
     def file(self) -> tuple[str, str]:
@@ -118,7 +116,7 @@ class SearchStore(Protocol):
         were published at `where.as_of.recorded`.
 
         Raises:
-            RepositoryNotIndexed: a named one is not, or is another tenant's.
+            RepositoryNotIndexed: a named one is not, or is another tenant's, unless `skip_unknown`.
             HistoryGone: code is asked for, and that revision of it is no longer kept.
         """
         ...

@@ -13,8 +13,8 @@ from plait.domain.recall import (
     Feedback,
     FeedbackReceipt,
     Impact,
+    PackingOptions,
     RecallId,
-    RecallOptions,
 )
 from plait.domain.values import ItemId, Timing
 from plait.ports import RecallStore, View
@@ -56,7 +56,7 @@ class RecallService:
         self._deps = deps
         self._stages = tuple(stages)
 
-    async def recall(self, query: SearchQuery, options: RecallOptions) -> RecallAnswer:
+    async def recall(self, query: SearchQuery, options: PackingOptions) -> RecallAnswer:
         """A context for `query`, never over its budget; with its receipt, where one is wanted.
 
         Raises: as `SearchService.search`.

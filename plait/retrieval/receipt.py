@@ -12,23 +12,23 @@ from uuid import UUID
 import msgspec
 
 from plait.domain.ids import new_item_ids
-from plait.domain.recall import Block, RecallId, RecallOptions, Receipt
+from plait.domain.recall import Block, PackingOptions, RecallId, Receipt
 from plait.retrieval.query.analysis import SearchQuery
 from plait.retrieval.search_context import SearchContext
 
 
-def encode(query: SearchQuery, options: RecallOptions) -> dict[str, Any]:
+def encode(query: SearchQuery, options: PackingOptions) -> dict[str, Any]:
     """What decides the answer: not how long it may take, nor what is told of how it came."""
     asked = replace(query, deadline=None, explain=False, why_not=())
     return {"query": msgspec.to_builtins(asked), "options": msgspec.to_builtins(options)}
 
 
-def decode(request: Mapping[str, Any]) -> tuple[SearchQuery, RecallOptions]:
+def decode(request: Mapping[str, Any]) -> tuple[SearchQuery, PackingOptions]:
     """What `encode` was given. Fields that it did not know yet have their defaults."""
     query = {name: value for name, value in request["query"].items() if name != "deadline"}
     return (
         msgspec.convert(query, SearchQuery),
-        msgspec.convert(request["options"], RecallOptions),
+        msgspec.convert(request["options"], PackingOptions),
     )
 
 

@@ -12,8 +12,8 @@ from plait.domain.recall import (
     Evidence,
     Feedback,
     FeedbackReceipt,
+    PackingOptions,
     RecallId,
-    RecallOptions,
     Receipt,
 )
 from plait.domain.values import Filter, ItemId
@@ -53,7 +53,7 @@ class Again:
     showed then."""
 
     query: SearchQuery
-    options: RecallOptions
+    options: PackingOptions
     deps: Deps
 
 
@@ -99,5 +99,5 @@ class _Then:
     async def evidence(self, view: View, ids: Sequence[ItemId]) -> Mapping[ItemId, Evidence]:
         return await self._store.evidence(view, ids)
 
-    async def collect_recalls(self) -> Mapping[str, int]:
+    async def collect(self) -> Mapping[str, int]:
         raise RuntimeError("a replay writes nothing")

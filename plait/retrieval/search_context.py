@@ -6,9 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import numpy as np
+import numpy.typing as npt
+
 from plait.domain.copies import copier
 from plait.domain.deadline import Deadline
-from plait.domain.recall import Block, Dropped, Impact, RecallOptions
+from plait.domain.recall import Block, Dropped, Impact, PackingOptions
 from plait.domain.values import Candidate, Hit, Item, ItemId, Timing
 from plait.ports import (
     EmbeddingProvider,
@@ -91,7 +94,10 @@ class SearchContext:
     k: int  # hits wanted; for a context the most items it may hold
     fusion: str
     deadline: Deadline
-    options: RecallOptions | None = None  # a context is wanted; None: hits
+    options: PackingOptions | None = None  # a context is wanted; None: hits
+    vector: npt.NDArray[np.float32] | None = (
+        None  # the caller's own, of shape (dim,); None: the model's
+    )
     view: View | None = None
     anchors: Anchors = field(default_factory=Anchors)
     rewrite: Rewrite = field(default_factory=Rewrite)
@@ -101,7 +107,7 @@ class SearchContext:
     order: Sequence[ItemId] = ()
     places: Mapping[ItemId, Place] = field(default_factory=dict)
     standing: Mapping[ItemId, Standing] = field(default_factory=dict)
-    openings: frozenset[ItemId] = frozenset()  # of the best those that begin their session
+    first_turns: frozenset[ItemId] = frozenset()  # of the best those that begin their session
     before: Mapping[ItemId, ItemId] = field(default_factory=dict)  # of short turns
     also: Mapping[ItemId, tuple[ItemId, ...]] = field(default_factory=dict)  # joined neighbours
     reasons: Mapping[ItemId, tuple[str, ...]] = field(default_factory=dict)

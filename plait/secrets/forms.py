@@ -62,7 +62,7 @@ FORMS: tuple[tuple[str, tuple[str, ...], str], ...] = (
 
 # Rule, module and class in detect_secrets.plugins, the texts. Those in lower case are looked for in
 # lower-cased text; of `WIDE` the whole text is searched when they are in it, of the others the lines that
-# hold them. Not used, with what they cost on five repositories: docs/secrets.md.
+# hold them. Not used, with what they cost on five repositories: docs/experiments/secrets.md.
 PLUGINS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("aws-secret", "aws", "AWSKeyDetector", ("aws", "A3T")),
     ("azure-key", "azure_storage_key", "AzureStorageKeyDetector", ("AccountKey=",)),

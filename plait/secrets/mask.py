@@ -1,7 +1,7 @@
 """Credentials in text and bytes, covered in place: `[redacted:github-token]****`, as long as what it covers.
 
 Lines, columns and lengths stay, so symbols, spans and diffs of a masked text fit the file it came from.
-Linear in the text's length; what it costs is in docs/benchmarks.md. A text without a credential is returned as
+Linear in the text's length; what it costs is in docs/experiments/secrets.md. A text without a credential is returned as
 it is.
 """
 

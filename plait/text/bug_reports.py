@@ -2,7 +2,7 @@
 
 What is said tells the code that is meant best, its first line above all. Code to reproduce a fault, logs and
 listings name whatever else takes part; versions, platforms and a template's headings say nothing of it.
-`read` is pure and linear in the text, line by line.
+`parse_report` is pure and linear in the text, line by line.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _CODE = re.compile(
 )
 
 
-def read(text: str) -> Report | None:
+def parse_report(text: str) -> Report | None:
     """The report in `text`; None for a text that is not laid out as one, or of which nothing would be said.
     The title is the first line that is said."""
     said: list[str] = []

@@ -30,7 +30,7 @@ class _KeyVerbEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_KeyVerb.Value
     KEY_VERB_UNSPECIFIED: _KeyVerb.ValueType  # 0
     """Never in an answer; in a request `INVALID_ARGUMENT`."""
     KEY_VERB_READ: _KeyVerb.ValueType  # 1
-    """Search, recall, ask the graph, list."""
+    """Search, recall, query the graph, list."""
     KEY_VERB_WRITE: _KeyVerb.ValueType  # 2
     """Store episodes, memories and feedback, close memories."""
     KEY_VERB_ADMIN: _KeyVerb.ValueType  # 3
@@ -42,7 +42,7 @@ class KeyVerb(_KeyVerb, metaclass=_KeyVerbEnumTypeWrapper):
 KEY_VERB_UNSPECIFIED: KeyVerb.ValueType  # 0
 """Never in an answer; in a request `INVALID_ARGUMENT`."""
 KEY_VERB_READ: KeyVerb.ValueType  # 1
-"""Search, recall, ask the graph, list."""
+"""Search, recall, query the graph, list."""
 KEY_VERB_WRITE: KeyVerb.ValueType  # 2
 """Store episodes, memories and feedback, close memories."""
 KEY_VERB_ADMIN: KeyVerb.ValueType  # 3
@@ -71,9 +71,9 @@ class ApiKey(_message.Message):
     id: _builtins.str
     """Its id: in logs, and to rotate or revoke it."""
     name: _builtins.str
-    """Its name, of one living key of a tenant."""
+    """Its name, unique among the living keys of a tenant."""
     tenant: _builtins.str
-    """The tenant of every call with it. Empty: any, as the call says."""
+    """The tenant of every call with it. Empty: the one that the call names."""
     made_by: _builtins.str
     """The caller that made it: `owner`, `token`, or a key's id."""
     calls_per_minute: _builtins.int
@@ -156,7 +156,7 @@ class CreateKeyRequest(_message.Message):
     (SCOPE_MISSING).
     """
     all_tenants: _builtins.bool
-    """Of any tenant, as each call says. With `tenant` too: `INVALID_ARGUMENT`."""
+    """Of any tenant: the one that each call names. With `tenant` too: `INVALID_ARGUMENT`."""
     all_repositories: _builtins.bool
     """Every repository of the tenant. With `repositories` too: `INVALID_ARGUMENT`."""
     calls_per_minute: _builtins.int
@@ -173,7 +173,7 @@ class CreateKeyRequest(_message.Message):
 
     @_builtins.property
     def verbs(self) -> _containers.RepeatedScalarFieldContainer[Global___KeyVerb.ValueType]:
-        """Required. Each verb is given by itself: `KEY_VERB_ADMIN` does not include `KEY_VERB_READ`."""
+        """Required. Each verb is granted by itself: `KEY_VERB_ADMIN` does not include `KEY_VERB_READ`."""
 
     @_builtins.property
     def ttl(self) -> _duration_pb2.Duration:
@@ -210,7 +210,7 @@ class CreateKeyResponse(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     SECRET_FIELD_NUMBER: _builtins.int
     secret: _builtins.str
-    """Its secret, which no other answer holds: `plait_` and 43 characters."""
+    """Its secret, which no other answer contains: `plait_` and 43 characters."""
     @_builtins.property
     def key(self) -> Global___ApiKey:
         """The key."""
@@ -289,7 +289,7 @@ class RotateKeyRequest(_message.Message):
     """
     @_builtins.property
     def grace(self) -> _duration_pb2.Duration:
-        """How long the secrets before are valid yet, up to 30 days. Not set: 24 hours; 0: they end at once."""
+        """How long earlier secrets stay valid, up to 30 days. Not set: 24 hours; 0: they end at once."""
 
     def __init__(
         self,
@@ -315,14 +315,14 @@ class RotateKeyResponse(_message.Message):
     SECRET_FIELD_NUMBER: _builtins.int
     OLD_SECRET_EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     secret: _builtins.str
-    """Its new secret, which no other answer holds."""
+    """Its new secret, which no other answer contains."""
     @_builtins.property
     def key(self) -> Global___ApiKey:
         """The key."""
 
     @_builtins.property
     def old_secret_expire_time(self) -> _timestamp_pb2.Timestamp:
-        """Until when the secrets before are valid, at the latest."""
+        """Until when earlier secrets are valid, at the latest."""
 
     def __init__(
         self,

@@ -28,9 +28,8 @@ if _version_not_supported:
 class AccessServiceStub(object):
     """API keys. Every method needs the verb `admin`. The owner, over the socket of the home or with its token,
     manages the keys of all tenants, and so does a key without tenant and repositories. Any other key manages those
-    that reach nothing which it does not reach itself: its tenant, its repositories, its verbs; others are not
-    there for it (KEY_UNKNOWN). What it gives away ends no later than it does itself and has no higher
-    limits (GRANT_TOO_WIDE).
+    keys whose tenant, repositories and verbs are within its own; others do not exist for it (KEY_UNKNOWN).
+    A key that it makes ends no later than it does itself and has no higher limits (GRANT_TOO_WIDE).
     """
 
     def __init__(self, channel):
@@ -64,9 +63,8 @@ class AccessServiceStub(object):
 class AccessServiceServicer(object):
     """API keys. Every method needs the verb `admin`. The owner, over the socket of the home or with its token,
     manages the keys of all tenants, and so does a key without tenant and repositories. Any other key manages those
-    that reach nothing which it does not reach itself: its tenant, its repositories, its verbs; others are not
-    there for it (KEY_UNKNOWN). What it gives away ends no later than it does itself and has no higher
-    limits (GRANT_TOO_WIDE).
+    keys whose tenant, repositories and verbs are within its own; others do not exist for it (KEY_UNKNOWN).
+    A key that it makes ends no later than it does itself and has no higher limits (GRANT_TOO_WIDE).
     """
 
     def CreateKey(self, request, context):
@@ -84,7 +82,7 @@ class AccessServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RotateKey(self, request, context):
-        """Give a key another secret; those before go on being valid for a while.
+        """Give a key another secret; earlier ones stay valid for a while.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -131,9 +129,8 @@ def add_AccessServiceServicer_to_server(servicer, server):
 class AccessService(object):
     """API keys. Every method needs the verb `admin`. The owner, over the socket of the home or with its token,
     manages the keys of all tenants, and so does a key without tenant and repositories. Any other key manages those
-    that reach nothing which it does not reach itself: its tenant, its repositories, its verbs; others are not
-    there for it (KEY_UNKNOWN). What it gives away ends no later than it does itself and has no higher
-    limits (GRANT_TOO_WIDE).
+    keys whose tenant, repositories and verbs are within its own; others do not exist for it (KEY_UNKNOWN).
+    A key that it makes ends no later than it does itself and has no higher limits (GRANT_TOO_WIDE).
     """
 
     @staticmethod

@@ -29,9 +29,8 @@ GRPC_VERSION: str
 class AccessServiceStub:
     """API keys. Every method needs the verb `admin`. The owner, over the socket of the home or with its token,
     manages the keys of all tenants, and so does a key without tenant and repositories. Any other key manages those
-    that reach nothing which it does not reach itself: its tenant, its repositories, its verbs; others are not
-    there for it (KEY_UNKNOWN). What it gives away ends no later than it does itself and has no higher
-    limits (GRANT_TOO_WIDE).
+    keys whose tenant, repositories and verbs are within its own; others do not exist for it (KEY_UNKNOWN).
+    A key that it makes ends no later than it does itself and has no higher limits (GRANT_TOO_WIDE).
     """
 
     @_typing.overload
@@ -43,7 +42,7 @@ class AccessServiceStub:
     ListKeys: _grpc.UnaryUnaryMultiCallable[_access_service_pb2.ListKeysRequest, _access_service_pb2.ListKeysResponse]
     """The keys that the caller manages, without secrets."""
     RotateKey: _grpc.UnaryUnaryMultiCallable[_access_service_pb2.RotateKeyRequest, _access_service_pb2.RotateKeyResponse]
-    """Give a key another secret; those before go on being valid for a while."""
+    """Give a key another secret; earlier ones stay valid for a while."""
     RevokeKey: _grpc.UnaryUnaryMultiCallable[_access_service_pb2.RevokeKeyRequest, _access_service_pb2.RevokeKeyResponse]
     """End a key with all its secrets, in this process at once, in others of the installation within 3 seconds."""
 
@@ -51,9 +50,8 @@ class AccessServiceStub:
 class AccessServiceAsyncStub(AccessServiceStub):
     """API keys. Every method needs the verb `admin`. The owner, over the socket of the home or with its token,
     manages the keys of all tenants, and so does a key without tenant and repositories. Any other key manages those
-    that reach nothing which it does not reach itself: its tenant, its repositories, its verbs; others are not
-    there for it (KEY_UNKNOWN). What it gives away ends no later than it does itself and has no higher
-    limits (GRANT_TOO_WIDE).
+    keys whose tenant, repositories and verbs are within its own; others do not exist for it (KEY_UNKNOWN).
+    A key that it makes ends no later than it does itself and has no higher limits (GRANT_TOO_WIDE).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -62,16 +60,15 @@ class AccessServiceAsyncStub(AccessServiceStub):
     ListKeys: _aio.UnaryUnaryMultiCallable[_access_service_pb2.ListKeysRequest, _access_service_pb2.ListKeysResponse]  # type: ignore[assignment]
     """The keys that the caller manages, without secrets."""
     RotateKey: _aio.UnaryUnaryMultiCallable[_access_service_pb2.RotateKeyRequest, _access_service_pb2.RotateKeyResponse]  # type: ignore[assignment]
-    """Give a key another secret; those before go on being valid for a while."""
+    """Give a key another secret; earlier ones stay valid for a while."""
     RevokeKey: _aio.UnaryUnaryMultiCallable[_access_service_pb2.RevokeKeyRequest, _access_service_pb2.RevokeKeyResponse]  # type: ignore[assignment]
     """End a key with all its secrets, in this process at once, in others of the installation within 3 seconds."""
 
 class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
     """API keys. Every method needs the verb `admin`. The owner, over the socket of the home or with its token,
     manages the keys of all tenants, and so does a key without tenant and repositories. Any other key manages those
-    that reach nothing which it does not reach itself: its tenant, its repositories, its verbs; others are not
-    there for it (KEY_UNKNOWN). What it gives away ends no later than it does itself and has no higher
-    limits (GRANT_TOO_WIDE).
+    keys whose tenant, repositories and verbs are within its own; others do not exist for it (KEY_UNKNOWN).
+    A key that it makes ends no later than it does itself and has no higher limits (GRANT_TOO_WIDE).
     """
 
     @_abc_1.abstractmethod
@@ -96,7 +93,7 @@ class AccessServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _access_service_pb2.RotateKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_access_service_pb2.RotateKeyResponse, _abc.Awaitable[_access_service_pb2.RotateKeyResponse]]:
-        """Give a key another secret; those before go on being valid for a while."""
+        """Give a key another secret; earlier ones stay valid for a while."""
 
     @_abc_1.abstractmethod
     def RevokeKey(

@@ -82,8 +82,8 @@ class AdminServiceServicer(object):
     """
 
     def Compact(self, request, context):
-        """Thin out the memories of one repository and agent: duplicates are closed, old ones are summarised,
-        recent successes and failures are kept. Nothing is removed, and it can be undone for a while.
+        """Reduce the memories of one repository and agent: duplicates are closed, old ones are summarised,
+        recent successes and failures stay. Nothing is removed, and it can be undone for a while.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -105,14 +105,14 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Verify(self, request, context):
-        """Compare the graph with the truth it is made from, node by node and edge by edge.
+        """Compare the graph with PostgreSQL, from which it is made, node by node and edge by edge.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Rebuild(self, request, context):
-        """Make a repository's graph again from the truth. Queues the work and answers at once.
+        """Make a repository's graph again from PostgreSQL. Queues the work and answers at once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -28,29 +28,29 @@ class _OutcomeStatus:
 class _OutcomeStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OutcomeStatus.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     OUTCOME_STATUS_UNSPECIFIED: _OutcomeStatus.ValueType  # 0
-    """Not said: taken as `OUTCOME_STATUS_UNKNOWN`."""
+    """Not set: taken as `OUTCOME_STATUS_UNKNOWN`."""
     OUTCOME_STATUS_SUCCESS: _OutcomeStatus.ValueType  # 1
-    """It did what it was asked."""
+    """It did what it was meant to do."""
     OUTCOME_STATUS_FAILURE: _OutcomeStatus.ValueType  # 2
     """It did not."""
     OUTCOME_STATUS_PARTIAL: _OutcomeStatus.ValueType  # 3
     """It did some of it."""
     OUTCOME_STATUS_UNKNOWN: _OutcomeStatus.ValueType  # 4
-    """Nobody knows."""
+    """Not known."""
 
 class OutcomeStatus(_OutcomeStatus, metaclass=_OutcomeStatusEnumTypeWrapper):
     """How an agent run ended."""
 
 OUTCOME_STATUS_UNSPECIFIED: OutcomeStatus.ValueType  # 0
-"""Not said: taken as `OUTCOME_STATUS_UNKNOWN`."""
+"""Not set: taken as `OUTCOME_STATUS_UNKNOWN`."""
 OUTCOME_STATUS_SUCCESS: OutcomeStatus.ValueType  # 1
-"""It did what it was asked."""
+"""It did what it was meant to do."""
 OUTCOME_STATUS_FAILURE: OutcomeStatus.ValueType  # 2
 """It did not."""
 OUTCOME_STATUS_PARTIAL: OutcomeStatus.ValueType  # 3
 """It did some of it."""
 OUTCOME_STATUS_UNKNOWN: OutcomeStatus.ValueType  # 4
-"""Nobody knows."""
+"""Not known."""
 Global___OutcomeStatus: _TypeAlias = OutcomeStatus  # noqa: Y015
 
 class _ArtifactKind:
@@ -60,7 +60,7 @@ class _ArtifactKind:
 class _ArtifactKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ArtifactKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ARTIFACT_KIND_UNSPECIFIED: _ArtifactKind.ValueType  # 0
-    """Not said: fails with `INVALID_ARGUMENT`."""
+    """Not set: fails with `INVALID_ARGUMENT`."""
     ARTIFACT_KIND_PLAN: _ArtifactKind.ValueType  # 1
     """A plan, to `COLLECTION_PLANS`."""
     ARTIFACT_KIND_DIFF: _ArtifactKind.ValueType  # 2
@@ -70,7 +70,7 @@ class _ArtifactKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Artifact
     ARTIFACT_KIND_TEST_RESULT: _ArtifactKind.ValueType  # 4
     """The result of running tests, to `COLLECTION_TESTS`."""
     ARTIFACT_KIND_NOTE: _ArtifactKind.ValueType  # 5
-    """Anything else worth keeping, to `COLLECTION_MEMORIES`."""
+    """Anything else worth storing, to `COLLECTION_MEMORIES`."""
     ARTIFACT_KIND_TURN: _ArtifactKind.ValueType  # 6
     """One message or step of a conversation, to `COLLECTION_MEMORIES`."""
 
@@ -78,7 +78,7 @@ class ArtifactKind(_ArtifactKind, metaclass=_ArtifactKindEnumTypeWrapper):
     """What an artifact is; decides the collection it goes to."""
 
 ARTIFACT_KIND_UNSPECIFIED: ArtifactKind.ValueType  # 0
-"""Not said: fails with `INVALID_ARGUMENT`."""
+"""Not set: fails with `INVALID_ARGUMENT`."""
 ARTIFACT_KIND_PLAN: ArtifactKind.ValueType  # 1
 """A plan, to `COLLECTION_PLANS`."""
 ARTIFACT_KIND_DIFF: ArtifactKind.ValueType  # 2
@@ -88,14 +88,14 @@ ARTIFACT_KIND_REFLECTION: ArtifactKind.ValueType  # 3
 ARTIFACT_KIND_TEST_RESULT: ArtifactKind.ValueType  # 4
 """The result of running tests, to `COLLECTION_TESTS`."""
 ARTIFACT_KIND_NOTE: ArtifactKind.ValueType  # 5
-"""Anything else worth keeping, to `COLLECTION_MEMORIES`."""
+"""Anything else worth storing, to `COLLECTION_MEMORIES`."""
 ARTIFACT_KIND_TURN: ArtifactKind.ValueType  # 6
 """One message or step of a conversation, to `COLLECTION_MEMORIES`."""
 Global___ArtifactKind: _TypeAlias = ArtifactKind  # noqa: Y015
 
 @_typing.final
 class Outcome(_message.Message):
-    """How a run ended, and what can be counted of it."""
+    """How a run ended, with metrics."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -125,7 +125,7 @@ class Outcome(_message.Message):
     COMMIT_FIELD_NUMBER: _builtins.int
     BRANCH_FIELD_NUMBER: _builtins.int
     status: Global___OutcomeStatus.ValueType
-    """Whether it did what it was asked."""
+    """Whether it did what it was meant to do."""
     summary: _builtins.str
     """A few sentences. At most 16384 bytes."""
     commit: _builtins.str
@@ -171,7 +171,7 @@ class Artifact(_message.Message):
     """The file it is about, relative to the repository's root, with `/`. No `..`. At most 4096 bytes."""
     @_builtins.property
     def meta(self) -> _struct_pb2.Struct:
-        """What else is known of it. At most 65536 bytes as JSON, 16 levels deep."""
+        """Further properties. At most 65536 bytes as JSON, 16 levels deep."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ Global___Artifact: _TypeAlias = Artifact  # noqa: Y015
 
 @_typing.final
 class Evidence(_message.Message):
-    """What an episode was read from, as it came. Kept beside it, never ranked."""
+    """The raw input of an episode. Stored beside it, never ranked."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -251,7 +251,7 @@ class Episode(_message.Message):
 
     @_builtins.property
     def evidence(self) -> _containers.RepeatedCompositeFieldContainer[Global___Evidence]:
-        """What it was read from, at most 20; with the artifacts together at most 24 MiB."""
+        """The raw input, at most 20; with the artifacts together at most 24 MiB."""
 
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class HookServiceStub(object):
-    """Answers of a few lines, made to be put into a session that did not ask for them: where nothing is sure
-    they are empty. A repository is found by a folder, so that a hook asks once. This file imports no
+    """Answers of a few lines, added to a session that did not request them: where nothing is certain they
+    are empty. A repository is found by a folder, so that a hook needs one call. This file imports no
     other: a hook is a process of a tenth of a second, and loads this alone.
     """
 
@@ -55,8 +55,8 @@ class HookServiceStub(object):
 
 
 class HookServiceServicer(object):
-    """Answers of a few lines, made to be put into a session that did not ask for them: where nothing is sure
-    they are empty. A repository is found by a folder, so that a hook asks once. This file imports no
+    """Answers of a few lines, added to a session that did not request them: where nothing is certain they
+    are empty. A repository is found by a folder, so that a hook needs one call. This file imports no
     other: a hook is a process of a tenth of a second, and loads this alone.
     """
 
@@ -108,8 +108,8 @@ def add_HookServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class HookService(object):
-    """Answers of a few lines, made to be put into a session that did not ask for them: where nothing is sure
-    they are empty. A repository is found by a folder, so that a hook asks once. This file imports no
+    """Answers of a few lines, added to a session that did not request them: where nothing is certain they
+    are empty. A repository is found by a folder, so that a hook needs one call. This file imports no
     other: a hook is a process of a tenth of a second, and loads this alone.
     """
 

@@ -44,7 +44,7 @@ class _IndexJobStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_IndexJo
     """The server stopped while it ran; start it again. Final."""
 
 class IndexJobState(_IndexJobState, metaclass=_IndexJobStateEnumTypeWrapper):
-    """Where a job stands."""
+    """The state of a job."""
 
 INDEX_JOB_STATE_UNSPECIFIED: IndexJobState.ValueType  # 0
 """Never in an answer."""
@@ -64,7 +64,7 @@ Global___IndexJobState: _TypeAlias = IndexJobState  # noqa: Y015
 
 @_typing.final
 class StageProgress(_message.Message):
-    """How far one stage of a job has come."""
+    """The progress of one stage of a job."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -150,7 +150,7 @@ Global___JobError: _TypeAlias = JobError  # noqa: Y015
 
 @_typing.final
 class IndexSummary(_message.Message):
-    """What a job found and did."""
+    """The result of a job."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -212,7 +212,7 @@ class IndexSummary(_message.Message):
     edges: _builtins.int
     """Graph edges in the revision."""
     unresolved: _builtins.int
-    """References that could not be bound, counted and kept."""
+    """References that could not be bound."""
     changed_files: _builtins.int
     """Files that this run added or changed."""
     removed_files: _builtins.int
@@ -270,7 +270,7 @@ class IndexJob(_message.Message):
     path: _builtins.str
     """The folder, absolute, on the server's machine."""
     state: Global___IndexJobState.ValueType
-    """Where it stands."""
+    """Its state."""
     @_builtins.property
     def progress(self) -> Global___StageProgress:
         """The stage that runs now."""
@@ -289,7 +289,7 @@ class IndexJob(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was asked for."""
+        """When it was requested."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
@@ -344,7 +344,7 @@ class StartIndexRequest(_message.Message):
     skip_embedding: _builtins.bool
     """Leave the vectors out: text and graph only."""
     move: _builtins.bool
-    """The folder moved: take the name over although another root had it."""
+    """The folder moved: use the name although another root had it."""
     def __init__(
         self,
         *,
@@ -525,7 +525,7 @@ class Repository(_message.Message):
     """Files in the revision."""
     @_builtins.property
     def revision(self) -> _types_pb2.RepositoryRevision:
-        """What readers see."""
+        """The revision that readers see."""
 
     @_builtins.property
     def publish_time(self) -> _timestamp_pb2.Timestamp:
@@ -557,7 +557,7 @@ class ListRepositoriesResponse(_message.Message):
     REPOSITORIES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """Asks for the next page. Empty: this was the last."""
+    """Token of the next page. Empty: this was the last."""
     @_builtins.property
     def repositories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Repository]:
         """The repositories, by name."""

@@ -67,7 +67,7 @@ class IndexServiceServicer(object):
     """
 
     def StartIndex(self, request, context):
-        """Begin to index a folder. Answers at once; follow the job with the other calls.
+        """Start to index a folder. Returns at once; follow the job with the other calls.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

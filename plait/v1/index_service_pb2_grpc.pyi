@@ -34,7 +34,7 @@ class IndexServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> IndexServiceAsyncStub: ...
     StartIndex: _grpc.UnaryUnaryMultiCallable[_index_service_pb2.StartIndexRequest, _index_service_pb2.StartIndexResponse]
-    """Begin to index a folder. Answers at once; follow the job with the other calls."""
+    """Start to index a folder. Returns at once; follow the job with the other calls."""
     GetIndexJob: _grpc.UnaryUnaryMultiCallable[_index_service_pb2.GetIndexJobRequest, _index_service_pb2.GetIndexJobResponse]
     """A job's state."""
     WatchIndexJob: _grpc.UnaryStreamMultiCallable[_index_service_pb2.WatchIndexJobRequest, _index_service_pb2.WatchIndexJobResponse]
@@ -50,7 +50,7 @@ class IndexServiceAsyncStub(IndexServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StartIndex: _aio.UnaryUnaryMultiCallable[_index_service_pb2.StartIndexRequest, _index_service_pb2.StartIndexResponse]  # type: ignore[assignment]
-    """Begin to index a folder. Answers at once; follow the job with the other calls."""
+    """Start to index a folder. Returns at once; follow the job with the other calls."""
     GetIndexJob: _aio.UnaryUnaryMultiCallable[_index_service_pb2.GetIndexJobRequest, _index_service_pb2.GetIndexJobResponse]  # type: ignore[assignment]
     """A job's state."""
     WatchIndexJob: _aio.UnaryStreamMultiCallable[_index_service_pb2.WatchIndexJobRequest, _index_service_pb2.WatchIndexJobResponse]  # type: ignore[assignment]
@@ -69,7 +69,7 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _index_service_pb2.StartIndexRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_index_service_pb2.StartIndexResponse, _abc.Awaitable[_index_service_pb2.StartIndexResponse]]:
-        """Begin to index a folder. Answers at once; follow the job with the other calls."""
+        """Start to index a folder. Returns at once; follow the job with the other calls."""
 
     @_abc_1.abstractmethod
     def GetIndexJob(

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class KnowledgeServiceStub(object):
-    """Search code and memories, ask the graph, remember episodes.
+    """Search code and memories, query the graph, store episodes.
     """
 
     def __init__(self, channel):
@@ -73,7 +73,7 @@ class KnowledgeServiceStub(object):
 
 
 class KnowledgeServiceServicer(object):
-    """Search code and memories, ask the graph, remember episodes.
+    """Search code and memories, query the graph, store episodes.
     """
 
     def Search(self, request, context):
@@ -84,15 +84,15 @@ class KnowledgeServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Recall(self, request, context):
-        """A context block for a prompt: the few items that help, packed into a budget of tokens, with
-        reasons. Where nothing helps it is empty and says so.
+        """A block of text for a prompt: the few items that help, packed into a budget of tokens, with
+        reasons. Where nothing helps it is empty, and `silence` has the reason.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReplayRecall(self, request, context):
-        """A recall answered again, as of the revisions and times it was answered for: `NOT_FOUND`
+        """An earlier recall again, as of the revisions and times of its first answer: `NOT_FOUND`
         (RECALL_UNKNOWN) once its receipt is gone, `FAILED_PRECONDITION` (HISTORY_GONE) once a revision is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -116,15 +116,15 @@ class KnowledgeServiceServicer(object):
 
     def IngestEpisodes(self, request_iterator, context):
         """Store many agent runs, up to 500 a transaction. One answer each, in the order they were sent, once
-        the run is durable; a run that fails has its error as its answer and the others go on. The server
-        reads ahead only what it holds in memory, so a fast sender is slowed by the transport.
+        the run is durable. A run that fails gets its error as its answer, and the others go on. The server
+        reads ahead only as much as it may hold in memory, so flow control slows a fast sender.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReportFeedback(self, request, context):
-        """Say which recalled items helped and how the run ended. Later recalls rank by it, within bounds.
+        """Report which recalled items helped and how the run ended. Later recalls rank by it, within bounds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -177,7 +177,7 @@ def add_KnowledgeServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class KnowledgeService(object):
-    """Search code and memories, ask the graph, remember episodes.
+    """Search code and memories, query the graph, store episodes.
     """
 
     @staticmethod

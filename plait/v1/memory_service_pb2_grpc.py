@@ -90,7 +90,7 @@ class MemoryServiceServicer(object):
 
     def BatchStoreMemories(self, request, context):
         """Store up to 500 memories in one transaction; one that breaks a rule, reuses a request id or
-        supersedes what has ended has its error in its place and the others are stored.
+        supersedes a closed memory has its error in its place, and the others are stored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -111,7 +111,7 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def QueryMemories(self, request, context):
-        """The memories that answer a text best, by its words and its meaning together.
+        """The memories that match a text best, by its words and its meaning together.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -125,8 +125,8 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Learn(self, request, context):
-        """Take one turn of a conversation in, and keep what is worth it. What was recalled into the turn is
-        not stored again.
+        """Take one turn of a conversation, and store what is worth it. What was recalled into the turn is not
+        stored again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

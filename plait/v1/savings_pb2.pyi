@@ -31,9 +31,9 @@ class _SavingsBasisEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SavingsB
     SAVINGS_BASIS_COUNTED: _SavingsBasis.ValueType  # 2
     """Counted in the transcript, in o200k_base tokens."""
     SAVINGS_BASIS_RECEIPTS: _SavingsBasis.ValueType  # 3
-    """No transcript is stored: only receipts tell what Plait answered."""
+    """No transcript is stored: only receipts record Plait's answers."""
     SAVINGS_BASIS_NOT_COUNTED: _SavingsBasis.ValueType  # 4
-    """A transcript, or a part of it, was imported before importers counted. What is said is what is known."""
+    """A transcript, or a part of it, was imported before importers counted tokens. The figures are incomplete."""
 
 class SavingsBasis(_SavingsBasis, metaclass=_SavingsBasisEnumTypeWrapper):
     """How the tokens of a session are known."""
@@ -45,9 +45,9 @@ SAVINGS_BASIS_USAGE: SavingsBasis.ValueType  # 1
 SAVINGS_BASIS_COUNTED: SavingsBasis.ValueType  # 2
 """Counted in the transcript, in o200k_base tokens."""
 SAVINGS_BASIS_RECEIPTS: SavingsBasis.ValueType  # 3
-"""No transcript is stored: only receipts tell what Plait answered."""
+"""No transcript is stored: only receipts record Plait's answers."""
 SAVINGS_BASIS_NOT_COUNTED: SavingsBasis.ValueType  # 4
-"""A transcript, or a part of it, was imported before importers counted. What is said is what is known."""
+"""A transcript, or a part of it, was imported before importers counted tokens. The figures are incomplete."""
 Global___SavingsBasis: _TypeAlias = SavingsBasis  # noqa: Y015
 
 @_typing.final
@@ -106,19 +106,19 @@ class SessionSavings(_message.Message):
     session_key: _builtins.str
     """The session's key. Empty: receipts that name none."""
     agent_id: _builtins.str
-    """The agent that it was last."""
+    """The last agent of the session."""
     status: _builtins.str
-    """success, failure, partial or unknown: of the last turn that says."""
+    """success, failure, partial or unknown: of the last turn that has a status."""
     basis: Global___SavingsBasis.ValueType
     """How these tokens are known."""
     factor: _builtins.float
-    """What counted tokens were multiplied by; 1 but for `SAVINGS_BASIS_USAGE`."""
+    """The factor that counted tokens were multiplied by; 1 except for `SAVINGS_BASIS_USAGE`."""
     model_calls: _builtins.int
     """Model calls in its transcripts."""
     sent_tokens: _builtins.int
-    """Tokens that its model calls were sent in all, by the usage that the transcript records. 0: not told."""
+    """Tokens that its model calls were sent in all, by the usage that the transcript records. 0: not recorded."""
     again_known: _builtins.bool
-    """Whether `plait.again` is known: not where receipts alone tell of Plait's answers."""
+    """Whether `plait.again` is known: not where only receipts record Plait's answers."""
     edited_files: _builtins.int
     """Different files that it edited."""
     @_builtins.property
@@ -194,7 +194,7 @@ class SavingsTotals(_message.Message):
     edited_files: _builtins.int
     """Edited files, summed over sessions."""
     sent_sessions: _builtins.int
-    """Sessions whose usage tells all tokens they were sent, as well as the factor of these."""
+    """Sessions whose usage records all tokens they were sent, and whose factor is known."""
     sent_tokens: _builtins.int
     """What those were sent in all."""
     sent_plait: _builtins.int

@@ -10,12 +10,12 @@ Conventions of the whole package:
 - A call without a deadline gets the server's default; longer ones are cut to the server's limit.
 - Scores are larger-is-better. Lines are 1-based and inclusive. Text is UTF-8.
 - Field numbers are grouped by concern in tens and are never used again.
-- The metadata key `plait-tenant` says whose data a call means: 1 to 64 lower-case letters, digits,
-  `_` and `-`. Without it: the server's `scope.tenant`. Nothing of another tenant is ever answered.
+- The metadata key `plait-tenant` names the tenant of a call: 1 to 64 lower-case letters, digits,
+  `_` and `-`. Without it: the server's `scope.tenant`. An answer never holds another tenant's data.
 - `request_id` names a write: 1 to 128 printable ASCII characters; a UUID serves. The same id with
   the same body gets the first answer again; with another body it fails with `ALREADY_EXISTS`
   (REQUEST_ID_REUSED). Empty: made from the body, so an equal request is done once; the answer
-  says which it was.
+  returns it.
 """
 
 from collections import abc as _abc
@@ -78,8 +78,8 @@ Global___Collection: _TypeAlias = Collection  # noqa: Y015
 
 @_typing.final
 class Filter(_message.Message):
-    """What an answer may be drawn from. An empty field does not restrict, but for the repositories: a
-    filter names them, or asks for all of them out loud.
+    """What to search. An empty field does not restrict, except the repositories: a filter names them, or
+    sets `all_repositories`.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -136,7 +136,7 @@ class Filter(_message.Message):
 
     @_builtins.property
     def until(self) -> _timestamp_pb2.Timestamp:
-        """Only items earlier than this time. Not after `since`: `INVALID_ARGUMENT`."""
+        """Only items earlier than this time. Must be later than `since`, else `INVALID_ARGUMENT`."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class TimePoint(_message.Message):
     """
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """The instant. An answer as of it knows what was recorded at or before it."""
+        """The instant, inclusive: what was recorded at it is visible."""
 
     def __init__(
         self,
@@ -209,15 +209,15 @@ class AsOf(_message.Message):
     """The caller's zone, an IANA name as `Europe/Berlin`, or an offset as `+02:00`. Empty: UTC."""
     @_builtins.property
     def valid(self) -> Global___TimePoint:
-        """What was true at this time. Not set: what is true now."""
+        """The valid time: what was true then. Not set: what is true now."""
 
     @_builtins.property
     def recorded(self) -> Global___TimePoint:
-        """What this store knew at this time. Not set: what it knows now."""
+        """The recorded time: what was stored then. Not set: what is stored now."""
 
     @_builtins.property
     def caller_time(self) -> _timestamp_pb2.Timestamp:
-        """The caller's clock, which words are read against. Not set: the server's."""
+        """The caller's clock, against which words are resolved. Not set: the server's."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class Item(_message.Message):
     TAGS_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """UUID, lower case. Stable while the text it stands for does not change."""
+    """UUID, lower case. Stable while its text does not change."""
     collection: Global___Collection.ValueType
     """Which collection it is in."""
     repository: _builtins.str
@@ -369,7 +369,7 @@ class Item(_message.Message):
     """The text."""
     @_builtins.property
     def meta(self) -> _struct_pb2.Struct:
-        """What else is known of it."""
+        """Further properties."""
 
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -407,7 +407,7 @@ Global___Item: _TypeAlias = Item  # noqa: Y015
 
 @_typing.final
 class RepositoryRevision(_message.Message):
-    """What a repository's readers see, and how far its vectors and its graph have come."""
+    """The revision that readers see, and how complete its vectors and its graph are."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -445,7 +445,7 @@ Global___RepositoryRevision: _TypeAlias = RepositoryRevision  # noqa: Y015
 
 @_typing.final
 class Degradation(_message.Message):
-    """A part that could not be asked, or was left out because the deadline was short."""
+    """A part that could not be read, or was left out because the deadline was short."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -453,8 +453,8 @@ class Degradation(_message.Message):
     CAUSE_FIELD_NUMBER: _builtins.int
     part: _builtins.str
     """Which part, in lower case: a stage or an arm (semantic, lexical, relations, rerank), graph, impact,
-    receipt; `hits` where the last ones, `content` where their whole texts were left out because the
-    answer was larger than a message may be.
+    receipt. `hits`, `content`: the last hits, or the items' whole texts, were left out because the
+    answer would have been larger than a message may be.
     """
     cause: _builtins.str
     """Why, as one of the reasons of docs/errors.md where it was an error; else a short lower-case word."""

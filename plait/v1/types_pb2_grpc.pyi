@@ -10,12 +10,12 @@ Conventions of the whole package:
 - A call without a deadline gets the server's default; longer ones are cut to the server's limit.
 - Scores are larger-is-better. Lines are 1-based and inclusive. Text is UTF-8.
 - Field numbers are grouped by concern in tens and are never used again.
-- The metadata key `plait-tenant` says whose data a call means: 1 to 64 lower-case letters, digits,
-  `_` and `-`. Without it: the server's `scope.tenant`. Nothing of another tenant is ever answered.
+- The metadata key `plait-tenant` names the tenant of a call: 1 to 64 lower-case letters, digits,
+  `_` and `-`. Without it: the server's `scope.tenant`. An answer never holds another tenant's data.
 - `request_id` names a write: 1 to 128 printable ASCII characters; a UUID serves. The same id with
   the same body gets the first answer again; with another body it fails with `ALREADY_EXISTS`
   (REQUEST_ID_REUSED). Empty: made from the body, so an equal request is done once; the answer
-  says which it was.
+  returns it.
 """
 
 from collections import abc as _abc

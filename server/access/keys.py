@@ -113,10 +113,10 @@ class KeyCache:
         if task is None:
             task = asyncio.ensure_future(self._ask(digest))
             self._asking[digest] = task
-            task.add_done_callback(lambda done: self._asked(digest, done))
+            task.add_done_callback(lambda done: self._answered(digest, done))
         return await asyncio.shield(task)
 
-    def _asked(self, digest: bytes, task: asyncio.Task[KeySecret | None]) -> None:
+    def _answered(self, digest: bytes, task: asyncio.Task[KeySecret | None]) -> None:
         if self._asking.get(digest) is task:
             del self._asking[digest]
         if not task.cancelled():

@@ -20,7 +20,7 @@ EVERY_S = 3_600.0
 class Receipts(Protocol):
     """Of a `RecallStore` what collection asks."""
 
-    async def collect_recalls(self) -> Mapping[str, int]: ...
+    async def collect(self) -> Mapping[str, int]: ...
 
 
 class Collector:
@@ -46,7 +46,7 @@ class Collector:
     async def collect(self) -> None:
         """Once, now."""
         try:
-            removed = await self._store.collect_recalls()
+            removed = await self._store.collect()
         except PlaitError as exc:
             logger.warning(
                 "collecting receipts failed", extra={"reason": exc.reason, "error": str(exc)}

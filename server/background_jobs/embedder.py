@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Literal, Protocol
+from collections.abc import Awaitable, Callable, Collection
+from typing import Literal
 
 from plait.domain.errors import PlaitError
 from plait.domain.values import Collection as Kind
 from plait.domain.values import Filter
-from plait.ports import EmbeddingProvider, PendingText, Vectors, View
+from plait.ports import (
+    EmbeddingProvider,
+    MemoryStore,
+    RepositoryStore,
+    SearchStore,
+    VectorQueue,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -29,24 +35,21 @@ FEW = 64
 FINISH_S = 20.0
 
 
-class Store(Protocol):
-    """What this needs of the truth store."""
-
-    async def ensure_space(self, model: str, dim: int) -> None: ...
-    async def pending(
-        self, repo: str, limit: int, *, code: bool = True
-    ) -> Sequence[PendingText]: ...
-    async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None: ...
-    async def link_similar(self, repo: str, hashes: Sequence[bytes]) -> int: ...
-    async def tenants(self) -> list[str]: ...
-    async def view(self, where: Filter) -> View: ...
-
-
 class Embedder:
     """Embeds agents' items of the repositories it is told of. `provider` opens the model on first need."""
 
-    def __init__(self, store: Store, provider: Callable[[], Awaitable[EmbeddingProvider]]) -> None:
-        self._store = store
+    def __init__(
+        self,
+        vectors: VectorQueue,
+        memories: MemoryStore,
+        repositories: RepositoryStore,
+        search: SearchStore,
+        provider: Callable[[], Awaitable[EmbeddingProvider]],
+    ) -> None:
+        self._vectors = vectors
+        self._memories = memories
+        self._repositories = repositories
+        self._search = search
         self._provider = provider
         self._waiting: set[str] = set()
         self._woken = asyncio.Event()
@@ -120,23 +123,23 @@ class Embedder:
             logger.warning("vectors wait for the next start", extra={"error": str(exc)})
 
     async def _round(self, repo: str, limit: int) -> int:
-        batch = await self._store.pending(repo, limit, code=False)
+        batch = await self._vectors.pending(repo, limit, code=False)
         if not batch:
             return 0
         provider = await self._provider()
-        await self._store.ensure_space(provider.model, provider.dim)
+        await self._vectors.ensure_space(provider.model, provider.dim)
         vectors = await provider.embed_documents([one.text for one in batch])
         hashes = [one.content_hash for one in batch]
-        await self._store.store_vectors(hashes, vectors)
-        links = await self._store.link_similar(repo, hashes)
+        await self._vectors.store_vectors(hashes, vectors)
+        links = await self._memories.link_similar(repo, hashes)
         logger.info("embedded", extra={"repo": repo, "texts": len(batch), "links": links})
         return len(batch)
 
     async def _left_behind(self) -> set[str]:
         """Repositories in which an earlier process may have left texts without vectors."""
         found: set[str] = set()
-        for tenant in await self._store.tenants():
-            view = await self._store.view(Filter(tenant=tenant, collections=(Kind.MEMORIES,)))
+        for tenant in await self._repositories.tenants():
+            view = await self._search.view(Filter(tenant=tenant, collections=(Kind.MEMORIES,)))
             found |= {revision.repo for revision in view.revisions}
         return found
 

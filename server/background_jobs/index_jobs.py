@@ -187,7 +187,7 @@ class Jobs:
             async with self._turn:
                 self.update(job_id, state=JobState.RUNNING, started_at=datetime.now(UTC))
                 report = await self._index(job_id)
-                revision = await self._truth.revision(report.repo)
+                revision = await self._truth.repositories.revision(report.repo)
             self._end(job_id, JobState.SUCCEEDED, report=report, revision=revision)
         except PlaitError as exc:
             self._end(job_id, JobState.FAILED, error=exc)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Protocol
 
 from plait.domain.errors import PlaitError
@@ -21,11 +22,21 @@ MOST = 20
 LONGEST_S = 120.0
 
 
-class Store(Protocol):
-    """What this needs of the truth store."""
+class Tenants(Protocol):
+    """What this needs of a `RepositoryStore`."""
 
-    async def tenants(self) -> list[str]: ...
+    async def tenants(self) -> Sequence[str]: ...
+
+
+class Views(Protocol):
+    """What this needs of a `SearchStore`."""
+
     async def view(self, where: Filter) -> View: ...
+
+
+class Graphs(Protocol):
+    """What this needs of a `RelationStore`."""
+
     async def code_graph(
         self, view: View, repo: str, *, wait_s: float = 0.0
     ) -> CodeGraph | None: ...
@@ -34,8 +45,18 @@ class Store(Protocol):
 class Warmer:
     """Reads each revision's graph once; what the store's cache lets go later is the next recall's to read."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(
+        self,
+        repositories: Tenants,
+        search: Views,
+        relations: Graphs,
+        *,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._repositories = repositories
+        self._search = search
+        self._relations = relations
+        self._every_s = every_s
         self._seen: dict[str, int] = {}  # repository → the last revision that was read
 
     async def run_forever(self, stop: asyncio.Event) -> None:
@@ -47,11 +68,11 @@ class Warmer:
                 try:
                     await self.read_new(stop)
                 except PlaitError as exc:
-                    extra = {"reason": exc.reason, "error": str(exc), "again_in_s": EVERY_S}
+                    extra = {"reason": exc.reason, "error": str(exc), "again_in_s": self._every_s}
                     logger.warning("code graphs were not read ahead", extra=extra)
                 except Exception:  # the loop must outlive a fault; recalls read for themselves
                     logger.exception("code graphs were not read ahead")
-                await asyncio.wait({stopping}, timeout=EVERY_S)
+                await asyncio.wait({stopping}, timeout=self._every_s)
         finally:
             stopping.cancel()
 
@@ -62,7 +83,7 @@ class Warmer:
             if stop is not None and stop.is_set():
                 break
             self._seen[revision.repo] = revision.number
-            await self._store.code_graph(view, revision.repo, wait_s=LONGEST_S)
+            await self._relations.code_graph(view, revision.repo, wait_s=LONGEST_S)
             done.append(revision.repo)
         return done
 
@@ -70,9 +91,9 @@ class Warmer:
         """Of all tenants, at most `MOST`; the one that was published last comes last, so that a full cache
         keeps it."""
         found = []
-        for tenant in await self._store.tenants():
+        for tenant in await self._repositories.tenants():
             where = Filter(tenant=tenant, collections=(Collection.FILES,), all_repos=True)
-            view = await self._store.view(where)
+            view = await self._search.view(where)
             found += [(view, r) for r in view.revisions if r.number and r.published_at]
         found.sort(key=lambda one: (one[1].published_at, one[1].repo))
         return [(v, r) for v, r in found[-MOST:] if self._seen.get(r.repo) != r.number]

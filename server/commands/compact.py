@@ -13,19 +13,19 @@ from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.memory_values import Compacted
+    from plait.domain.answers.upkeep import Compacted
 
 EXAMPLES = """\
   plait compact --repo app --agent fixer --dry-run   what would be done, and why
   plait compact --repo app --agent fixer
-  plait compact --repo app --no-agent                what people and programs stored for no agent
-  plait compact --repo app --agent fixer --runs      the turns and notes of its runs, which else stay
+  plait compact --repo app --no-agent                memories stored for no agent
+  plait compact --repo app --agent fixer --runs      the turns and notes of its runs
   plait compact --undo 0198c5f2-…                    bring back what it closed
 
-Duplicates are closed; where the budget is passed what was least used and is least linked is summarised.
-Recent successes and failures stay, and what tests validated. Nothing is removed: what is closed is found
-below what stands for it, and the compaction can be undone for a week (`memory.undo_s`). Exit code 3: there
-was nothing to do.
+Duplicates are closed. Over the budget, the least used and least linked memories are summarised. Recent
+successes and failures stay, and what tests validated. Nothing is removed: searches still find closed
+memories, and the compaction can be undone for a week (`memory.undo_s`). Exit code 3: there was nothing
+to do.
 """
 DAY_S = 86_400.0
 
@@ -34,10 +34,14 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait compact") -> int:
     out = frame.parser(prog, "Thin out an agent's memories.", EXAMPLES)
     frame.add_one_repo(out)
     whose = out.add_mutually_exclusive_group()
-    whose.add_argument("--agent", default="", metavar="ID", help="whose memories")
+    whose.add_argument(
+        "--agent", default="", metavar="ID", help="the agent whose memories to compact"
+    )
     whose.add_argument("--no-agent", action="store_true", help="the memories of no agent")
-    out.add_argument("--runs", action="store_true", help="what was said and done in its runs")
-    out.add_argument("--dry-run", action="store_true", help="say what would be done, and why")
+    out.add_argument("--runs", action="store_true", help="the turns and notes of its runs")
+    out.add_argument(
+        "--dry-run", action="store_true", help="show what would be done, and why; change nothing"
+    )
     out.add_argument("--undo", metavar="ID", help="undo the compaction of this id")
     out.add_argument("--undo-days", type=float, metavar="N", help="how long it can be undone")
     args = out.parse_args(argv)

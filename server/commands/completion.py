@@ -75,10 +75,10 @@ def command_parser(main: Callable[..., int], prog: str) -> argparse.ArgumentPars
     def caught(self: argparse.ArgumentParser, *_args: Any, **_named: Any) -> NoReturn:
         raise _Found(self)
 
-    kept = {
+    patched = {
         name: getattr(argparse.ArgumentParser, name) for name in ("parse_args", "parse_known_args")
     }
-    for name in kept:
+    for name in patched:
         setattr(argparse.ArgumentParser, name, caught)
     try:
         # A command that makes no parser says its help, which nobody needs here.
@@ -87,7 +87,7 @@ def command_parser(main: Callable[..., int], prog: str) -> argparse.ArgumentPars
     except _Found as found:
         return found.parser
     finally:
-        for name, method in kept.items():
+        for name, method in patched.items():
             setattr(argparse.ArgumentParser, name, method)
     return argparse.ArgumentParser(prog=prog)
 

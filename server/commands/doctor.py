@@ -30,7 +30,7 @@ ANSWER_S = 5.0
 def main(argv: Sequence[str] | None = None, prog: str = "plait doctor") -> int:
     out = frame.parser(prog, "Show what runs where, and what is wrong.", EXAMPLES, server=False)
     out.add_argument(
-        "--server", metavar="HOST:PORT", help="only ask whether the server there answers"
+        "--server", metavar="HOST:PORT", help="only check whether the server there answers"
     )
     out.add_argument(
         "--secrets", action="store_true", help="examine all that is stored for secrets, show where"
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait doctor") -> int:
 
 
 async def _answers(args: argparse.Namespace) -> int:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
 
     async with AsyncPlaitClient(args.server, settings=frame.load(args)) as client:
         found = await client.list_repositories(timeout_s=ANSWER_S)
@@ -81,8 +81,8 @@ async def _secrets(args: argparse.Namespace) -> int:
     store = await vector.open(loaded)
     try:
         if args.drop_replaced:
-            await store.drop_replaced()
-        found = await exposed.examine(store.texts(), known)
+            await store.exposed.drop_replaced()
+        found = await exposed.examine(store.exposed.texts(), known)
     finally:
         await store.close()
     print(exposed.as_json(found) if args.json else exposed.render(found))

@@ -12,7 +12,7 @@ from server.commands import frame
 from server.commands.frame import OK
 
 if TYPE_CHECKING:
-    from plait.client.recall_values import FeedbackTaken
+    from plait.domain.answers.recalls import FeedbackTaken
 
 EXAMPLES = """\
   plait feedback RECALL_ID --helped ITEM_ID --harmed ITEM_ID
@@ -31,7 +31,9 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait feedback") -> int
 
 def _parser(prog: str) -> argparse.ArgumentParser:
     out = frame.parser(prog, "Say what became of a recall.", EXAMPLES)
-    out.add_argument("recall_id", type=_id, metavar="RECALL_ID", help="as `plait recall` says it")
+    out.add_argument(
+        "recall_id", type=_id, metavar="RECALL_ID", help="the id that `plait recall` prints"
+    )
     for name, about in (
         ("helped", "was of use"),
         ("harmed", "misled"),
@@ -72,7 +74,7 @@ async def _feedback(args: argparse.Namespace) -> int:
     from server.local import connected
 
     if not (args.helped or args.harmed or args.unused or args.outcome):
-        raise frame.Usage("say what --helped, --harmed or was --unused, or the --outcome")
+        raise frame.Usage("give --helped, --harmed or --unused, or the --outcome")
     if args.outcome is None and (args.proof or args.summary or args.commit):
         raise frame.Usage("--proof, --summary and --commit belong to an --outcome")
     outcome = None
@@ -88,11 +90,11 @@ async def _feedback(args: argparse.Namespace) -> int:
             proof=args.proof,
             request_id=args.request_id,
         )
-    print(json.dumps(_as_json(taken)) if args.json else _said(taken))
+    print(json.dumps(_as_json(taken)) if args.json else _summary(taken))
     return OK
 
 
-def _said(taken: FeedbackTaken) -> str:
+def _summary(taken: FeedbackTaken) -> str:
     from server.commands.output import show
 
     parts = [show.counted(taken.accepted, "verdict")]
@@ -103,7 +105,7 @@ def _said(taken: FeedbackTaken) -> str:
     if taken.unknown:
         named = ", ".join(str(id_) for id_ in taken.unknown[:5])
         parts.append(f"{len(taken.unknown)} not part of the recall: {named}")
-    return ("taken in before: " if taken.repeated else "taken in: ") + ", ".join(parts)
+    return ("accepted before: " if taken.repeated else "accepted: ") + ", ".join(parts)
 
 
 def _as_json(taken: FeedbackTaken) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.memory_values import Forgotten
+    from plait.domain.answers.upkeep import Forgotten
     from plait.domain.retention import Selector
 
 EXAMPLES = """\
@@ -22,10 +22,10 @@ EXAMPLES = """\
   plait forget --agent fixer --repo app --dry-run
   plait forget --source user --since 2026-03-01 --until 2026-04-01 --repo app --yes
 
-What is named goes from rows, history, text index, vectors, evidence, request records and the graph,
-and cannot be brought back. Several options narrow each other. The answer counts what was removed, what a
+What you choose is removed from rows, history, text index, vectors, evidence, request records and the
+graph, and cannot be brought back. Several options narrow each other. The answer counts what was removed, what a
 search for it still finds (nothing), and how many files hold its bytes until `--reclaim` rewrites them.
-`plait memory delete` closes and keeps.
+`plait memory delete` only closes a memory.
 Exit codes: 1 something is left, 2 off a terminal and without --yes, 3 nothing matched.
 """
 
@@ -38,14 +38,16 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait forget") -> int:
     out.add_argument("--agent", default="", metavar="ID", help="all of this agent")
     out.add_argument("--since", type=frame.time, metavar="TIME", help="recorded not before")
     out.add_argument("--until", type=frame.time, metavar="TIME", help="recorded before")
-    out.add_argument("--dry-run", action="store_true", help="say what would go")
+    out.add_argument(
+        "--dry-run", action="store_true", help="show what would be removed; remove nothing"
+    )
     out.add_argument(
         "--reclaim", action="store_true", help="rewrite the tables too, so their files hold nothing"
     )
     out.add_argument("--yes", "-y", action="store_true", help="do it without asking")
     args = out.parse_args(argv)
     if not (args.id or args.source or args.agent or args.since or args.until):
-        out.error("say what to forget: an ID, --source, --agent, --since or --until")
+        out.error("give what to forget: an ID, --source, --agent, --since or --until")
     return frame.run_async(args, lambda: _forget(args))
 
 
@@ -132,7 +134,7 @@ def _remains(done: Forgotten) -> Iterator[str]:
     else:
         yield "Nothing of it is left in PostgreSQL's answers"
     if not done.graph_done:
-        yield "The graph follows; `plait verify` says when it has"
+        yield "The graph is updated in the background; `plait verify` shows when it is done"
     if done.table_files is None or done.log_files is None:
         if not done.reclaimed:
             yield "The server's files were not looked at: they hold its bytes until `--reclaim`"

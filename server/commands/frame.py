@@ -18,7 +18,7 @@ from plait.domain.errors import PlaitError, ScopeMissing
 from server.commands.output import wording
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.settings import Settings
 
 OK = 0
@@ -49,7 +49,7 @@ def parser(
             "--server",
             default="",
             metavar="ADDRESS",
-            help="the server to ask, HOST:PORT or unix:/PATH (or PLAIT_SERVER; default: this home's)",
+            help="the server to call, HOST:PORT or unix:/PATH (or PLAIT_SERVER; default: this home's)",
         )
     out.add_argument("--json", action="store_true", help="print the result as JSON")
     out.add_argument("--debug", action="store_true", help="show tracebacks (or PLAIT_DEBUG=1)")
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, work: Callable[[], int]) -> int:
         _trace(args)
         if args.json:
             print(to_json(_as_json(exc)))
-        print(f"error: {wording.said(exc)} [{exc.reason}]", file=sys.stderr)
+        print(f"error: {wording.message(exc)} [{exc.reason}]", file=sys.stderr)
         return FAILED
     except Usage as exc:
         print(f"error: {exc} [USAGE]", file=sys.stderr)
@@ -125,7 +125,7 @@ class Repos:
 
 def add_tenant(out: argparse.ArgumentParser) -> None:
     out.add_argument(
-        "--tenant", default="", metavar="NAME", help="whose data (default: scope.tenant)"
+        "--tenant", default="", metavar="NAME", help="the tenant (default: scope.tenant)"
     )
 
 
@@ -164,19 +164,19 @@ def add_as_of(out: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="what was true then: 'last Tuesday', 'two weeks ago', '2026-03-01', ISO 8601",
     )
-    out.add_argument("--recorded-as-of", metavar="TIME", help="what was known here then")
+    out.add_argument("--recorded-as-of", metavar="TIME", help="what was recorded by then")
 
 
 def load(args: argparse.Namespace) -> Settings:
     """The settings, with what `--tenant` and `--server` say."""
     from plait import settings
 
-    told: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     if tenant := getattr(args, "tenant", ""):
-        told["scope"] = {"tenant": tenant}
+        given["scope"] = {"tenant": tenant}
     if server := getattr(args, "server", ""):
-        told["client"] = {"server": server}
-    return settings.load(args.config, **told)
+        given["client"] = {"server": server}
+    return settings.load(args.config, **given)
 
 
 def time(text: str) -> datetime:
@@ -244,5 +244,5 @@ def agreed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise Usage("nobody to ask; say --yes to go on")
+        raise Usage("no terminal to confirm on; give --yes to go on")
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graph.templates import Template, catalogue, find
-from plait.domain.answers import GraphEdge
+from plait.domain.answers.graph import GraphEdge
 from plait.domain.display import to_json
 from plait.domain.errors import InvalidInput
 from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
-    from plait.client.values import GraphAnswer
+    from plait.client import AsyncPlaitClient
+    from plait.domain.answers.graph import GraphAnswer
 
 EXAMPLES = """\
   plait graph callers django.db.models.Model.save --repo django
@@ -174,20 +174,19 @@ def without_doubles(
 ) -> tuple[list[str], list[list[Any]]]:
     """A table for people: without columns that say what an edge beside them shows (`relation`), and
     without edges that show nothing but their own heading (`fixes: FIXES`). JSON keeps them."""
-    shown = [[v.relation if isinstance(v, GraphEdge) else None for v in row] for row in rows]
-    edges = [i for i in range(len(columns)) if any(row[i] is not None for row in shown)]
-    drop = {
-        i
-        for i, name in enumerate(columns)
-        if (i in edges and all(row[i] in (None, name.upper()) for row in shown))
-        or (
-            i not in edges
-            and any(
-                all(row[i] == said[e] for row, said in zip(rows, shown, strict=True)) for e in edges
-            )
-        )
-    }
-    keep = [i for i in range(len(columns)) if i not in drop]
+    by_column = [[row[i] for row in rows] for i in range(len(columns))]
+    relations = [
+        [value.relation if isinstance(value, GraphEdge) else None for value in values]
+        for values in by_column
+    ]
+    edges = [shown for shown in relations if any(shown)]
+
+    def repeats(i: int) -> bool:
+        if any(relations[i]):
+            return set(relations[i]) <= {None, columns[i].upper()}
+        return by_column[i] in edges
+
+    keep = [i for i in range(len(columns)) if not repeats(i)]
     return [columns[i] for i in keep], [[row[i] for i in keep] for row in rows]
 
 

@@ -34,7 +34,7 @@ examples:
   plait hook session-start --agent claude-code < payload.json
   PLAIT_HOOKS__AFTER_EDIT=false my-agent          switches one hook off
 
-docs/hooks.md says more.
+See docs/hooks.md.
 """
 
 
@@ -46,10 +46,10 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait hook") -> int:
         return 0
     _end_after(STARTING_S)
     try:
-        said = run(words)
-        if said:
+        output = run(words)
+        if output:
             # One write of less than a pipe holds: whoever reads gets all of it or nothing.
-            os.write(1, said.encode() + b"\n")
+            os.write(1, output.encode() + b"\n")
     except BaseException as exc:  # an agent's session must not see that its memory fails
         _tell(exc)
     # Not `return`: taking the interpreter and gRPC apart costs as much as the answer.

@@ -12,8 +12,8 @@ from etl.ingest_episode import NotStored, Sink, Stored
 from server.commands import frame
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
-    from plait.client.values import MemoryUsage
+    from plait.client import AsyncPlaitClient
+    from plait.domain.answers.status import MemoryUsage
     from plait.domain.retention import Budget
     from plait.domain.values import Episode
 

@@ -25,7 +25,7 @@ EXAMPLES = """\
   plait uninstall                        take it back
 
 agents: {names}
-docs/install.md says what is written where. Exit code 1: a file was left alone; 3: no agent found.
+docs/install.md lists what is written where. Exit code 1: a file was left alone; 3: no agent found.
 """
 
 

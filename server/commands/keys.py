@@ -16,8 +16,8 @@ from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
-    from plait.client.key_calls import NewSecret
+    from plait.client import AsyncPlaitClient
+    from plait.domain.answers.keys import NewSecret
     from plait.domain.keys import ApiKey
     from plait.settings import Settings
 
@@ -73,7 +73,9 @@ def _add_parser(actions: Any, prog: str) -> None:
         "--tenant", dest="key_tenant", default="", metavar="NAME",
         help="whose calls it makes (default: scope.tenant)",
     )  # fmt: skip
-    tenant.add_argument("--all-tenants", action="store_true", help="any tenant, as each call says")
+    tenant.add_argument(
+        "--all-tenants", action="store_true", help="any tenant: the one that each call names"
+    )
     repos = out.add_mutually_exclusive_group(required=True)
     repos.add_argument(
         "--repo", action="append", default=[], metavar="NAME",
@@ -242,15 +244,19 @@ async def _find(args: argparse.Namespace, client: AsyncPlaitClient) -> ApiKey:
     ]
     if by_id := [key for key in found if key.id == args.key]:
         return by_id[0]
+    return _only([key for key in found if key.name == args.key], args.key)
+
+
+def _only(named: Sequence[ApiKey], name: str) -> ApiKey:
+    """The living one of the keys of one name, else the last that ended."""
     now = datetime.now(UTC)
-    named = [key for key in found if key.name == args.key]
     living = [key for key in named if key.is_alive(now)] or named[-1:]
     if not living:
-        raise KeyUnknown(args.key)
+        raise KeyUnknown(name)
     if len(living) > 1:
         tenants = ", ".join(f"{key.id} of {key.caller.tenant or 'all tenants'}" for key in living)
         raise InvalidInput(
-            f"several tenants have a key named {args.key!r}: {tenants}; give the id, or --tenant NAME",
+            f"several tenants have a key named {name!r}: {tenants}; give the id, or --tenant NAME",
             field="key",
         )
     return living[0]
@@ -291,12 +297,12 @@ def _verbs_of(key: ApiKey) -> str:
 
 def _limits(key: ApiKey) -> str:
     quota = key.caller.quota
-    told = (
+    limits = (
         (quota.calls_per_minute, "calls a minute"),
         (quota.max_request_bytes, "bytes a request"),
         (quota.max_concurrent, "calls at a time"),
     )
-    return ", ".join(f"{limit:,} {what}" for limit, what in told if limit) or "(none)"
+    return ", ".join(f"{limit:,} {what}" for limit, what in limits if limit) or "(none)"
 
 
 def _end(key: ApiKey) -> str:

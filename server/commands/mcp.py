@@ -49,7 +49,7 @@ def _stdio(args: argparse.Namespace) -> int:
         return OK
     if sys.stdin.isatty():
         raise frame.Usage(
-            "this speaks MCP on standard input, for an agent to start; `plait mcp --help` says how"
+            "this speaks MCP on standard input, for an agent to start; see `plait mcp --help`"
         )
     _log()
     from server.mcp import stdio

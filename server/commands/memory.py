@@ -14,7 +14,7 @@ from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.domain.memory import MemoryFilter
 
 EXAMPLES = """\
@@ -27,7 +27,7 @@ EXAMPLES = """\
   plait memory delete 0198c5f2-…
   plait memory learn --user "always use tabs" --assistant "Will do." --agent fixer
 
-`plait memory ACTION --help` says more. A deleted memory keeps its history; `plait forget` removes.
+See `plait memory ACTION --help`. A deleted memory keeps its history; `plait forget` removes it.
 Exit code 3: nothing found.
 """
 TYPES = ("episodic", "semantic", "procedural")
@@ -53,7 +53,7 @@ async def _connected(args: argparse.Namespace) -> int:
 def _parser(prog: str) -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(
         prog=prog,
-        description="Keep and find what agents and people know.",
+        description="Store and find what agents and people know.",
         epilog=f"examples:\n{EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -126,14 +126,16 @@ def _delete_parser(actions: Any, prog: str) -> None:
 
 
 def _learn_parser(actions: Any, prog: str) -> None:
-    out = _action(actions, prog, "learn", "Take one turn of a conversation in.", _learn)
-    out.add_argument("--user", default="", metavar="TEXT", help="what the person said")
+    out = _action(
+        actions, prog, "learn", "Store what is worth it of one turn of a conversation.", _learn
+    )
+    out.add_argument("--user", default="", metavar="TEXT", help="the user's message")
     out.add_argument("--assistant", default="", metavar="TEXT", help="what the assistant answered")
     out.add_argument(
-        "--tool", action="append", default=[], metavar="NAME=TEXT", help="what a tool said"
+        "--tool", action="append", default=[], metavar="NAME=TEXT", help="a tool's output"
     )
     out.add_argument(
-        "--failed", action="append", default=[], metavar="NAME=TEXT", help="what a failed tool said"
+        "--failed", action="append", default=[], metavar="NAME=TEXT", help="a failed tool's output"
     )
     frame.add_one_repo(out)
     _whose(out)
@@ -163,11 +165,11 @@ def _filters(out: argparse.ArgumentParser) -> None:
 
 
 async def _store(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
-    from plait.client import memory_values
+    from plait.client import new_memory
     from plait.domain.memory import MemorySource, MemoryType
-    from plait.wire import memory_messages
+    from plait.wire import memories
 
-    entry = memory_values.new_memory(
+    entry = new_memory(
         _stdin() if args.text == "-" else args.text,
         repo=await frame.one_repository(args, client),
         agent_id=args.agent,
@@ -183,7 +185,7 @@ async def _store(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
         valid_from=args.valid_from,
         valid_to=args.valid_to,
     )
-    supersedes = _id(memory_messages.id_of, args.supersedes) if args.supersedes else None
+    supersedes = _id(memories.id_of, args.supersedes) if args.supersedes else None
     stored = await client.store(entry, supersedes=supersedes, request_id=args.request_id)
     if args.json:
         _print(
@@ -353,15 +355,15 @@ async def _delete(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
         if not closed:
             before.append(id_)
         if not args.json:
-            said = "Closed" if closed else "Closed before:"
-            print(f"{said} {id_}; its history stays", file=sys.stderr)
+            label = "Closed" if closed else "Closed before:"
+            print(f"{label} {id_}; its history stays", file=sys.stderr)
     if args.json:
         _print({"deleted": args.id, "closed_before": before})
     return OK
 
 
 async def _learn(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
-    from plait.client.memory_values import Tool
+    from plait.domain.answers.memories import Tool
     from server.commands.output import show
 
     tools = [Tool(*_named(text)) for text in args.tool]
@@ -389,7 +391,7 @@ async def _learn(args: argparse.Namespace, client: AsyncPlaitClient) -> int:
     show.memories(learned.entries, show.console())
     _tell_masked(learned.masked)
     if learned.skipped_cause:
-        _notes([f"nothing was kept: {learned.skipped_cause}"])
+        _notes([f"nothing was stored: {learned.skipped_cause}"])
     return OK
 
 
@@ -400,10 +402,10 @@ def _tell_masked(count: int) -> None:
 
 
 def _named(text: str) -> tuple[str, str]:
-    name, equals, said = text.partition("=")
+    name, equals, output = text.partition("=")
     if not equals or not name:
         raise InvalidInput(f"{text[:60]!r} is not NAME=TEXT", field="tool")
-    return name, said
+    return name, output
 
 
 def _entry(entry: Any) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from server.commands.output import explained
 from server.commands.search import COLLECTIONS, notes
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
-    from plait.client.recall_values import RecallResult
+    from plait.client import AsyncPlaitClient
+    from plait.domain.answers.recalls import RecallResult
     from plait.domain.recall import Impact, RecalledItem
     from plait.domain.values import Collection, Filter
 
@@ -29,7 +29,7 @@ EXAMPLES = """\
   plait recall "retries" --why-not 0f8fad5b-d9cb-469f-a165-70867728950e
   plait recall --replay 7c9e6679-7425-40de-944b-e07fc1f90ae7
 
-The block for the prompt goes to standard output, what is said about it to standard error.
+The block for the prompt goes to standard output, everything about it to standard error.
 `plait feedback` takes the recall's id. Exit code 3: nothing helps.
 """
 FORMATS = ("markdown", "structured", "repo-map")
@@ -52,7 +52,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "--window", type=int, default=0, metavar="N", help="context window; a tenth is the budget"
     )
     out.add_argument(
-        "--source", action="store_true", help="rather the source of a few than the places of many"
+        "--source",
+        action="store_true",
+        help="prefer the source of a few items to the locations of many",
     )
     out.add_argument(
         "--model", default="", metavar="NAME", help="whose tokenizer counts (default: o200k)"
@@ -77,7 +79,10 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 def _add_session(out: argparse.ArgumentParser) -> None:
     out.add_argument(
-        "--session", default="", metavar="KEY", help="don't show this session the same again"
+        "--session",
+        default="",
+        metavar="KEY",
+        help="the session: it is not shown the same item again for a while",
     )
     out.add_argument(
         "--cooldown", type=float, metavar="S", help="for how many seconds (default 1800; 0: show)"
@@ -109,9 +114,11 @@ async def _recall(args: argparse.Namespace) -> int:
 
     query, source = " ".join(args.query), args.diff or args.trace or args.issue
     if args.replay and (query or source):
-        raise frame.Usage("--replay asks what was asked then; leave the QUERY out")
+        raise frame.Usage("--replay repeats the stored query; leave the QUERY out")
     if not (args.replay or query or source):
-        raise frame.Usage("say what the agent is about to do, or give --diff, --trace or --issue")
+        raise frame.Usage(
+            "give a QUERY: what the agent is about to do; or --diff, --trace or --issue"
+        )
     attached = _read(source)
     async with connected(frame.load(args)) as client:
         same: bool | None = None
@@ -121,7 +128,7 @@ async def _recall(args: argparse.Namespace) -> int:
             )
             answer, same = replayed.recall, replayed.same
         else:
-            answer = await _asked(args, client, query, attached)
+            answer = await _answer(args, client, query, attached)
     if args.json:
         print(to_json(_as_json(query, answer, same)))
     else:
@@ -129,31 +136,35 @@ async def _recall(args: argparse.Namespace) -> int:
     return OK if answer else NOTHING_FOUND
 
 
-async def _asked(
+async def _answer(
     args: argparse.Namespace, client: AsyncPlaitClient, query: str, attached: str
 ) -> RecallResult:
+    from plait.domain.options import RecallOptions
+
     return await client.recall(
         query,
         where=_filter(args, await frame.repositories(args, client)),
         collections=_collections(args),
         attached=attached,
-        format=args.format,
-        budget_tokens=args.budget,
-        window_tokens=args.window,
-        prefer_source=args.source,
-        tokenizer=args.model,
-        max_items=args.n,
-        min_score=args.min_score,
-        session_key=args.session,
-        cooldown_s=args.cooldown,
-        receipt=not args.no_receipt,
-        mode=args.mode,
-        fusion=args.fusion,
-        stages_off=args.off,
-        explain=args.explain,
-        why_not=args.why_not,
-        valid_as_of=args.as_of,
-        recorded_as_of=args.recorded_as_of,
+        options=RecallOptions(
+            format=args.format,
+            budget_tokens=args.budget,
+            window_tokens=args.window,
+            prefer_source=args.source,
+            tokenizer=args.model,
+            max_items=args.n,
+            min_score=args.min_score,
+            session_key=args.session,
+            cooldown_s=args.cooldown,
+            receipt=not args.no_receipt,
+            mode=args.mode,
+            fusion=args.fusion,
+            stages_off=args.off,
+            explain=args.explain,
+            why_not=args.why_not,
+            valid_as_of=args.as_of,
+            recorded_as_of=args.recorded_as_of,
+        ),
         timeout_s=args.timeout,
     )
 
@@ -211,7 +222,7 @@ def _show(args: argparse.Namespace, answer: RecallResult, same: bool | None) -> 
             explained.show(item.item.id, item.arms, answer.ranks, out)
         explained.show_timings(answer.timings, out)
     explained.show_fates(answer.why_not, out)
-    print(_said(answer), file=sys.stderr)
+    print(_summary(answer), file=sys.stderr)
     if same is not None:
         print("the same as then" if same else "not the same as then", file=sys.stderr)
     for note in notes(answer.as_of, answer.degraded, answer.revisions):
@@ -223,9 +234,9 @@ def _item_line(number: int, item: RecalledItem) -> str:
 
     one = item.item
     place = f"{one.path}:{one.start_line}" if one.start_line else one.path or str(one.collection)
-    said = f"{number:>2}. {item.score:.2f} {one.id} {place} {one.symbol}".rstrip()
+    line = f"{number:>2}. {item.score:.2f} {one.id} {place} {one.symbol}".rstrip()
     about = f"{item.tier}, {item.tokens} tokens, {item.freshness}, {item.trust}"
-    return show.clean(f"{said}  ({about}) {'; '.join(item.reasons)}".rstrip())
+    return show.clean(f"{line}  ({about}) {'; '.join(item.reasons)}".rstrip())
 
 
 def _show_impact(impact: Impact) -> None:
@@ -239,7 +250,7 @@ def _show_impact(impact: Impact) -> None:
         print(show.clean(f"{event.kind}: {event.title}"))
 
 
-def _said(answer: RecallResult) -> str:
+def _summary(answer: RecallResult) -> str:
     """One line on what it took, and the id that feedback names."""
     from server.commands.output import show
 
@@ -254,8 +265,8 @@ def _said(answer: RecallResult) -> str:
         causes: dict[str, int] = {}
         for omitted in answer.omitted:
             causes[omitted.why.cause] = causes.get(omitted.why.cause, 0) + 1
-        told = ", ".join(f"{cause} {count}" for cause, count in causes.items())
-        parts.append(f"{len(answer.omitted)} left out ({told})")
+        causes_shown = ", ".join(f"{cause} {count}" for cause, count in causes.items())
+        parts.append(f"{len(answer.omitted)} left out ({causes_shown})")
     if answer.recall_id:
         parts.append(f"recall {answer.recall_id}")
     return ", ".join(parts)

@@ -14,8 +14,8 @@ from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
-    from plait.client.values import Repository
+    from plait.client import AsyncPlaitClient
+    from plait.domain.answers.indexing import Repository
 
 EXAMPLES = """\
   plait repos                       what is indexed, and how far its vectors and graph are

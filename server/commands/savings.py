@@ -19,7 +19,7 @@ EXAMPLES = """\
   plait savings --session run-17 --json
   plait savings --all-repos --since "last month"
 
-Tokens are counted from ingested transcripts and from receipts of recalls; docs/savings.md says how.
+Tokens are counted from ingested transcripts and from receipts of recalls; docs/savings.md explains how.
 Exit code 3: there is nothing to count yet.
 """
 SESSIONS = 20
@@ -61,7 +61,7 @@ async def _savings(args: argparse.Namespace) -> int:
 
     async with connected(frame.load(args)) as client:
         repos = await frame.repositories(args, client)
-        told = await client.savings(
+        report = await client.savings(
             repos.names,
             all_repositories=repos.everywhere,
             session_key=args.session,
@@ -69,20 +69,20 @@ async def _savings(args: argparse.Namespace) -> int:
             limit=min(args.n, MOST),
         )
     if args.json:
-        print(to_json(as_json(told)))
-    if told.total.sessions == 0:
+        print(to_json(as_json(report)))
+    if report.total.sessions == 0:
         print(INGEST, file=sys.stderr)
         return NOTHING_FOUND
     if not args.json:
-        _show(told)
-    known = told.total.not_counted < told.total.sessions or told.total.plait.answers
+        _show(report)
+    known = report.total.not_counted < report.total.sessions or report.total.plait.answers
     return OK if known else NOTHING_FOUND
 
 
 # -- for people -------------------------------------------------------------------------------------
 
 
-def _show(told: Savings) -> None:
+def _show(report: Savings) -> None:
     from server.commands.output import show
 
     columns = (
@@ -91,10 +91,10 @@ def _show(told: Savings) -> None:
     )
     out = show.console()
     # On a terminal's one line a name that all rows share takes room from the numbers.
-    shared = int(out.is_terminal and len({one.repo for one in told.sessions}) == 1)
-    show.rows(columns[shared:], [_cells(one)[shared:] for one in told.sessions], out)
+    shared = int(out.is_terminal and len({one.repo for one in report.sessions}) == 1)
+    show.rows(columns[shared:], [_cells(one)[shared:] for one in report.sessions], out)
     print()
-    for line in said(told):
+    for line in notes(report):
         print(show.clean(line))
 
 
@@ -116,18 +116,18 @@ def _cells(one: SessionSavings) -> tuple[str, ...]:
     )
 
 
-def said(told: Savings) -> Iterator[str]:
+def notes(report: Savings) -> Iterator[str]:
     """What the sums mean, a sentence a line."""
-    yield from _said_of_all(told.total)
-    for one in told.comparisons:
+    yield from _notes_on_total(report.total)
+    for one in report.comparisons:
         yield _compared(one)
-    if len(told.sessions) < told.total.sessions:
-        yield f"{len(told.sessions):,} of {told.total.sessions:,} sessions are listed; -n N lists more."
-    if told.cut:
+    if len(report.sessions) < report.total.sessions:
+        yield f"{len(report.sessions):,} of {report.total.sessions:,} sessions are listed; -n N lists more."
+    if report.cut:
         yield "There are more sessions than are summed up: the oldest are left out. --since T bounds it."
 
 
-def _said_of_all(total: Totals) -> Iterator[str]:
+def _notes_on_total(total: Totals) -> Iterator[str]:
     from server.commands.output import show
 
     sessions = show.counted(total.sessions, "session")
@@ -190,12 +190,12 @@ def _estimate(saved: float) -> str:
 # -- for programs -----------------------------------------------------------------------------------
 
 
-def as_json(told: Savings) -> dict[str, Any]:
+def as_json(report: Savings) -> dict[str, Any]:
     return {
-        "sessions": [_session(one) for one in told.sessions],
-        "total": _total(told.total),
-        "comparisons": [_comparison(one) for one in told.comparisons],
-        "cut": told.cut,
+        "sessions": [_session(one) for one in report.sessions],
+        "total": _total(report.total),
+        "comparisons": [_comparison(one) for one in report.comparisons],
+        "cut": report.cut,
     }
 
 

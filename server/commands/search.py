@@ -13,7 +13,7 @@ from server.commands.frame import NOTHING_FOUND, OK
 from server.commands.output import explained
 
 if TYPE_CHECKING:
-    from plait.client.values import Degradation, RepositoryRevision, SearchResult
+    from plait.domain.answers.search import Degradation, RepositoryRevision, SearchResult
     from plait.domain.memory import AsOf
     from plait.domain.values import Filter, Hit
 
@@ -73,6 +73,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 
 async def _search(args: argparse.Namespace) -> int:
+    from plait.domain.options import SearchOptions
     from server.local import connected
 
     query = " ".join(args.query)
@@ -83,14 +84,16 @@ async def _search(args: argparse.Namespace) -> int:
             where=where,
             k=args.k,
             min_score=args.min_score,
-            mode=args.mode,
-            fusion=args.fusion,
-            explain=args.explain,
+            options=SearchOptions(
+                mode=args.mode,
+                fusion=args.fusion,
+                explain=args.explain,
+                valid_as_of=args.as_of,
+                recorded_as_of=args.recorded_as_of,
+                stages_off=args.off,
+                why_not=args.why_not,
+            ),
             timeout_s=args.timeout,
-            valid_as_of=args.as_of,
-            recorded_as_of=args.recorded_as_of,
-            stages_off=args.off,
-            why_not=args.why_not,
         )
     if args.json:
         print(to_json(_as_json(query, answer)))
@@ -143,27 +146,27 @@ def notes(
     """What an answer is of, and what keeps it from being whole."""
     from server.commands.output import show
 
-    told = show.as_of_notes(as_of)
+    lines = show.as_of_notes(as_of)
     for part in degraded:
         if part.cause == "message_size":
-            told.append("the last hits were too large to send; ask for fewer with -k")
+            lines.append("the last hits were too large to send; ask for fewer with -k")
             continue
         if part.cause == "no_model":
-            told.append(
-                "--mode full asked no model, as none is configured: this is what `fast` answers; set "
-                "`language.provider` and `language.model` (docs/language.md)"
+            lines.append(
+                "--mode full called no model, since none is configured: the answer is that of `fast`; set "
+                "`language.provider` and `language.model` (docs/models.md)"
             )
             continue
         if part.cause not in ("coverage", "no_vectors"):
-            told.append(f"{part.part} was left out: {part.cause}")
+            lines.append(f"{part.part} was left out: {part.cause}")
             continue
-        told += [
+        lines += [
             f"{r.embedded:,} of {r.total:,} chunks of {r.repository} have a vector; the rest is "
             "ranked by its words alone (`plait index` goes on filling in)"
             for r in revisions
             if r.embedded < r.total
         ]
-    return told
+    return lines
 
 
 def _as_json(query: str, answer: SearchResult) -> dict[str, Any]:

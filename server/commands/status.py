@@ -15,7 +15,8 @@ from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
     from plait.client.discovery import ServerAddress
-    from plait.client.values import MemoryUsage, Repository
+    from plait.domain.answers.indexing import Repository
+    from plait.domain.answers.status import MemoryUsage
     from plait.domain.retention import Budget
     from plait.settings import Settings
     from server.process.census import Member
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait status") -> int:
     out.add_argument(
         "--ready",
         action="store_true",
-        help="only ask the service whether it can serve; exit code 1: it says no, or nothing",
+        help="only check whether the service can serve; exit code 1: it can't, or does not answer",
     )
     args = out.parse_args(argv)
     if args.ready:
@@ -53,7 +54,7 @@ def _ready(args: argparse.Namespace) -> int:
     address = discovery.running(frame.load(args).home)
     ready = False
     if address is not None:
-        from plait.client.sync import PlaitClient
+        from plait.client import PlaitClient
 
         with PlaitClient(address.target) as client:
             ready = client.healthy(timeout_s=READY_S)
@@ -61,7 +62,7 @@ def _ready(args: argparse.Namespace) -> int:
         print(to_json({"ready": ready}))
     elif not ready:
         print(
-            "no service runs" if address is None else "the service says that it can't serve",
+            "no service runs" if address is None else "the service reports that it can't serve",
             file=sys.stderr,
         )
     return OK if ready else FAILED
@@ -91,7 +92,7 @@ async def _stored(
     settings: Settings, address: ServerAddress
 ) -> tuple[tuple[Repository, ...], Memory, str]:
     """What is indexed and what agents keep, or why the service does not say it."""
-    from plait.client.aio import AsyncPlaitClient
+    from plait.client import AsyncPlaitClient
     from plait.domain.errors import PlaitError
 
     async with AsyncPlaitClient(address.target, tenant=settings.scope.tenant) as client:
@@ -100,12 +101,12 @@ async def _stored(
                 memory = (await client.stats()).memory_usage
                 return await client.list_repositories(), memory, ""
         except TimeoutError:
-            said = (
+            state = (
                 f"does not answer within {ANSWER_S:g} s; `plait doctor` shows what it may wait for"
             )
         except PlaitError as exc:
-            said = f"can't say what is indexed: {exc.message} [{exc.reason}]"
-    return (), {}, f"the service, process {address.pid}, {said}"
+            state = f"can't tell what is indexed: {exc.message} [{exc.reason}]"
+    return (), {}, f"the service, process {address.pid}, {state}"
 
 
 def _show(settings: Settings, address: ServerAddress | None, members: Sequence[Member]) -> None:
@@ -143,7 +144,15 @@ def _show_memory(memory: Memory) -> None:
     from server.commands.output import show
 
     print()
-    columns = ("repository", "agent", "what", "kept", "tokens", "budget", "closed, still found")
+    columns = (
+        "repository",
+        "agent",
+        "budget of",
+        "memories",
+        "tokens",
+        "budget",
+        "closed, still found",
+    )
     cells = [
         (
             repo,

@@ -14,15 +14,15 @@ from server.commands import frame
 from server.commands.frame import FAILED, NOTHING_FOUND, OK
 
 if TYPE_CHECKING:
-    from plait.client.aio import AsyncPlaitClient
-    from plait.client.memory_values import Comparison
+    from plait.client import AsyncPlaitClient
+    from plait.domain.answers.upkeep import Comparison
 
 EXAMPLES = """\
   plait verify                     the repository you are in, or the only one
   plait verify --all-repos --json
   plait verify --retry             queue what was given up again first
 
-Every node and edge of the graph is compared with what PostgreSQL says it has to hold.
+Every node and edge of the graph is compared with PostgreSQL.
 Exit codes: 0 both agree, 1 they differ, 3 nothing to compare.
 """
 REBUILD_EXAMPLES = """\

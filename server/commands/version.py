@@ -41,11 +41,11 @@ def _version(args: argparse.Namespace) -> int:
         return frame.OK
     print(f"plait {plait.__version__}")
     print(f"schema {ours.number}")
-    print(f"stored here: {_told(ours, found)}")
+    print(f"stored here: {_difference(ours, found)}")
     return frame.OK
 
 
-def _told(ours: Schema, found: Schema | None) -> str:
+def _difference(ours: Schema, found: Schema | None) -> str:
     if found is None:
         return "nothing"
     if found.note:

@@ -172,8 +172,8 @@ class Door:
 
 def _bearer(context: Any) -> str:
     """The secret of a call's metadata. Raises: Unauthenticated."""
-    said = [value for key, value in context.invocation_metadata() or () if key == AUTHORIZATION]
-    scheme, _, secret = str(said[0]).partition(" ") if len(said) == 1 else ("", "", "")
+    values = [value for key, value in context.invocation_metadata() or () if key == AUTHORIZATION]
+    scheme, _, secret = str(values[0]).partition(" ") if len(values) == 1 else ("", "", "")
     if scheme.lower() != "bearer" or not secret:
         raise Unauthenticated(
             "over TCP every call needs `authorization: Bearer TOKEN` in its metadata, once: the token of "

@@ -64,7 +64,6 @@ SERVICES: tuple[str, ...] = tuple(
         (access_service_pb2, "AccessService"),
     )
 )
-HEALTH_EVERY_S = 5.0
 HEALTH_LIMIT_S = 10.0
 SETTLE_S = 0.1
 SPARE_BYTES = 2**20
@@ -78,7 +77,7 @@ class HealthStatus(Protocol):
     async def enter_graceful_shutdown(self) -> None: ...
 
 
-class Truth(Protocol):
+class Outbox(Protocol):
     """What is asked whether calls can work: any answer will do."""
 
     async def waiting(self) -> int: ...
@@ -143,7 +142,7 @@ async def running(
     settings = app.settings.server
     tls = credentials(settings, host) if port is not None else None
     connections = Connections(settings)
-    cache = KeyCache(app.truth)
+    cache = KeyCache(app.truth.keys)
     callers = _callers(app, keys or cache) if port is not None else None
     limits = Limits(app.settings)
     patience = Patience(app.stores)
@@ -165,7 +164,9 @@ async def running(
         await _tell(status, serving=True)
         await server.start()
         stop = asyncio.Event()
-        watch = asyncio.create_task(watch_health(app.truth, status, stop), name="health")
+        watch = asyncio.create_task(
+            watch_health(app.truth.outbox, status, stop, settings.health_s), name="health"
+        )
         out = Server(server, app.calls, status, relays, socket)
         try:
             yield out
@@ -241,7 +242,7 @@ def _add_services(
         KnowledgeService(app, limits), server
     )
     index_service_pb2_grpc.add_IndexServiceServicer_to_server(IndexService(app), server)
-    memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryService(app), server)
+    memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryService(app, limits), server)
     admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(app), server)
     hook_service_pb2_grpc.add_HookServiceServicer_to_server(HookService(app), server)
     access_service_pb2_grpc.add_AccessServiceServicer_to_server(AccessService(app, keys), server)
@@ -270,14 +271,16 @@ def _options(settings: ServerSettings) -> Sequence[tuple[str, int]]:
     )
 
 
-async def watch_health(truth: Truth, status: HealthStatus, stop: asyncio.Event) -> None:
-    """Ask the truth store now and then, and tell health clients whether calls can work, until `stop` is
+async def watch_health(
+    outbox: Outbox, status: HealthStatus, stop: asyncio.Event, every_s: float
+) -> None:
+    """Ask the truth store every `every_s`, and tell health clients whether calls can work, until `stop` is
     set."""
     was = True
     while not stop.is_set():
-        await asyncio.sleep(HEALTH_EVERY_S)
+        await asyncio.sleep(every_s)
         try:
-            serving = await _answers(truth)
+            serving = await _answers(outbox)
         except PlaitError as exc:
             serving = False
             logger.warning("not serving", extra={"reason": exc.reason, "error": str(exc)})
@@ -286,10 +289,10 @@ async def watch_health(truth: Truth, status: HealthStatus, stop: asyncio.Event) 
             was = serving
 
 
-async def _answers(truth: Truth) -> bool:
+async def _answers(outbox: Outbox) -> bool:
     """Whether the truth store answers within `HEALTH_LIMIT_S`. One that hangs is not waited for, nor for
     the end of the question. Raises: PlaitError."""
-    asked = asyncio.ensure_future(truth.waiting())
+    asked = asyncio.ensure_future(outbox.waiting())
     try:
         done, _ = await asyncio.wait({asked}, timeout=HEALTH_LIMIT_S)
     finally:

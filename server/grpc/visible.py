@@ -17,7 +17,7 @@ _ANY = tuple(Collection)
 
 
 class Views(Protocol):
-    """What this uses of the truth store."""
+    """What this uses of a `SearchStore`."""
 
     async def view(self, where: Filter) -> View: ...
 
@@ -42,7 +42,7 @@ def those(tenant: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if sees(tenant, name)]
 
 
-async def narrowed(truth: Views, where: Filter) -> Filter:
+async def narrowed(search: Views, where: Filter) -> Filter:
     """`where`; "all repositories" of a limited caller are those of its own that are there.
 
     Raises: RepositoryNotIndexed, where none is.
@@ -52,18 +52,18 @@ async def narrowed(truth: Views, where: Filter) -> Filter:
     everything = Filter(
         all_repos=True, tenant=where.tenant, collections=where.collections, as_of=where.as_of
     )
-    known = {revision.repo for revision in (await truth.view(everything)).revisions}
+    known = {revision.repo for revision in (await search.view(everything)).revisions}
     names = tuple(name for name in own(where.tenant) if name in known)
     if not names:
         raise RepositoryNotIndexed(own(where.tenant)[0])
     return replace(where, repos=names, all_repos=False)
 
 
-async def narrowed_memories(truth: Views, where: MemoryFilter) -> MemoryFilter:
+async def narrowed_memories(search: Views, where: MemoryFilter) -> MemoryFilter:
     """As `narrowed`."""
     if not where.all_repos or not is_limited():
         return where
-    found = await narrowed(truth, Filter(all_repos=True, tenant=where.tenant, collections=_ANY))
+    found = await narrowed(search, Filter(all_repos=True, tenant=where.tenant, collections=_ANY))
     return replace(where, repos=found.repos, all_repos=False)
 
 

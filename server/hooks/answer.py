@@ -18,7 +18,7 @@ CALL_SHARE = 0.7  # of `hooks.limit_s`; the rest is for starting and for saying 
 
 
 def answer(event: Event, agent: Agent, payload: Payload, settings: Settings) -> str:
-    """What the client reads from the hook's standard output; "": nothing is to be said. May raise
+    """What the client reads from the hook's standard output; "" for no output. May raise
     anything: the command says nothing then."""
     if not getattr(settings.hooks, event.name.lower()):
         return ""

@@ -38,19 +38,27 @@ def edits(payload: Payload) -> list[FileEdit]:
 
 
 def _hunks_by_path(payload: Payload) -> Iterable[tuple[Path, str]]:
-    for key in _PATCHES:
-        patch = payload.given.get(key)
-        if isinstance(patch, list):  # `["apply_patch", "*** Begin Patch…"]`
-            patch = next((x for x in patch if isinstance(x, str) and _BEGIN in x), None)
-        if isinstance(patch, str) and _BEGIN in patch[:20_000]:
-            for name, hunks in applied(patch):
-                if (path := payload.path(name)) is not None:
-                    yield path, hunks
-            return
-    named = _first(payload.given, _PATHS) or _first(payload.result, _PATHS)
-    path = payload.path(named)
+    patch = _patch(payload.given)
+    if patch:
+        for name, hunks in applied(patch):
+            if (path := payload.path(name)) is not None:
+                yield path, hunks
+        return
+    path = payload.path(_first(payload.given, _PATHS) or _first(payload.result, _PATHS))
     if path is not None:
         yield path, _hunks(payload, path)
+
+
+def _patch(given: Mapping[str, Any]) -> str:
+    """The patch in the form of `apply_patch` that a tool was given, "" without one."""
+    for key in _PATCHES:
+        value = given.get(key)
+        for text in (
+            value if isinstance(value, list) else [value]
+        ):  # `["apply_patch", "*** Begin…"]`
+            if isinstance(text, str) and _BEGIN in text[:20_000]:
+                return text
+    return ""
 
 
 def _hunks(payload: Payload, path: Path) -> str:
@@ -111,35 +119,45 @@ def _contents(path: Path) -> str:
 
 def applied(patch: str) -> Iterable[tuple[str, str]]:
     """`(path, hunks)` of each updated file of a patch in the form of `apply_patch`."""
-    name = ""
-    lines: list[str] = []
-    hunks: list[str] = []
+    for name, lines in _updated(patch):
+        if hunks := [line for part in _parts(lines) for line in _hunk(part)]:
+            yield name, "\n".join(hunks)
 
-    def close() -> None:
-        old = sum(line[0] != "+" for line in lines)
-        if lines and old < len(lines) + sum(line[0] == "-" for line in lines):
-            new = sum(line[0] != "-" for line in lines)
-            hunks.extend([f"@@ -1,{old} +1,{new} @@", *lines])
-        lines.clear()
 
+def _updated(patch: str) -> Iterable[tuple[str, list[str]]]:
+    """The lines below each header of an updated file; a header of a move belongs to the file before it."""
+    name, lines = "", list[str]()
     for line in patch.splitlines():
-        if line.startswith("*** "):
-            close()
-            if name and hunks:
-                yield name, "\n".join(hunks)
-            hunks.clear()
-            if line.startswith("*** Move to: "):
-                continue
-            name = line[17:].strip() if line.startswith("*** Update File: ") else ""
-        elif name and line.startswith("@@"):
-            close()
-        elif name and line[:1] in ("+", "-", " "):
+        if not line.startswith("*** "):
             lines.append(line)
-        elif name and not line:
-            lines.append(" ")
-    close()
-    if name and hunks:
-        yield name, "\n".join(hunks)
+            continue
+        if name:
+            yield name, lines
+        lines = []
+        if not line.startswith("*** Move to: "):
+            name = line[17:].strip() if line.startswith("*** Update File: ") else ""
+    if name:
+        yield name, lines
+
+
+def _parts(lines: Iterable[str]) -> Iterable[list[str]]:
+    """The lines between two `@@`; what is no line of a hunk is left out."""
+    part: list[str] = []
+    for line in lines:
+        if line.startswith("@@"):
+            yield part
+            part = []
+        elif not line or line[0] in "+- ":
+            part.append(line or " ")
+    yield part
+
+
+def _hunk(lines: list[str]) -> list[str]:
+    """A unified hunk of `lines`; none where nothing changes. Its place in the file is not known."""
+    added, removed = (sum(line[0] == sign for line in lines) for sign in "+-")
+    if not added + removed:
+        return []
+    return [f"@@ -1,{len(lines) - added} +1,{len(lines) - removed} @@", *lines]
 
 
 def _body(diff: str) -> str:

@@ -46,22 +46,31 @@ def read(raw: bytes) -> Payload:
         return Payload()
     if not isinstance(tree, dict):
         return Payload()
-    roots = tree.get("workspace_roots")
-    first = roots[0] if isinstance(roots, list) and roots else ""
-    folder = _text(tree, "cwd") or (first if isinstance(first, str) else "")
-    given = _mapping(tree.get("tool_input"))
-    if not given and isinstance(tree.get("file_path"), str):
-        given = tree  # Cursor's `afterFileEdit` has the edit beside the event
     return Payload(
         session=_text(tree, "session_id") or _text(tree, "conversation_id"),
-        folder=folder if folder.startswith("/") and "\0" not in folder else "",
+        folder=_folder(tree),
         native=_text(tree, "hook_event_name"),
         source=_text(tree, "source"),
         transcript=_text(tree, "transcript_path"),
         tool=_text(tree, "tool_name"),
-        given=given,
+        given=_given(tree),
         result=_mapping(tree.get("tool_response")) or _mapping(tree.get("tool_output")),
     )
+
+
+def _folder(tree: Mapping[str, Any]) -> str:
+    """The session's folder, else the first root of its workspace, as an absolute path; else ""."""
+    roots = tree.get("workspace_roots")
+    first = roots[0] if isinstance(roots, list) and roots else ""
+    folder = _text(tree, "cwd") or (first if isinstance(first, str) else "")
+    return folder if folder.startswith("/") and "\0" not in folder else ""
+
+
+def _given(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    given = _mapping(tree.get("tool_input"))
+    if given or not isinstance(tree.get("file_path"), str):
+        return given
+    return tree  # Cursor's `afterFileEdit` has the edit beside the event
 
 
 def _text(tree: Mapping[str, Any], key: str) -> str:

@@ -34,6 +34,12 @@ _NO_NAMES = _words(
 )
 _SELF = frozenset(("self", "this", "cls", "super"))
 _GROUP = re.compile(r"\(\?(?:P?<\w{0,50}>|[:=!>]|<[=!]|[a-zA-Z]{1,8}:)")
+_WILDCARD = "\0"
+_TOKEN = re.compile(
+    r"(?P<escape>\\.?)|(?P<set>\[(?:.[^\]]*\]?)?)|(?P<any>\.(?=[*+?{]))|(?P<repeat>[?*+{])"
+    r"|(?P<end>\$(?=[|)]|\Z))|(?P<char>.)",
+    re.DOTALL,
+)
 _WORDY = re.compile(r"[\w\[*+?{]|\\w")  # what makes a word longer, or a group optional
 _WORD = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*")
 
@@ -74,11 +80,11 @@ def identifiers(pattern: str) -> list[str]:
     found: list[str] = []
     for piece in _pieces(pattern[:MAX_PATTERN]):
         for match in _WORD.finditer(piece):
-            # A wildcard (\0) that touches a word makes a part of it.
+            # A wildcard that touches a word makes a part of it.
             touching = (
                 piece[match.start() - 1 : match.start()] + piece[match.end() : match.end() + 1]
             )
-            if "\0" not in touching:
+            if _WILDCARD not in touching:
                 found += _named(match.group())
     return list(dict.fromkeys(found))
 
@@ -111,34 +117,32 @@ def _pieces(pattern: str) -> Iterable[str]:
     at = 0
     while at < len(pattern):
         if at in glued:
-            out.append("\0")
+            out.append(_WILDCARD)
             at = glued[at] + 1
             continue
-        char, following = pattern[at], pattern[at + 1 : at + 2]
-        if char == "\\":
-            if following and following in "wWdDS":
-                out.append("\0")
-            elif following == ".":
-                out.append(".")
-            else:
-                out.append(" ")
-            at += 2
-            continue
-        if char == "[":
-            end = pattern.find("]", at + 2)
-            out.append("\0")
-            at = len(pattern) if end < 0 else end + 1
-            continue
-        if char == "." and following and following in "*+?{":
-            out.append("\0")
-        elif char in "?*+{" and out and (out[-1].isalnum() or out[-1] == "_"):
-            out[-1] = "\0"  # the last character is optional or repeated
-        elif char.isalnum() or char in "_$.":
-            out.append(" " if char == "$" and (not following or following in "|)") else char)
+        token = _TOKEN.match(pattern, at)
+        assert token is not None  # the last alternative takes any character
+        if token.lastgroup == "repeat" and out and (out[-1].isalnum() or out[-1] == "_"):
+            out[-1] = _WILDCARD  # the last character is optional or repeated
         else:
-            out.append(" ")
-        at += 1
+            out.append(_spelled(token))
+        at = token.end()
     return "".join(out).split(" ")
+
+
+def _spelled(token: re.Match[str]) -> str:
+    """What a token of a regular expression spells: a character, a wildcard or a boundary (a space)."""
+    text = token[0]
+    match token.lastgroup:
+        case "set" | "any":
+            return _WILDCARD
+        case "escape" if text[1:] and text[1] in "wWdDS":
+            return _WILDCARD
+        case "escape":
+            return "." if text[1:] == "." else " "
+        case "char" if text.isalnum() or text in "_$.":
+            return text
+    return " "
 
 
 def _glued(pattern: str) -> dict[int, int]:
@@ -210,19 +214,23 @@ def _grepped(words: Sequence[str]) -> list[str]:
     words = [w for n, w in enumerate(words) if n or "=" not in w]
     if words[:2] == ["git", "grep"]:
         words = words[1:]
-    if not words or words[0].rpartition("/")[2] not in _GREPS:
+    program = words[0].rpartition("/")[2] if words else ""
+    if program not in _GREPS:
         return []
-    is_grep = "grep" in words[0].rpartition("/")[2] and words[0] != "ripgrep"
-    pattern = ""
-    skip = False
-    for n, word in enumerate(words[1:], start=1):
-        if skip:
-            skip = False
-        elif word in ("-e", "--regexp"):
-            return identifiers(words[n + 1]) if n + 1 < len(words) else []
-        elif word in _WITH_VALUE:
-            skip = not (is_grep and word in _FLAGS_OF_GREP)
+    is_grep = "grep" in program and words[0] != "ripgrep"
+    return identifiers(
+        _pattern(words[1:], _WITH_VALUE - _FLAGS_OF_GREP if is_grep else _WITH_VALUE)
+    )
+
+
+def _pattern(arguments: Sequence[str], with_value: frozenset[str]) -> str:
+    """The pattern among a grep's arguments: that of `-e`, else the first word that is no option."""
+    rest = iter(arguments)
+    for word in rest:
+        if word in ("-e", "--regexp"):
+            return next(rest, "")
+        if word in with_value:
+            next(rest, None)
         elif not word.startswith("-") or word == "-":
-            pattern = word
-            break
-    return identifiers(pattern)
+            return word
+    return ""

@@ -115,7 +115,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _by_tomlkit(text: str, server: Server) -> str:
-    bom, document = _kept(text)
+    bom, document = _opened(text)
     del document[server.key][entry.NAME]
     if not document[server.key]:
         del document[server.key]
@@ -124,14 +124,14 @@ def _by_tomlkit(text: str, server: Server) -> str:
 
 def _with_command(text: str, server: Server, command: str) -> str:
     """Another place of this installation in an entry of ours; the rest of it stays."""
-    bom, document = _kept(text)
+    bom, document = _opened(text)
     table = document[server.key][entry.NAME]
     table["command"] = command
     table["args"] = list(entry.ARGUMENTS)
     return bom + str(document.as_string())
 
 
-def _kept(text: str) -> tuple[str, Any]:
+def _opened(text: str) -> tuple[str, Any]:
     """The byte order mark, and the document with its comments and order. Raises: Refused."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError

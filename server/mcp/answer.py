@@ -1,4 +1,4 @@
-"""What a tool answers: the same said once as text and once as JSON, both small.
+"""What a tool answers: the same once as text and once as JSON, both small.
 
 Several agents (Claude Code, Codex, Copilot) give their model the JSON alone where there is one, others the text
 alone. So each has to be whole, and neither may be the long one; what only programs want goes into `_meta`.
@@ -49,11 +49,11 @@ class Answer:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def result(self) -> CallToolResult:
-        said = "; ".join(note for note in self.notes if note)
-        text = "\n".join((*self.lines, f"({said})" if said else "")).strip("\n")
+        note = "; ".join(note for note in self.notes if note)
+        text = "\n".join((*self.lines, f"({note})" if note else "")).strip("\n")
         return CallToolResult(
             content=[TextContent(type="text", text=visible(text))],
-            structured_content=_seen({**self.data, **({"note": said} if said else {})}),
+            structured_content=_seen({**self.data, **({"note": note} if note else {})}),
             _meta={META: dict(self.meta)} if self.meta else None,
         )
 

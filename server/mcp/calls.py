@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from plait.client.folders import Here
-    from plait.client.recall_values import RecallResult
-    from plait.client.values import Degradation, Repository
+    from plait.domain.answers.indexing import Repository
+    from plait.domain.answers.recalls import RecallResult
+    from plait.domain.answers.search import Degradation
     from plait.domain.values import Hit
     from server.mcp.service import Service
 
@@ -45,25 +46,20 @@ class Called:
 
 async def recall(call: Called, asked: Recall) -> Answer:
     """A block for the prompt, whole within `budget` tokens as text and as JSON."""
+    from plait.domain.options import RecallOptions
     from plait.domain.values import Filter
 
-    attached = "\n\n".join(part for part in (asked.diff, asked.trace) if part.strip())
-    task = asked.task.strip()
-    if not task and not attached:
-        raise Refused(
-            "Nothing is asked: say what you are about to do in `task`, or give `diff` or `trace`."
-        )
+    task, attached = _query(asked)
     _in_range("budget", asked.budget, MIN_BUDGET, MAX_BUDGET)
-    if _size(task) > MAX_QUERY_BYTES:  # an issue's text, say
-        attached, task = "\n\n".join(filter(None, (task, attached))), ""
-    _limited(
-        "diff and trace" if asked.diff or asked.trace else "task", attached, MAX_ATTACHED_BYTES
-    )
     where = Filter(repos=(call.repository.name,))
     budget = int((asked.budget - FOOTER_TOKENS) * (1 - JSON_SHARE))
     found = await call.service.ask(
         lambda client: client.recall(
-            task, where=where, collections=(), attached=attached, budget_tokens=budget
+            task,
+            where=where,
+            collections=(),
+            attached=attached,
+            options=RecallOptions(budget_tokens=budget),
         )
     )
     block = found.context.strip("\n")
@@ -82,6 +78,21 @@ async def recall(call: Called, asked: Recall) -> Answer:
             "items": [str(one.item.id) for one in found.items],
         },
     )
+
+
+def _query(asked: Recall) -> tuple[str, str]:
+    """The query and what is attached to it: a diff, a trace, or a task that is too long for a query."""
+    attached = "\n\n".join(part for part in (asked.diff, asked.trace) if part.strip())
+    task = asked.task.strip()
+    if not task and not attached:
+        raise Refused(
+            "The call is empty: say what you are about to do in `task`, or give `diff` or `trace`."
+        )
+    if _size(task) > MAX_QUERY_BYTES:  # an issue's text, say
+        attached, task = "\n\n".join(filter(None, (task, attached))), ""
+    field = "diff and trace" if asked.diff or asked.trace else "task"
+    _limited(field, attached, MAX_ATTACHED_BYTES)
+    return task, attached
 
 
 def _left_out(found: RecallResult) -> str:
@@ -150,13 +161,13 @@ async def ask_graph(call: Called, asked: Graph) -> Answer:
         rows.paths,
         [" ".join(filter(None, row)) for row in rows.shown],
         {"rows": rows.shown},
-        [rows.said, *_degraded(found.degraded)],
+        [rows.note, *_degraded(found.degraded)],
     )
 
 
 async def remember(call: Called, asked: Remember) -> Answer:
     """Stored once, though the connection broke and the call is sent again."""
-    from plait.client.memory_values import new_memory
+    from plait.client.entries import new_memory
 
     text = asked.text.strip()
     if not text:

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plait.domain.answers import GraphEdge, GraphNode
+from plait.domain.answers.graph import GraphEdge, GraphNode
 from server.mcp import paths
 from server.mcp.answer import Refused, one_line, place
 from server.mcp.tools import Graph
 
 if TYPE_CHECKING:
-    from plait.client.values import GraphAnswer
+    from plait.domain.answers.graph import GraphAnswer
 
 # `ask` → the template, and its parameter that `symbol` is.
 _TEMPLATES = {
@@ -45,47 +45,47 @@ class Rows:
     """`shown`: place, symbol, and what connects it to what was asked about ("" where nothing does)."""
 
     shown: Sequence[Sequence[str]]
-    said: str
+    note: str
     paths: frozenset[str]
 
 
-def question(asked: Graph, root: Path) -> tuple[str, dict[str, str]]:
+def question(query: Graph, root: Path) -> tuple[str, dict[str, str]]:
     """The template and its parameters. Raises: Refused."""
-    symbol = paths.without_lines(asked.symbol.strip())
+    symbol = paths.without_lines(query.symbol.strip())
     if not symbol:
         raise Refused("`symbol` is empty: give a name, a qualified name or, for outline, a file.")
-    template, parameter = _TEMPLATES[asked.ask]
-    if asked.ask == "outline" or "/" in symbol:
+    template, parameter = _TEMPLATES[query.ask]
+    if query.ask == "outline" or "/" in symbol:
         symbol = paths.inside(symbol, root, "symbol") or symbol
     given = {parameter: symbol}
-    if asked.ask == "path":
-        if not asked.to.strip():
+    if query.ask == "path":
+        if not query.to.strip():
             raise Refused(
                 "`path` needs two symbols: `symbol` is the caller, `to` what it calls in the end."
             )
-        given["target"] = asked.to.strip()
+        given["target"] = query.to.strip()
     return template, given
 
 
-def rows(asked: Graph, found: GraphAnswer) -> Rows:
+def rows(query: Graph, found: GraphAnswer) -> Rows:
     """The first rows, and how many more there are."""
     records = found.records()
-    if asked.ask == "path" and records:
+    if query.ask == "path" and records:
         nodes = {node.id: node for node in found.nodes}
         lines = [_node(nodes[id_]) for id_ in records[0]["ids"] if id_ in nodes]
     else:
-        lines = [_LINES[asked.ask](record) for record in records]
-    said = ""
+        lines = [_LINES[query.ask](record) for record in records]
+    note = ""
     if not lines:
-        said = _NOTHING[asked.ask]
+        note = _NOTHING[query.ask]
     elif len(lines) > MAX_SHOWN:
         plus = "+" if found.truncated else ""
-        said = f"{len(lines) - MAX_SHOWN}{plus} more left out; ask about one of these"
+        note = f"{len(lines) - MAX_SHOWN}{plus} more left out; ask about one of these"
     for at in found.revisions:
         if at.graph_revision != at.revision:
-            said = "; ".join(filter(None, (said, "the graph is one index run behind")))
+            note = "; ".join(filter(None, (note, "the graph is one index run behind")))
     shown_paths = frozenset(str(node.properties.get("path") or "") for node in found.nodes) - {""}
-    return Rows(lines[:MAX_SHOWN], said, shown_paths)
+    return Rows(lines[:MAX_SHOWN], note, shown_paths)
 
 
 def _node(node: GraphNode, line: int = 0, why: str = "") -> list[str]:

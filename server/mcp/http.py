@@ -116,9 +116,9 @@ class Gate:
         await self._app(scope, receive, send)
 
     def _stranger(self, scope: Scope) -> PlainTextResponse | None:
-        scheme, _, said = Headers(scope=scope).get("authorization", "").partition(" ")
+        scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
         with contextlib.suppress(TokenUnsafe):  # nobody's, until it is mended
-            if scheme == "Bearer" and self._accept(said):
+            if scheme == "Bearer" and self._accept(token):
                 return None
         return PlainTextResponse(
             "The token is missing or wrong: send `Authorization: Bearer TOKEN`; `plait mcp --http` says where "

@@ -17,7 +17,7 @@ from server.mcp.answer import Refused
 
 if TYPE_CHECKING:
     from plait.client.folders import Here
-    from plait.client.values import IndexJob
+    from plait.domain.answers.indexing import IndexJob
     from server.mcp.service import Service
 
 # A run that found nothing new is not repeated sooner than this, though files look newer: edits come in
@@ -41,8 +41,11 @@ class _Run:
 
 
 class Indexer:
-    def __init__(self, service: Service) -> None:
+    def __init__(
+        self, service: Service, *, wait_s: float = WAIT_S, quiet_s: float = QUIET_S
+    ) -> None:
         self._service = service
+        self._wait_s, self._quiet_s = wait_s, quiet_s
         self._runs: dict[Path, _Run] = {}
         self._turn = asyncio.Lock()
 
@@ -55,14 +58,15 @@ class Indexer:
             run = await self._look(here.root)
             if run is not None and not run.job.final:
                 return
-            if run is not None and time.monotonic() - run.clock < QUIET_S and not _is_taken(run):
+            if (
+                run is not None
+                and time.monotonic() - run.clock < self._quiet_s
+                and not _is_taken(run)
+            ):
                 return
             name = here.name
             if here.repository is None:
-                if here.unfit:
-                    raise Refused(f"{here.root} is not indexed: {here.unfit}. {CHOOSE}")
-                if not await asyncio.to_thread(has_sources, here.root):
-                    raise Refused(f"{here.root} has no source files. {CHOOSE}")
+                await _refuse_unfit(here)
                 if run is not None and _is_taken(run):
                     name = distinct_name(here.root)
             path = here.repository.root if here.repository else str(here.root)
@@ -75,7 +79,7 @@ class Indexer:
 
         Raises: Refused, when the run failed.
         """
-        end = time.monotonic() + (WAIT_S if wait_s is None else wait_s)
+        end = time.monotonic() + (self._wait_s if wait_s is None else wait_s)
         await self.begin(here)
         while True:
             run = await self._look(here.root)
@@ -89,7 +93,7 @@ class Indexer:
                 return False
             await asyncio.sleep(LOOK_S)
 
-    async def said(self, root: Path) -> str:
+    async def progress(self, root: Path) -> str:
         """How far the run of `root` is, in few words; "" when none is under way."""
         run = await self._look(root)
         if run is None or run.job.final:
@@ -121,6 +125,13 @@ class Indexer:
 
 
 CHOOSE = "Go on without Plait here, or name an indexed repository with `repo`."
+
+
+async def _refuse_unfit(here: Here) -> None:
+    if here.unfit:
+        raise Refused(f"{here.root} is not indexed: {here.unfit}. {CHOOSE}")
+    if not await asyncio.to_thread(has_sources, here.root):
+        raise Refused(f"{here.root} has no source files. {CHOOSE}")
 
 
 def _is_taken(run: _Run) -> bool:

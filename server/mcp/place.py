@@ -15,7 +15,7 @@ from plait.client.folders import Here, locate
 from server.mcp.answer import Refused
 
 if TYPE_CHECKING:
-    from plait.client.values import Repository
+    from plait.domain.answers.indexing import Repository
     from server.mcp.service import Service
 
 ROOTS_TIMEOUT_S = 2.0

@@ -26,7 +26,7 @@ from plait.client.folders import Here, freshness
 from plait.domain.errors import PlaitError
 from server.mcp import calls, place
 from server.mcp.answer import Answer, Refused, failed, refused
-from server.mcp.indexing import Indexer
+from server.mcp.indexing import QUIET_S, WAIT_S, Indexer
 from server.mcp.service import Service
 from server.mcp.tools import INSTRUCTIONS, KINDS, TOOLS, Graph, Recall, Remember, Search, read
 
@@ -40,11 +40,14 @@ _CACHED = CacheHint(ttl_ms=3_600_000, scope="public")
 @dataclass(frozen=True, slots=True)
 class Setup:
     """`folder`: what the server was started in. `trusts_roots`: whether a folder that the client names may
-    be indexed; over HTTP it can only choose among what is."""
+    be indexed; over HTTP it can only choose among what is. `text_wait_s`: how long an answer waits for the
+    text of a new folder; `quiet_s`: how soon a folder is looked at again."""
 
     service: Service
     folder: Path | None
     trusts_roots: bool = True
+    text_wait_s: float = WAIT_S
+    quiet_s: float = QUIET_S
 
 
 def build(setup: Setup) -> Server[Any]:
@@ -91,7 +94,7 @@ class _Door:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._service = setup.service
-        self._indexer = Indexer(setup.service)
+        self._indexer = Indexer(setup.service, wait_s=setup.text_wait_s, quiet_s=setup.quiet_s)
         self._tasks: set[asyncio.Task[None]] = set()
         self._greeted: set[Path | None] = set()
 
@@ -196,7 +199,7 @@ class _Door:
         )
 
     async def _far(self, here: Here) -> str:
-        return await self._indexer.said(here.root) or "indexing"
+        return await self._indexer.progress(here.root) or "indexing"
 
     async def _with_freshness(self, call: calls.Called, answer: Answer) -> Answer:
         """`answer` with how fresh it is; where shown files changed since, a run is begun behind it."""
@@ -207,7 +210,7 @@ class _Door:
         fresh = freshness(call.repository, shown, checked_at=self._indexer.checked_at(root))
         running = ""
         if fresh.changed or fresh.vectors < 100:
-            running = await self._indexer.said(root)
+            running = await self._indexer.progress(root)
             if not running:
                 self._behind(self._indexer.begin(call.here))
                 running = "indexing again"

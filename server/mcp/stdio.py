@@ -32,14 +32,14 @@ def run(settings: Settings) -> None:
 
 
 async def _until_the_end(settings: Settings, parent: int) -> int:
-    told = asyncio.Event()
+    signalled = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, told.set)
+        loop.add_signal_handler(number, signalled.set)
     serving = asyncio.create_task(_serve(settings), name="stdio")
     watching = asyncio.create_task(_parent_ended(parent), name="parent")
-    asked = asyncio.create_task(told.wait(), name="signal")
-    await asyncio.wait((serving, watching, asked), return_when=asyncio.FIRST_COMPLETED)
+    stop = asyncio.create_task(signalled.wait(), name="signal")
+    await asyncio.wait((serving, watching, stop), return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
         return _code(serving)
     # From here on the thread that reads standard input holds the task back: it gets a moment to close

@@ -67,7 +67,7 @@ _WRITES = ToolAnnotations(
 )
 
 
-def _said(about: str) -> dict[str, str]:
+def _text(about: str) -> dict[str, str]:
     return {**_TEXT, "description": about}
 
 
@@ -93,7 +93,7 @@ TOOLS = (
         {
             "task": _TEXT,
             "diff": _TEXT,
-            "trace": _said("stack trace or test failure"),
+            "trace": _text("stack trace or test failure"),
             "budget": {"type": "integer", "default": 900},
         },
         _READS,
@@ -103,7 +103,7 @@ TOOLS = (
         "Find code by meaning or by name.",
         {
             "query": _TEXT,
-            "paths": _said("glob: src/**"),
+            "paths": _text("glob: src/**"),
             "k": {"type": "integer", "default": 8},
         },
         _READS,
@@ -112,16 +112,16 @@ TOOLS = (
         Graph,
         "Ask the call graph. impact: all that a change can reach. history: diffs and notes about it.",
         {
-            "symbol": _said("name, qualified name or path; outline takes a file"),
+            "symbol": _text("name, qualified name or path; outline takes a file"),
             "ask": {"type": "string", "enum": list(ASKS)},
-            "to": _said("for path: the called symbol"),
+            "to": _text("for path: the called symbol"),
         },
         _READS,
     ),
     _tool(
         Remember,
         "Keep a note for later sessions: a decision, a trap, how something works.",
-        {"text": _TEXT, "about": _said("path or symbol")},
+        {"text": _TEXT, "about": _text("path or symbol")},
         _WRITES,
     ),
 )
@@ -140,6 +140,6 @@ def read(kind: type[T], given: Mapping[str, Any] | None) -> T:
         return msgspec.convert(present, kind, strict=False)
     except msgspec.ValidationError as exc:
         names = ", ".join(field.name for field in msgspec.structs.fields(kind))
-        said = str(exc).replace("Object ", "The call ").replace("`$.", "`")
-        asks = f" `ask` is one of {', '.join(ASKS)}." if "`ask`" in said else ""
-        raise Refused(f"{said}. `{kind.__name__.lower()}` takes {names}.{asks}") from None
+        message = str(exc).replace("Object ", "The call ").replace("`$.", "`")
+        asks = f" `ask` is one of {', '.join(ASKS)}." if "`ask`" in message else ""
+        raise Refused(f"{message}. `{kind.__name__.lower()}` takes {names}.{asks}") from None

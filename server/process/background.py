@@ -41,9 +41,9 @@ def _ready(fd: int, turn: int, address: ServerAddress) -> None:
     _tell(fd, {"address": asdict(address)})
 
 
-def _tell(fd: int, said: Mapping[str, Any]) -> None:
+def _tell(fd: int, message: Mapping[str, Any]) -> None:
     try:
-        os.write(fd, json.dumps(said).encode() + b"\n")
+        os.write(fd, json.dumps(message).encode() + b"\n")
         os.close(fd)
     except OSError:  # nobody waits, or it was told already
         return

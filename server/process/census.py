@@ -30,8 +30,8 @@ def take(home: Path) -> tuple[Member, ...]:
         found.append(_member("service", (known.pid,), None))
     for role, name in (("postgresql", "postgres"), ("graph", "graph")):
         look = status.look(home / name)
-        kept = (look.state.keeper, look.state.child) if look.state else (look.orphan,)
-        roots = tuple(one.pid for one in kept if isinstance(one, Identity))
+        identities = (look.state.keeper, look.state.child) if look.state else (look.orphan,)
+        roots = tuple(one.pid for one in identities if isinstance(one, Identity))
         if roots:
             found.append(_member(role, roots, look.uptime_s))
     return tuple(member for member in found if member.pids)

@@ -22,10 +22,10 @@ from plait.domain.errors import (
     ResultTooLarge,
 )
 from plait.ports import GraphEdge, GraphNode, GraphPath
-from tests.contract.graph_servers import GraphServer, chain, delta, running
+from tests.contract.graph_servers import SERVERS, GraphServer, chain, delta, running
 from tests.cypher_attacks import ATTACKS, FILLS_MEMORY, LEGITIMATE, RUNS_ON
 from tests.cypher_cases import BENIGN, HOSTILE
-from tests.neo4j_server import LTS
+from tests.neo4j_server import LATEST, Neo4jServers
 from tests.processes import LIMIT_S, eventually
 
 ARCADE = Limits(aggregate_predicates=False)
@@ -67,9 +67,11 @@ def test_the_place_and_the_way_out_are_told() -> None:
 # -- on the servers ----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["arcadedb", pytest.param(LTS, marks=pytest.mark.neo4j)])
-def server(request: pytest.FixtureRequest, plait_home: Path) -> Iterator[GraphServer]:
-    with running(request.param, plait_home / "attack-cypher") as found:
+@pytest.fixture(scope="module", params=[one for one in SERVERS if LATEST not in one.values])
+def server(
+    request: pytest.FixtureRequest, plait_home: Path, neo4j_servers: Neo4jServers
+) -> Iterator[GraphServer]:
+    with running(request.param, plait_home / "attack-cypher", neo4j_servers) as found:
         yield found
 
 

@@ -16,8 +16,8 @@ from uuid import uuid4
 import pytest
 
 from plait.client import AsyncPlaitClient, Filter, PlaitRpcError, new_memory
-from plait.client.key_calls import NewSecret
 from plait.domain.access import ALL_VERBS, Quota, Verb
+from plait.domain.answers.keys import NewSecret
 from server.access.keys import digest_of, new_secret
 from server.app import App
 from server.audit import path_of

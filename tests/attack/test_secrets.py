@@ -24,8 +24,9 @@ from etl.pipeline import IndexRequest, index_repository
 from etl.report import IndexReport
 from etl.source.secrets import Files
 from plait.client import AsyncPlaitClient
-from plait.client.memory_values import Tool
+from plait.domain.answers.memories import Tool
 from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryMetadata, MemoryReceipt
+from plait.domain.options import RecallOptions
 from plait.domain.recall import ItemVerdict, Verdict
 from plait.domain.retention import Selector
 from plait.domain.values import (
@@ -318,7 +319,9 @@ async def test_nothing_secret_is_kept_sent_logged_or_answered(
         asked = sample.text[-2000:]
         answers.append(repr(await client.search(asked, where=where, k=50)))
         answers.append(repr(await client.query(asked, MemoryFilter(repos=(REPO,)))))
-        recalled = await client.recall(asked, where=where, attached=sample.text, explain=True)
+        recalled = await client.recall(
+            asked, where=where, attached=sample.text, options=RecallOptions(explain=True)
+        )
         answers.append(repr(recalled))
         if recalled.items and recalled.recall_id is not None:
             verdict = ItemVerdict(recalled.items[0].item.id, Verdict.HELPED, f"see {asked[-900:]}")
@@ -328,7 +331,7 @@ async def test_nothing_secret_is_kept_sent_logged_or_answered(
 
     async def rests() -> bool:
         await leaky_app.embedder.run_until_idle()
-        return await leaky_app.truth.waiting() == 0
+        return await leaky_app.truth.outbox.waiting() == 0
 
     await eventually(rests)
     assert model.sent
@@ -423,18 +426,18 @@ async def test_what_was_stored_before_is_found_and_removed(leaky_app: App, tmp_p
     request = IndexRequest(root, "older")
     await index_repository(request, old, truth, graph, provider)
     entry = check(MemoryEntry(NOBODY, "older", "a", f"first\nuse {secret}"))
-    (stored,) = await truth.store("default", [entry])
+    (stored,) = await truth.memories.store("default", [entry])
     assert isinstance(stored, MemoryReceipt)
     run = check_episode(
         Episode("old", "older", Outcome("success"), (Artifact(ArtifactKind.NOTE, f"see {secret}"),))
     )
-    appended = await truth.append(run)
+    appended = await truth.episodes.append(run)
 
     def of_older(found: Sequence[Exposure]) -> list[Exposure]:
         return [one for one in found if one.repo == "older"]
 
     assert isinstance(truth, Store)
-    found = of_older(await examine(truth.texts(), BUILT_IN))
+    found = of_older(await examine(truth.exposed.texts(), BUILT_IN))
     assert {(f.place, f.path, f.line, f.rule) for f in found} == {
         ("files", ".env", 1, "secret-file"),
         ("files", "a.py", 5, "github-token"),
@@ -450,17 +453,17 @@ async def test_what_was_stored_before_is_found_and_removed(leaky_app: App, tmp_p
 
     again = await index_repository(request, leaky_app.settings, truth, graph, provider)
     assert [path for path, _ in again.masked_files] == ["a.py"]
-    assert {f.replaced for f in of_older(await examine(truth.texts(), BUILT_IN)) if not f.id} == {
-        True
-    }
-    await truth.drop_replaced()
+    assert {
+        f.replaced for f in of_older(await examine(truth.exposed.texts(), BUILT_IN)) if not f.id
+    } == {True}
+    await truth.exposed.drop_replaced()
     ids = (stored.entry.id, appended.episode_id)
-    await truth.forget("default", "older", Selector(ids=ids), dry_run=False)
-    assert of_older(await examine(truth.texts(), BUILT_IN)) == []
+    await truth.forgetting.forget("default", "older", Selector(ids=ids), dry_run=False)
+    assert of_older(await examine(truth.exposed.texts(), BUILT_IN)) == []
     with postgres.ensure(leaky_app.settings) as lease:
         held = (place for place, raw in dumped(lease.dsn) if secret.encode() in raw)
         assert list(held) == []
     # What is published is still there.
     where = Filter(repos=("older",))
-    assert (await truth.view(where)).revisions[0].number == again.revision
+    assert (await truth.search.view(where)).revisions[0].number == again.revision
     assert not (await index_repository(request, leaky_app.settings, truth, graph, provider)).changed

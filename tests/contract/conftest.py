@@ -1,6 +1,7 @@
-"""Two PostgreSQL servers for the truth store's contract, and a toy indexer to fill them.
+"""A PostgreSQL server for the truth store's contract, and a toy indexer to fill it.
 
-The servers have homes of their own: these tests empty every table and choose their own embedding model.
+The server has a home of its own: these tests empty every table and choose their own embedding model. It
+is reached over TCP, as an external one is; tests/e2e has the embedded one over its Unix socket.
 """
 
 from __future__ import annotations
@@ -36,12 +37,10 @@ TABLES = (
 )
 
 
-@pytest.fixture(scope="session", params=["embedded", "tcp"])
-def truth_dsn(request: pytest.FixtureRequest, plait_home: Path) -> Iterator[str]:
-    """The embedded server over its socket; a second one as an external server is, over TCP."""
-    over_tcp = request.param == "tcp"
-    home = plait_home / f"contract-{request.param}"
-    with embedded.ensure(load(environ={**PATIENT, "PLAIT_HOME": str(home)}), tcp=over_tcp) as lease:
+@pytest.fixture(scope="session")
+def truth_dsn(plait_home: Path) -> Iterator[str]:
+    home = plait_home / "contract"
+    with embedded.ensure(load(environ={**PATIENT, "PLAIT_HOME": str(home)}), tcp=True) as lease:
         yield lease.dsn
 
 
@@ -62,7 +61,7 @@ async def _opened(truth_settings: Settings) -> AsyncIterator[Store]:
 @pytest.fixture
 async def store(_opened: Store, truth_dsn: str) -> Store:
     """The store over an empty database."""
-    await _opened.merged()  # TRUNCATE below would wait for it, and it for this loop
+    await _opened.merger.finished()  # TRUNCATE below would wait for it, and it for this loop
     with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
         conn.execute(f"TRUNCATE {TABLES}")
         # An index of another test's dimension would refuse this one's vectors.
@@ -105,32 +104,32 @@ async def index_files(
     store: Store, repo: str, files: Files, *, root: str = "/src", publish: bool = True
 ) -> Revision | None:
     """Bring `repo` to `files` the way the pipeline does: only what changed is written."""
-    draft = await store.begin(repo, root)
-    stored = await store.stored_files(draft)
+    draft = await store.index.begin(repo, root)
+    stored = await store.index.stored_files(draft)
     changed = {
         p: ls for p, ls in files.items() if p not in stored or stored[p].content_hash != digest(ls)
     }
     removed = [path for path in stored if path not in files]
     if draft.base and not changed and not removed:
-        await store.discard(draft)
-        return await store.revision(repo)
-    await store.write_files(
+        await store.index.discard(draft)
+        return await store.repositories.revision(repo)
+    await store.index.write_files(
         draft,
         [FileRow(p, digest(ls), "toy", len(ls), len(ls), b"facts") for p, ls in changed.items()],
     )
     chunks = [chunk for path, lines in changed.items() for chunk in chunks_of(path, lines)]
-    await store.write_chunks(draft, chunks)
+    await store.index.write_chunks(draft, chunks)
     if chunks:
-        await store.write_segment(draft, segment_of(chunks))
-    await store.retire(draft, removed)
+        await store.index.write_segment(draft, segment_of(chunks))
+    await store.index.retire(draft, removed)
     parts = resolve(repo, files)
-    await store.write_graph(
+    await store.index.write_graph(
         draft,
         [p for p in parts if p.path not in stored or stored[p.path].graph_hash != p.graph_hash],
     )
     if not publish:
         return None
-    return await store.publish(draft, IndexStats(files=len(files), chunks=len(chunks)))
+    return await store.index.publish(draft, IndexStats(files=len(files), chunks=len(chunks)))
 
 
 def digest(lines: Sequence[str]) -> bytes:

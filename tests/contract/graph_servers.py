@@ -18,7 +18,7 @@ from graph.store import CypherStore
 from plait.domain.graph import Edge, Label, Node
 from plait.ports import GraphDelta
 from plait.settings import Settings, load
-from tests.neo4j_server import LATEST, LTS, server
+from tests.neo4j_server import LATEST, LTS, Neo4jServers
 from tests.processes import PATIENT
 
 SERVERS = [
@@ -44,16 +44,17 @@ class GraphServer:
 
 
 @contextlib.contextmanager
-def running(name: str, home: Path) -> Iterator[GraphServer]:
+def running(name: str, home: Path, neo4j_servers: Neo4jServers) -> Iterator[GraphServer]:
+    """Without data: an ArcadeDB of its own in `home`, or the session's Neo4j of version `name`."""
     environment = {**PATIENT, "PLAIT_HOME": str(home)}
     if name == "arcadedb":
         settings = load(environ=environment)
         with embedded.ensure(settings) as lease:
             yield GraphServer(name, settings, environment, lease.pid)
     else:
-        with server(name) as neo4j:
-            environment |= neo4j.environment()
-            yield GraphServer(f"neo4j-{name}", load(environ=environment), environment, neo4j.pid)
+        neo4j = neo4j_servers.empty(name)
+        environment |= neo4j.environment()
+        yield GraphServer(f"neo4j-{name}", load(environ=environment), environment, neo4j.pid)
 
 
 # -- a small graph ------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from plait.domain.memory import (
     MemoryReceipt,
 )
 from plait.memory.entry import NOBODY, check
+from tests.memory_queries import query
 from vector.store import Store
 
 TICK = timedelta(microseconds=1)
@@ -206,7 +207,7 @@ async def play(store: Store, steps: list[list[Say] | Delete], salt: int) -> Mode
         if isinstance(step, Delete):
             if ids:
                 id_, repo = ids[step.which % len(ids)]
-                await store.delete("default", repo, id_)
+                await store.memories.delete("default", repo, id_)
                 await log_delete(store, model, repo, id_)
             continue
         batch = []
@@ -222,7 +223,7 @@ async def play(store: Store, steps: list[list[Say] | Delete], salt: int) -> Mode
                 valid_from=said.valid[0], valid_to=said.valid[1],
             )  # fmt: skip
             batch.append((said, over, check(entry, f"{salt}-{next(request)}", over)))
-        receipts = await store.store("default", [write for _, _, write in batch])
+        receipts = await store.memories.store("default", [write for _, _, write in batch])
         for (said, over, _), receipt in zip(batch, receipts, strict=True):
             if model.refuses(said, over):
                 assert isinstance(receipt, MemoryClosed)
@@ -238,7 +239,7 @@ async def play(store: Store, steps: list[list[Say] | Delete], salt: int) -> Mode
 
 async def time_of(store: Store, repo: str) -> datetime:
     """The recorded time of the write to `repo` that was answered last."""
-    ((at,),) = await store._db.rows(
+    ((at,),) = await store.db.rows(
         "SELECT c.at FROM repo_clock c JOIN repository r ON r.id = c.repo_id WHERE r.name = %(n)s",
         {"n": repo},
     )
@@ -265,10 +266,10 @@ def moments(model: Model, recorded: list[datetime]) -> Iterator[AsOf]:
 async def compare(store: Store, model: Model, as_of: AsOf, repos: tuple[str, ...]) -> None:
     expected = model.answer(as_of, repos)
     where = MemoryFilter(repos=repos)
-    page = await store.list(where, limit=1000, as_of=as_of)
+    page = await store.memories.list(where, limit=1000, as_of=as_of)
     assert len(page.entries) == len(expected), as_of
     assert all(same(e, k) for e, k in zip(page.entries, expected, strict=True)), as_of
-    matches = await store.query("zebra", None, MemoryQueryOptions(where, top_k=100, as_of=as_of))
+    matches = await query(store, "zebra", None, MemoryQueryOptions(where, top_k=100, as_of=as_of))
     assert {m.entry.id for m in matches} == {k.id for k in expected}, as_of
     living = {k.id: k for k in expected}
     assert all(same(m.entry, living[m.entry.id]) for m in matches), as_of
@@ -280,7 +281,7 @@ async def compare_each(store: Store, model: Model, as_of: AsOf) -> None:
     expected = {k.id: k for k in model.answer(as_of, {e.said.repo for e in model.log if e.said})}
     for id_, repo in {(e.id, e.said.repo) for e in model.log if e.said}:
         try:
-            entry = await store.get("default", repo, id_, as_of)
+            entry = await store.memories.get("default", repo, id_, as_of)
         except MemoryNotFound:
             assert id_ not in expected, as_of
         else:

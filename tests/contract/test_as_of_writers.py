@@ -19,6 +19,7 @@ from plait.domain.memory import (
     MemoryWrite,
 )
 from plait.memory.entry import NOBODY
+from tests.memory_queries import query
 from vector.memories import batch
 from vector.store import Store
 
@@ -32,16 +33,16 @@ def write(n: int) -> MemoryWrite:
 async def seen(store: Store, way: str, at: datetime) -> int:
     as_of = AsOf(recorded=at)
     if way == "list":
-        return len((await store.list(WHERE, limit=10, as_of=as_of)).entries)
+        return len((await store.memories.list(WHERE, limit=10, as_of=as_of)).entries)
     options = MemoryQueryOptions(filter=WHERE, top_k=10, as_of=as_of)
-    return len(await store.query("queue places", None, options))
+    return len(await query(store, "queue places", None, options))
 
 
 @pytest.mark.parametrize("way", ["list", "query"])
 async def test_what_is_being_written_is_waited_for(
     store: Store, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    await store.store("default", [write(1)])
+    await store.memories.store("default", [write(1)])
     written, go_on = asyncio.Event(), asyncio.Event()
     whole: Callable[..., Awaitable[Any]] = batch._write
 
@@ -51,7 +52,7 @@ async def test_what_is_being_written_is_waited_for(
         await go_on.wait()
 
     monkeypatch.setattr(batch, "_write", slow)
-    storing = asyncio.create_task(store.store("default", [write(2)]))
+    storing = asyncio.create_task(store.memories.store("default", [write(2)]))
     await written.wait()
     at = datetime.now(UTC)
     reading = asyncio.create_task(seen(store, way, at))
@@ -66,7 +67,7 @@ async def test_what_is_being_written_is_waited_for(
 
 
 async def test_a_clock_that_goes_back_changes_no_answer(store: Store, truth_dsn: str) -> None:
-    await store.store("default", [write(1)])
+    await store.memories.store("default", [write(1)])
     at = datetime.now(UTC)
     assert await seen(store, "list", at) == 1
     async with await psycopg.AsyncConnection.connect(truth_dsn, autocommit=True) as conn:
@@ -74,7 +75,7 @@ async def test_a_clock_that_goes_back_changes_no_answer(store: Store, truth_dsn:
         assert await cursor.fetchone() == (at,)
     # A time to come is not taken for the clock's.
     assert await seen(store, "list", at + timedelta(days=400)) == 1
-    (receipt,) = await store.store("default", [write(2)])
+    (receipt,) = await store.memories.store("default", [write(2)])
     assert isinstance(receipt, MemoryReceipt)
     assert receipt.entry.updated_at is not None
     assert at < receipt.entry.updated_at < at + timedelta(days=1)

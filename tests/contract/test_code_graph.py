@@ -55,8 +55,8 @@ def told(graph: CodeGraph | None) -> tuple[set[Any], set[Any]]:
 
 
 async def read(store: Store, repo: str = "r", view: View | None = None) -> CodeGraph | None:
-    view = view or await store.view(Filter(repos=(repo,)))
-    return await store.code_graph(view, repo, wait_s=LIMIT_S)
+    view = view or await store.search.view(Filter(repos=(repo,)))
+    return await store.relations.code_graph(view, repo, wait_s=LIMIT_S)
 
 
 async def test_the_graph_is_the_revision_s(store: Store, index: IndexFiles) -> None:
@@ -75,16 +75,16 @@ async def test_the_graph_is_the_revision_s(store: Store, index: IndexFiles) -> N
 
 async def test_it_is_read_in_the_background(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
-    view = await store.view(Filter(repos=("r",)))
-    assert store.graph_state(view, "r") == "loading"
-    assert await store.code_graph(view, "r") is None
+    view = await store.search.view(Filter(repos=("r",)))
+    assert store.relations.graph_state(view, "r") == "loading"
+    assert await store.relations.code_graph(view, "r") is None
 
     async def ready() -> bool:
-        return store.graph_state(view, "r") == "ready"
+        return store.relations.graph_state(view, "r") == "ready"
 
     await eventually(ready)
-    assert await store.code_graph(view, "r") is not None
-    assert store.graph_state(view, "elsewhere") == "none"
+    assert await store.relations.code_graph(view, "r") is not None
+    assert store.relations.graph_state(view, "elsewhere") == "none"
 
 
 async def test_many_who_ask_together_read_once(
@@ -122,7 +122,7 @@ async def test_a_later_revision_is_read_as_a_clean_one(
         await index(store, "r", files)
         incremental = told(await read(store))
         fresh = GraphCache(1 << 30)
-        other._graphs, kept = fresh, other._graphs
+        other.relations._graphs, kept = fresh, other.relations._graphs
         assert told(await read(other)) == incremental
         await kept.close()
 
@@ -131,9 +131,9 @@ async def test_an_earlier_revision_is_read_after_a_later_one(
     store: Store, index: IndexFiles
 ) -> None:
     await index(store, "r", CODE)
-    before = await store.view(Filter(repos=("r",)))
+    before = await store.search.view(Filter(repos=("r",)))
     was = told(await read(store, view=before))
-    store._graphs = GraphCache(1 << 30)
+    store.relations._graphs = GraphCache(1 << 30)
     await index(store, "r", {**CODE, "src/util.toy": ["other: open_socket"]})
     now = told(await read(store))
     assert ("src.util.other", "CALLS", "src.http.open_socket") in now[1]
@@ -144,12 +144,12 @@ async def test_a_revision_that_was_collected_is_not_given_in_part(
     store: Store, index: IndexFiles, truth_dsn: str
 ) -> None:
     await index(store, "r", CODE)
-    before = await store.view(Filter(repos=("r",)))
+    before = await store.search.view(Filter(repos=("r",)))
     await index(store, "r", {**CODE, "src/util.toy": ["other: open_socket"]})
     with psycopg.connect(truth_dsn, autocommit=True) as conn:
         conn.execute("DELETE FROM plait.file_graph WHERE rev_to IS NOT NULL")
         conn.execute("UPDATE plait.repository SET collected = 2")
-    store._graphs = GraphCache(1 << 30)
+    store.relations._graphs = GraphCache(1 << 30)
     assert await read(store, view=before) is None
 
 
@@ -180,9 +180,9 @@ async def test_a_revision_that_is_kept_has_its_graph(
         age_revisions(truth_dsn, {1: "3 hours", 2: "2 hours", 3: "1 minute"})
         await index(keeper, "r", {"a.toy": ["five:"]})  # collects what is older than an hour
         hour_ago = AsOf(recorded=datetime.now(UTC) - timedelta(minutes=55))
-        then = await keeper.view(Filter(repos=("r",), as_of=hour_ago))
+        then = await keeper.search.view(Filter(repos=("r",), as_of=hour_ago))
         assert [r.number for r in then.revisions] == [2]
-        keeper._graphs = GraphCache(1 << 30)
+        keeper.relations._graphs = GraphCache(1 << 30)
         assert told(await read(keeper, view=then)) == was
     finally:
         await keeper.close()
@@ -190,13 +190,13 @@ async def test_a_revision_that_is_kept_has_its_graph(
 
 async def test_more_edges_than_are_kept_is_said(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
-    view = await store.view(Filter(repos=("r",)))
-    kept, store._graphs = store._graphs, GraphCache(3)
+    view = await store.search.view(Filter(repos=("r",)))
+    kept, store.relations._graphs = store.relations._graphs, GraphCache(3)
     try:
         assert await read(store, view=view) is None
-        assert store.graph_state(view, "r") == "too_large"
+        assert store.relations.graph_state(view, "r") == "too_large"
     finally:
-        store._graphs = kept
+        store.relations._graphs = kept
 
 
 async def test_the_least_used_leave_first(store: Store, index: IndexFiles) -> None:
@@ -204,27 +204,27 @@ async def test_the_least_used_leave_first(store: Store, index: IndexFiles) -> No
         await index(store, repo, CODE)
     one = await read(store, "a")
     assert one is not None
-    kept, store._graphs = store._graphs, GraphCache(2 * len(one.out_other))
+    kept, store.relations._graphs = store.relations._graphs, GraphCache(2 * len(one.out_other))
     try:
         for repo in ("a", "b", "a", "c"):
             await read(store, repo)
-        view = await store.view(Filter())
-        states = {repo: store.graph_state(view, repo) for repo in ("a", "b", "c")}
+        view = await store.search.view(Filter())
+        states = {repo: store.relations.graph_state(view, repo) for repo in ("a", "b", "c")}
         assert states == {"a": "ready", "b": "loading", "c": "ready"}
     finally:
-        store._graphs = kept
+        store.relations._graphs = kept
 
 
 async def test_another_tenant_s_graph_is_none(store: Store) -> None:
     for tenant in ("default", "acme"):
         await index_for(store, tenant, qualify(tenant, "r"), {"a.toy": [f"of_{tenant}:"]})
-    mine = await store.view(Filter(tenant="acme"))
+    mine = await store.search.view(Filter(tenant="acme"))
     theirs = await read(store, qualify("acme", "r"), view=mine)
     assert "a.of_acme" in {node[0] for node in told(theirs)[0]}
     assert await read(store, "r", view=mine) is None
     # A view with somebody else's revisions in it: row security shows none of their rows.
-    forged = replace(await store.view(Filter()), tenant="acme")
-    store._graphs = GraphCache(1 << 30)
+    forged = replace(await store.search.view(Filter()), tenant="acme")
+    store.relations._graphs = GraphCache(1 << 30)
     graph = await read(store, "r", view=forged)
     assert graph is None or not graph.ids
 
@@ -235,7 +235,7 @@ async def test_another_tenant_s_graph_is_none(store: Store) -> None:
 async def test_chunks_of_symbols_are_the_first_ones(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
     where = Filter(repos=("r",))
-    view = await store.view(where)
+    view = await store.search.view(where)
     asked = [
         ("r", "src/http.toy", "src.http.send"),
         ("r", "src/http.toy", "src.http.missing"),
@@ -244,57 +244,61 @@ async def test_chunks_of_symbols_are_the_first_ones(store: Store, index: IndexFi
         ("r", "src/http.toy", "src.http.send"),
         ("r", "src/http.toy\0", "src.http\0.send"),
     ]
-    found = await store.chunks_of(view, asked, where)
-    items = await store.fetch(view, [id_ for id_ in found if id_ is not None])
+    found = await store.search.chunks_of(view, asked, where)
+    items = await store.search.fetch(view, [id_ for id_ in found if id_ is not None])
     assert [items[id_].symbol if id_ else None for id_ in found] == [
         "src.http.send", None, None, "src.util.join_paths", "src.http.send", None,
     ]  # fmt: skip
-    assert await store.chunks_of(view, [], where) == []
+    assert await store.search.chunks_of(view, [], where) == []
     narrowed = Filter(repos=("r",), path_glob="src/util*")
-    assert [bool(i) for i in await store.chunks_of(view, asked[:4], narrowed)] == [False] * 3 + [
-        True
-    ]
+    assert [bool(i) for i in await store.search.chunks_of(view, asked[:4], narrowed)] == [
+        False
+    ] * 3 + [True]
     notes = Filter(repos=("r",), collections=(Collection.MEMORIES,))
-    assert await store.chunks_of(view, asked[:1], notes) == [None]
+    assert await store.search.chunks_of(view, asked[:1], notes) == [None]
 
 
 async def test_links_of_code_lead_to_the_run_s_items(
     store: Store, indexed: Indexed, truth_settings: Settings
 ) -> None:
     await indexed()
-    first = await store.append(episode(1, diff(), summary="guard for no prices, fixes #12"))
+    first = await store.episodes.append(
+        episode(1, diff(), summary="guard for no prices, fixes #12")
+    )
     await project(store)
     where = Filter(repos=("shop",), collections=tuple(Collection))
-    view = await store.view(where)
-    links = await store.links(view, [("shop", MEAN), ("shop", MEAN), ("other", MEAN)], 50)
+    view = await store.search.view(where)
+    links = await store.relations.links(view, [("shop", MEAN), ("shop", MEAN), ("other", MEAN)], 50)
     touched = [x for x in links if x.relation == "TOUCHES"]
     assert {x.target for x in touched} == {MEAN}
     sources = {x.source for x in touched}
     assert f"diff/{first.item_ids[0]}/shop/cart.py" in sources
-    behind = await store.items_of(view, [("shop", name) for name in sources], where, 50)
+    behind = await store.relations.items_of(view, [("shop", name) for name in sources], where, 50)
     assert set(behind) >= {("shop", f"diff/{first.item_ids[0]}/shop/cart.py")}
     assert {i for ids in behind.values() for i in ids} <= set(first.item_ids)
-    of_issue = await store.links(view, [("shop", "issue/12")], 50)
+    of_issue = await store.relations.links(view, [("shop", "issue/12")], 50)
     assert {x.relation for x in of_issue} >= {"FIXES"}
-    assert len(await store.links(view, [("shop", MEAN), ("shop", "issue/12")], 1)) == 1
-    assert await store.links(view, [], 50) == []
-    assert await store.links(view, [("shop", "\0")], 50) == []
+    assert len(await store.relations.links(view, [("shop", MEAN), ("shop", "issue/12")], 1)) == 1
+    assert await store.relations.links(view, [], 50) == []
+    assert await store.relations.links(view, [("shop", "\0")], 50) == []
     nothing = Filter(repos=("shop",), collections=(Collection.FILES,))
-    assert await store.items_of(view, [("shop", x) for x in sources], nothing, 50) == {}
-    assert await store.items_of(view, [("shop", "diff/no-uuid/x")], where, 50) == {}
+    assert await store.relations.items_of(view, [("shop", x) for x in sources], nothing, 50) == {}
+    assert await store.relations.items_of(view, [("shop", "diff/no-uuid/x")], where, 50) == {}
 
 
 async def test_links_are_those_of_the_view_s_time(store: Store, indexed: Indexed) -> None:
     await indexed()
-    early = await store.view(Filter(repos=("shop",)))
+    early = await store.search.view(Filter(repos=("shop",)))
     assert early.valid is not None
-    await store.append(episode(1, diff(), summary="guard"))
+    await store.episodes.append(episode(1, diff(), summary="guard"))
     await project(store)
-    now = await store.view(Filter(repos=("shop",)))
-    assert await store.links(now, [("shop", MEAN)], 50)
-    assert await store.links(replace(now, recorded=early.valid), [("shop", MEAN)], 50) == []
+    now = await store.search.view(Filter(repos=("shop",)))
+    assert await store.relations.links(now, [("shop", MEAN)], 50)
+    assert (
+        await store.relations.links(replace(now, recorded=early.valid), [("shop", MEAN)], 50) == []
+    )
     before = replace(now, valid=early.valid - timedelta(days=4000))
-    assert await store.links(before, [("shop", MEAN)], 50) == []
+    assert await store.relations.links(before, [("shop", MEAN)], 50) == []
     later = AsOf(recorded=early.valid + timedelta(days=1))
-    then = await store.view(Filter(repos=("shop",), collections=AGENTS, as_of=later))
-    assert await store.links(then, [("shop", MEAN)], 50)
+    then = await store.search.view(Filter(repos=("shop",), collections=AGENTS, as_of=later))
+    assert await store.relations.links(then, [("shop", MEAN)], 50)

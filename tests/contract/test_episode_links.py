@@ -121,7 +121,7 @@ def indexed(store: Store, truth_settings: Settings, root: Path) -> Callable[...,
 
 
 async def project(store: Store, opened: Callable[..., Any] = no_graph) -> None:
-    await Projector(store, opened).run_until_idle()
+    await Projector(store.outbox, opened).run_until_idle()
 
 
 def diff(text: str = FIX) -> Artifact:
@@ -175,8 +175,10 @@ async def test_a_failing_test_a_fix_and_the_chain(
     store: Store, indexed: Callable[..., Awaitable[None]], edges: Callable[..., set[Edge]]
 ) -> None:
     await indexed(BAD)
-    await store.append(episode(1, ran("failed"), summary="reproduced #12", status="failure"))
-    await store.append(episode(2, diff(), ran("passed"), summary="guard for no prices"))
+    await store.episodes.append(
+        episode(1, ran("failed"), summary="reproduced #12", status="failure")
+    )
+    await store.episodes.append(episode(2, diff(), ran("passed"), summary="guard for no prices"))
     await project(store)
     assert edges("FIXES") == {("diff/shop/cart.py", "FIXES", "issue/12")}
     assert edges("VALIDATED_BY") == {
@@ -195,7 +197,7 @@ async def test_hunks_are_found_in_the_file_before_and_after_them(
     store: Store, indexed: Callable[..., Awaitable[None]], truth_dsn: str, state: str, text: str
 ) -> None:
     await indexed("# moved\n\n\n" + state)
-    await store.append(episode(1, diff(text)))
+    await store.episodes.append(episode(1, diff(text)))
     await project(store)
     with psycopg.connect(truth_dsn) as conn:
         assert conn.execute("SELECT symbols FROM plait.hunk").fetchall() == [([MEAN],)]
@@ -221,7 +223,7 @@ async def test_episodes_may_arrive_in_any_order(
     await indexed(GOOD)
     episodes = [make() for make in CHAIN]
     for place in order:
-        await store.append(episodes[place])
+        await store.episodes.append(episodes[place])
         await project(store)
     with psycopg.connect(truth_dsn) as conn:
         found = conn.execute(
@@ -243,7 +245,9 @@ async def test_before_and_after_in_one_episode(
     store: Store, indexed: Callable[..., Awaitable[None]], edges: Callable[..., set[Edge]]
 ) -> None:
     await indexed(BAD)
-    await store.append(episode(1, ran("failed"), diff(), ran("passed"), summary="Fixes #7"))
+    await store.episodes.append(
+        episode(1, ran("failed"), diff(), ran("passed"), summary="Fixes #7")
+    )
     await project(store)
     assert edges("FIXES") == {("diff/shop/cart.py", "FIXES", "issue/7")}
     assert (MEAN, "VALIDATED_BY", NONE) in edges("VALIDATED_BY")
@@ -277,7 +281,7 @@ async def test_no_claim_without_evidence(
 ) -> None:
     await indexed(BAD)
     for make in episodes:
-        await store.append(make())
+        await store.episodes.append(make())
     await project(store)
     assert not {e for e in edges("VALIDATED_BY") if e[0] != "episode"}
     assert not edges("FIXES", "CAUSES")
@@ -288,11 +292,11 @@ async def test_what_a_later_finding_disproves_is_closed_and_stays_in_history(
     truth_dsn: str,
 ) -> None:  # fmt: skip
     await indexed(BAD)
-    await store.append(episode(1, ran("failed")))
-    await store.append(episode(3, diff(), ran("passed")))
+    await store.episodes.append(episode(1, ran("failed")))
+    await store.episodes.append(episode(3, diff(), ran("passed")))
     await project(store)
     assert (MEAN, "VALIDATED_BY", NONE) in edges("VALIDATED_BY")
-    await store.append(episode(2, ran("passed")))  # it had passed before the diff
+    await store.episodes.append(episode(2, ran("passed")))  # it had passed before the diff
     await project(store)
     assert {e[0] for e in edges("VALIDATED_BY")} == {"episode"}
     with psycopg.connect(truth_dsn) as conn:
@@ -305,23 +309,23 @@ async def test_what_a_later_finding_disproves_is_closed_and_stays_in_history(
 async def test_episodes_before_the_first_index_are_settled_by_it(
     store: Store, indexed: Callable[..., Awaitable[None]], edges: Callable[..., set[Edge]]
 ) -> None:
-    await store.append(episode(1, ran("failed"), summary="about #3", status="failure"))
-    await store.append(episode(2, diff(), ran("passed")))
+    await store.episodes.append(episode(1, ran("failed"), summary="about #3", status="failure"))
+    await store.episodes.append(episode(2, diff(), ran("passed")))
     await project(store)
     assert not edges("VALIDATED_BY")
     await indexed(GOOD)
     await project(store)
     assert (MEAN, "VALIDATED_BY", NONE) in edges("VALIDATED_BY")
     assert edges("FIXES") == {("diff/shop/cart.py", "FIXES", "issue/3")}
-    assert await store.waiting() == 0
+    assert await store.outbox.waiting() == 0
 
 
 async def test_settling_again_changes_nothing(
     store: Store, indexed: Callable[..., Awaitable[None]], truth_dsn: str
 ) -> None:
     await indexed(BAD)
-    await store.append(episode(1, ran("failed"), summary="#1", status="failure"))
-    await store.append(episode(2, diff(), ran("passed")))
+    await store.episodes.append(episode(1, ran("failed"), summary="#1", status="failure"))
+    await store.episodes.append(episode(2, diff(), ran("passed")))
     await project(store)
 
     def rows() -> list[Any]:
@@ -329,14 +333,16 @@ async def test_settling_again_changes_nothing(
             return conn.execute("SELECT * FROM plait.memory_edge ORDER BY id").fetchall()
 
     before = rows()
-    await store.reset("shop")
+    await store.outbox.reset("shop")
     await project(store)
     assert rows() == before
 
 
 async def test_evidence_is_kept_as_it_came(store: Store, truth_dsn: str) -> None:
     body = b"\x00\xff transcript " * 1000
-    await store.append(episode(1, evidence=(Evidence("run.jsonl", "application/jsonl", body),)))
+    await store.episodes.append(
+        episode(1, evidence=(Evidence("run.jsonl", "application/jsonl", body),))
+    )
     with psycopg.connect(truth_dsn) as conn:
         row = conn.execute("SELECT name, size_bytes, sha256, body FROM plait.evidence").fetchone()
     assert row is not None
@@ -366,10 +372,10 @@ async def test_the_chain_is_in_the_graph(
 
     repo = f"chain{next(_numbers)}-{START.timestamp():.0f}"
     await indexed(BAD, repo, opened)
-    await store.append(
+    await store.episodes.append(
         episode(1, ran("failed"), summary="reproduced #12", status="failure", repo=repo)
     )
-    await store.append(episode(2, diff(), ran("passed"), repo=repo))
+    await store.episodes.append(episode(2, diff(), ran("passed"), repo=repo))
     await project(store, opened)
     answer = await real_graph.query(
         CHAIN_QUERY, {"issue": f"{repo}:issue/12"}, max_rows=10, deadline=Deadline.after(LIMIT_S)

@@ -12,7 +12,7 @@ import pytest
 
 from plait.domain.errors import RequestIdReused
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
-from vector.episodes.store import MERGE_EVERY
+from vector.index.merger import MERGE_EVERY
 from vector.store import Store
 
 ALL = tuple(Collection)
@@ -40,10 +40,10 @@ def count(dsn: str, table: str) -> int:
 
 
 async def test_each_artifact_goes_to_its_collection(store: Store) -> None:
-    receipt = await store.append(episode())
+    receipt = await store.episodes.append(episode())
     assert not receipt.repeated
-    view = await store.view(Filter(collections=ALL))
-    items = await store.fetch(view, receipt.item_ids)
+    view = await store.search.view(Filter(collections=ALL))
+    items = await store.search.fetch(view, receipt.item_ids)
     assert {i.kind: i.collection.value for i in items.values()} == {
         "plan": "plans",
         "diff": "diffs",
@@ -57,8 +57,8 @@ async def test_each_artifact_goes_to_its_collection(store: Store) -> None:
 
 
 async def test_a_repeated_request_gets_the_same_answer(store: Store, truth_dsn: str) -> None:
-    first = await store.append(episode())
-    again = await store.append(episode())
+    first = await store.episodes.append(episode())
+    again = await store.episodes.append(episode())
     assert again.repeated
     assert (again.episode_id, again.item_ids) == (first.episode_id, first.item_ids)
     assert count(truth_dsn, "item") == len(EVERY_KIND)
@@ -66,16 +66,16 @@ async def test_a_repeated_request_gets_the_same_answer(store: Store, truth_dsn: 
 
 
 async def test_a_request_id_with_another_body_is_refused(store: Store, truth_dsn: str) -> None:
-    await store.append(episode())
+    await store.episodes.append(episode())
     with pytest.raises(RequestIdReused):
-        await store.append(episode(body=b"other"))
+        await store.episodes.append(episode(body=b"other"))
     assert count(truth_dsn, "episode") == 1
 
 
 async def test_the_same_request_from_eight_sides_at_once(
     store: Store, other: Store, truth_dsn: str
 ) -> None:
-    receipts = await asyncio.gather(*(s.append(episode()) for s in (store, other) * 4))
+    receipts = await asyncio.gather(*(s.episodes.append(episode()) for s in (store, other) * 4))
     assert len({r.episode_id for r in receipts}) == 1
     assert [r.repeated for r in receipts].count(False) == 1
     assert count(truth_dsn, "episode") == 1
@@ -87,46 +87,50 @@ async def test_many_episodes_at_once_all_arrive_and_segments_stay_few(
 ) -> None:
     note = [Artifact(ArtifactKind.NOTE, "the zebra")]
     await asyncio.gather(
-        *(s.append(episode(f"q{i}", note)) for i in range(60) for s in ((store, other)[i % 2],))
+        *(
+            s.episodes.append(episode(f"q{i}", note))
+            for i in range(60)
+            for s in ((store, other)[i % 2],)
+        )
     )
     where = Filter(collections=(Collection.MEMORIES,))
-    view = await store.view(where)
-    assert len(await store.lexical(view, ["zebra"], where, 100)) == 60
+    view = await store.search.view(where)
+    assert len(await store.search.lexical(view, ["zebra"], where, 100)) == 60
     # The last ones alone: no merge is skipped for another's lock, and one begins behind all the others.
-    await other.merged()
+    await other.merger.finished()
     for i in range(MERGE_EVERY):
-        await store.merged()
-        await store.append(episode(f"last{i}", note))
-    await store.merged()
-    view = await store.view(where)
-    assert len(await store.lexical(view, ["zebra"], where, 100)) == 60 + MERGE_EVERY
+        await store.merger.finished()
+        await store.episodes.append(episode(f"last{i}", note))
+    await store.merger.finished()
+    view = await store.search.view(where)
+    assert len(await store.search.lexical(view, ["zebra"], where, 100)) == 60 + MERGE_EVERY
     assert len(getattr(view, "segments")) <= 24  # noqa: B009
 
 
 async def test_a_reader_keeps_its_view_over_a_merge(store: Store) -> None:
     note = [Artifact(ArtifactKind.NOTE, "the zebra")]
     for i in range(5):
-        await store.append(episode(f"q{i}", note))
+        await store.episodes.append(episode(f"q{i}", note))
     where = Filter(collections=(Collection.MEMORIES,))
-    view = await store.view(where)
+    view = await store.search.view(where)
     for i in range(5, 20):
-        await store.append(episode(f"q{i}", note))
-    assert len(await store.lexical(view, ["zebra"], where, 100)) == 5
+        await store.episodes.append(episode(f"q{i}", note))
+    assert len(await store.search.lexical(view, ["zebra"], where, 100)) == 5
 
 
 async def test_text_that_postgresql_cannot_hold_is_made_storable(store: Store) -> None:
     meta: dict[str, Any] = {"k\0": "v\0", "list": ["\ud800"], "n": 1.5}
     nasty = Artifact(ArtifactKind.NOTE, "nul \0 half \ud800 end", path="p\0", meta=meta)
-    receipt = await store.append(episode(artifacts=[nasty]))
-    view = await store.view(Filter(collections=ALL))
-    (item,) = (await store.fetch(view, receipt.item_ids)).values()
+    receipt = await store.episodes.append(episode(artifacts=[nasty]))
+    view = await store.search.view(Filter(collections=ALL))
+    (item,) = (await store.search.fetch(view, receipt.item_ids)).values()
     assert item.content == "nul \ufffd half ? end"
     assert item.path == "p\ufffd"
     assert item.meta == {"k\ufffd": "v\ufffd", "list": ["?"], "n": 1.5}
 
 
 async def test_an_episode_without_artifacts(store: Store, truth_dsn: str) -> None:
-    receipt = await store.append(episode(artifacts=[]))
+    receipt = await store.episodes.append(episode(artifacts=[]))
     assert receipt.item_ids == ()
     assert count(truth_dsn, "outbox") == 1
 
@@ -137,10 +141,10 @@ async def test_everything_or_nothing(store: Store, truth_dsn: str) -> None:
         conn.execute("ALTER TABLE plait.outbox ADD CONSTRAINT t CHECK (kind <> 'episode')")
     try:
         with pytest.raises(psycopg.errors.CheckViolation):
-            await store.append(episode())
+            await store.episodes.append(episode())
     finally:
         with psycopg.connect(truth_dsn, autocommit=True) as conn:
             conn.execute("ALTER TABLE plait.outbox DROP CONSTRAINT t")
     for table in ("episode", "item", "request", "segment", "outbox"):
         assert count(truth_dsn, table) == 0, table
-    assert not (await store.append(episode())).repeated
+    assert not (await store.episodes.append(episode())).repeated

@@ -57,6 +57,7 @@ from plait.memory.entry import NOBODY, check
 from plait.memory.summarize import Extractive
 from plait.ports import GraphStore
 from plait.settings import MemorySettings, Settings
+from tests.memory_queries import query
 from tests.processes import LIMIT_S
 from vector.forget import files
 from vector.store import Store
@@ -79,7 +80,7 @@ async def remember(
     supersedes = more.pop("supersedes", None)
     request = more.pop("request", str(uuid4()))
     entry = MemoryEntry(NOBODY, repo, agent, text, meta, **more)
-    (receipt,) = await store.store(tenant, [check(entry, request, supersedes)])
+    (receipt,) = await store.memories.store(tenant, [check(entry, request, supersedes)])
     assert isinstance(receipt, MemoryReceipt), receipt
     return receipt.entry
 
@@ -151,7 +152,7 @@ def holding(dsn: str, needles: Iterable[str], *, but: Iterable[str] = ("outbox",
 async def forget(
     store: Store, *, repo: str = "r", dry_run: bool = False, **sel: Any
 ) -> ForgetReceipt:
-    return await store.forget(T, repo, Selector(**sel), dry_run=dry_run)
+    return await store.forgetting.forget(T, repo, Selector(**sel), dry_run=dry_run)
 
 
 def proved(receipt: ForgetReceipt) -> None:
@@ -162,14 +163,14 @@ def proved(receipt: ForgetReceipt) -> None:
 async def test_a_memory_and_all_its_versions_are_gone_everywhere(
     store: Store, truth_dsn: str
 ) -> None:
-    await store.ensure_space("m", 2)
+    await store.vectors.ensure_space("m", 2)
     kept = await remember(store, "the other one stays", session="s")
     entry = await remember(
         store, f"the {MARK} is here", tags=(f"tag-{MARK}",), custom={"k": MARK}, path=f"src/{MARK}.py",
         embedding=(1.0, 0.0),
     )  # fmt: skip
     await remember(store, f"the {MARK} is here", tags=("more",), path=f"src/{MARK}.py")
-    assert (await store.get(T, "r", entry.id)).version == 2
+    assert (await store.memories.get(T, "r", entry.id)).version == 2
     before = datetime.now(UTC)
     with psycopg.connect(truth_dsn, autocommit=True) as conn:
         conn.execute("ANALYZE")
@@ -183,18 +184,18 @@ async def test_a_memory_and_all_its_versions_are_gone_everywhere(
     assert holding(truth_dsn, [str(entry.id)], but=("forgotten", "outbox")) == set()
     for as_of in (NOW, AsOf(recorded=before), AsOf(recorded=entry.created_at)):
         with pytest.raises(MemoryNotFound):
-            await store.get(T, "r", entry.id, as_of)
-        page = await store.list(
+            await store.memories.get(T, "r", entry.id, as_of)
+        page = await store.memories.list(
             MemoryFilter(repos=("r",)), limit=10, as_of=as_of, include_superseded=True
         )
         assert {e.id for e in page.entries} <= {kept.id}
-    matches = await store.query(MARK, None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
+    matches = await query(store, MARK, None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
     assert all(m.entry.id == kept.id for m in matches)
 
 
 async def test_an_episode_is_gone_with_all_that_came_with_it(store: Store, truth_dsn: str) -> None:
-    await store.append(episode("other", "harmless"))
-    await store.append(replace(episode("mine", MARK)))
+    await store.episodes.append(episode("other", "harmless"))
+    await store.episodes.append(replace(episode("mine", MARK)))
     (mine,) = ids(truth_dsn, "SELECT episode_id FROM plait.request WHERE request_id = 'mine'")
     assert {"episode", "hunk", "evidence", "memory_node", "diffs", "plans", "tests"} <= holding(
         truth_dsn, [MARK]
@@ -207,9 +208,9 @@ async def test_an_episode_is_gone_with_all_that_came_with_it(store: Store, truth
     assert holding(truth_dsn, [str(mine)], but=("forgotten", "outbox")) == set()
     assert "harmless" in dump(truth_dsn)["posting"]
     where = Filter(repos=("r",), collections=tuple(Collection))
-    view = await store.view(where)
-    assert await store.lexical(view, [MARK], where, 10) == []
-    assert len(await store.lexical(view, ["harmless"], where, 10)) == 6
+    view = await store.search.view(where)
+    assert await store.search.lexical(view, [MARK], where, 10) == []
+    assert len(await store.search.lexical(view, ["harmless"], where, 10)) == 6
 
 
 def ids(dsn: str, query: str) -> list[UUID]:
@@ -220,7 +221,7 @@ def ids(dsn: str, query: str) -> list[UUID]:
 async def test_a_dry_run_counts_what_a_run_removes_and_changes_nothing(
     store: Store, truth_dsn: str
 ) -> None:
-    await store.append(episode("e", MARK))
+    await store.episodes.append(episode("e", MARK))
     await remember(store, f"and {MARK}")
     before = dump(truth_dsn)
     dry = await forget(store, agent_id="a", dry_run=True)
@@ -253,7 +254,7 @@ async def test_by_source_by_agent_and_by_time(store: Store) -> None:
     assert (await forget(store, agent_id="b", **narrow)).entries == ()
     done = await forget(store, **narrow)
     assert done.entries == (early.id,)
-    assert (await store.get(T, "r", late.id)).id == late.id
+    assert (await store.memories.get(T, "r", late.id)).id == late.id
 
 
 async def test_a_version_inside_the_time_takes_its_whole_entry(store: Store) -> None:
@@ -268,13 +269,13 @@ async def test_only_the_named_repository_and_tenant_lose_anything(store: Store) 
     there = await remember(store, "said in both", repo="r2")
     theirs = await remember(store, "said in both", repo="other@r", tenant="other")
     assert (await forget(store, agent_id="a")).entries == (here.id,)
-    assert (await store.get(T, "r2", there.id)).id == there.id
+    assert (await store.memories.get(T, "r2", there.id)).id == there.id
     with pytest.raises(RepositoryNotIndexed):
-        await store.forget("other", "r", Selector(agent_id="a"), dry_run=False)
+        await store.forgetting.forget("other", "r", Selector(agent_id="a"), dry_run=False)
     assert (
         (await store.forget("other", "r2", Selector(agent_id="a"), dry_run=True)) if False else True
     )
-    assert (await store.get("other", "other@r", theirs.id)).id == theirs.id
+    assert (await store.memories.get("other", "other@r", theirs.id)).id == theirs.id
 
 
 @pytest.mark.parametrize(
@@ -291,17 +292,17 @@ async def test_only_the_named_repository_and_tenant_lose_anything(store: Store) 
 )
 async def test_what_says_nothing_or_nonsense_is_refused(store: Store, selector: Selector) -> None:
     with pytest.raises(InvalidInput):
-        await store.forget(T, "r", selector, dry_run=False)
+        await store.forgetting.forget(T, "r", selector, dry_run=False)
 
 
 async def test_a_repeat_does_not_bring_it_back(store: Store, truth_dsn: str) -> None:
     entry = MemoryEntry(NOBODY, "r", "a", f"the {MARK}")
     for request in ("mine", ""):  # "": one that is made of the body
         write = check(entry, request)
-        (receipt,) = await store.store(T, [write])
+        (receipt,) = await store.memories.store(T, [write])
         assert isinstance(receipt, MemoryReceipt)
         await forget(store, ids=(receipt.entry.id,))
-        (again, fresh) = await store.store(
+        (again, fresh) = await store.memories.store(
             T, [write, check(replace(entry, content=f"new {request}"))]
         )
         assert isinstance(again, RequestForgotten)
@@ -311,11 +312,11 @@ async def test_a_repeat_does_not_bring_it_back(store: Store, truth_dsn: str) -> 
     # Another id says that it is meant.
     assert (await remember(store, f"the {MARK}")).content == f"the {MARK}"
     sent = episode("e", "harmless")
-    done = await store.append(sent)
+    done = await store.episodes.append(sent)
     await forget(store, ids=(done.episode_id,))
     with pytest.raises(RequestForgotten):
-        await store.append(sent)
-    (answer,) = await store.append_many([replace(sent, body_hash=b"x")])
+        await store.episodes.append(sent)
+    (answer,) = await store.episodes.append_many([replace(sent, body_hash=b"x")])
     assert isinstance(answer, RequestIdReused)
     assert holding(truth_dsn, ["harmless"]) == set()
 
@@ -332,7 +333,7 @@ async def test_summaries_go_with_a_source_and_the_others_come_back(
         )
         for i in range(20)
     ]
-    done = await service.compact(store, Extractive(), Scope(T, "r", "a"), SMALL)
+    done = await service.compact(store.retention, Extractive(), Scope(T, "r", "a"), SMALL)
     into = {s.entry_id: s.into for s in done.plan.closed}
     summary = into[entries[3].id]
     mates = {e for e, s in into.items() if s == summary} - {entries[3].id}
@@ -342,20 +343,20 @@ async def test_summaries_go_with_a_source_and_the_others_come_back(
     assert set(receipt.reopened) == mates
     assert receipt.removed["reopened"] == len(mates)
     assert holding(truth_dsn, [MARK]) == set()
-    page = await store.list(MemoryFilter(repos=("r",)), limit=100)
+    page = await store.memories.list(MemoryFilter(repos=("r",)), limit=100)
     assert mates <= {e.id for e in page.entries}
     # What of that compaction is left can be undone still, and is not brought back by it.
-    await store.undo(T, done.id)
+    await store.retention.undo(T, done.id)
     with pytest.raises(MemoryNotFound):
-        await store.get(T, "r", entries[3].id)
-    page = await store.list(MemoryFilter(repos=("r",)), limit=100)
+        await store.memories.get(T, "r", entries[3].id)
+    page = await store.memories.list(MemoryFilter(repos=("r",)), limit=100)
     assert {e.id for e in page.entries} == {e.id for e in entries} - {entries[3].id}
 
 
 async def test_duplicates_that_were_closed_for_it_go_too(store: Store, truth_dsn: str) -> None:
     old = await remember(store, f"Run {MARK}!", session="one")
     new = await remember(store, f"run {MARK}", session="two")
-    await service.compact(store, Extractive(), Scope(T, "r", "a"), SMALL)
+    await service.compact(store.retention, Extractive(), Scope(T, "r", "a"), SMALL)
     receipt = await forget(store, ids=(new.id,))
     proved(receipt)
     assert set(receipt.entries) == {old.id, new.id}
@@ -366,7 +367,7 @@ async def test_what_it_took_the_place_of_stays_closed(store: Store) -> None:
     old = await remember(store, "the port is 80")
     new = await remember(store, "the port is 8080", supersedes=old.id)
     await forget(store, ids=(new.id,))
-    page = await store.list(MemoryFilter(repos=("r",)), limit=9, include_superseded=True)
+    page = await store.memories.list(MemoryFilter(repos=("r",)), limit=9, include_superseded=True)
     (left,) = page.entries
     assert left.superseded_at is not None
     assert left.superseded_by is None
@@ -375,7 +376,7 @@ async def test_what_it_took_the_place_of_stays_closed(store: Store) -> None:
 async def test_an_episode_that_loses_a_turn_loses_its_raw_evidence(
     store: Store, truth_dsn: str
 ) -> None:
-    done = await store.append(episode("e", "harmless"))
+    done = await store.episodes.append(episode("e", "harmless"))
     receipt = await forget(store, source="user")
     assert receipt.episodes == ()
     assert receipt.removed["evidence"] == 1
@@ -386,8 +387,8 @@ async def test_an_episode_that_loses_a_turn_loses_its_raw_evidence(
 async def test_issues_and_commits_go_with_the_last_that_names_them(
     store: Store, truth_dsn: str
 ) -> None:
-    one = await store.append(episode("one", "harmless"))
-    two = await store.append(episode("two", MARK))
+    one = await store.episodes.append(episode("one", "harmless"))
+    two = await store.episodes.append(episode("two", MARK))
     names = "SELECT name FROM plait.memory_node WHERE label IN ('Issue', 'Commit') ORDER BY 1"
     shared = ["commit/ab12cd34", "issue/77", "issue/78"]
     assert ids(truth_dsn, names) == shared
@@ -400,8 +401,10 @@ async def test_issues_and_commits_go_with_the_last_that_names_them(
 async def test_a_shared_commit_loses_the_branch_of_what_is_forgotten(
     store: Store, truth_dsn: str
 ) -> None:
-    mine = await store.append(episode("one", MARK))  # named the commit first, with its branch
-    await store.append(episode("two", "harmless"))
+    mine = await store.episodes.append(
+        episode("one", MARK)
+    )  # named the commit first, with its branch
+    await store.episodes.append(episode("two", "harmless"))
     receipt = await forget(store, ids=(mine.episode_id,))
     proved(receipt)
     assert holding(truth_dsn, [MARK]) == set()
@@ -441,7 +444,7 @@ async def test_the_search_for_traces_finds_what_a_broken_removal_leaves(
 async def test_a_word_that_others_say_too_is_no_trace(store: Store) -> None:
     entry = await remember(store, "the handler retries thrice")
     await remember(store, "the handler retries thrice, and then some")
-    await store.append(episode("e", "handler", summary="thrice retries"))
+    await store.episodes.append(episode("e", "handler", summary="thrice retries"))
     proved(await forget(store, ids=(entry.id,)))
 
 
@@ -460,11 +463,11 @@ async def test_what_another_repository_says_is_no_trace_in_statistics(
 async def test_reclaim_takes_it_out_of_the_tables_files(store: Store, truth_dsn: str) -> None:
     entry = await remember(store, f"the {MARK}")
     await forget(store, ids=(entry.id,))
-    tables = await store.reclaim()
+    tables = await store.forgetting.reclaim()
     assert {"plait.memories", "plait.posting"} <= set(tables)
     # The store works on.
     assert (await remember(store, "and on it goes")).version == 1
-    assert await store.query("goes", None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
+    assert await query(store, "goes", None, MemoryQueryOptions(MemoryFilter(repos=("r",))))
 
 
 async def test_how_many_files_still_hold_it_is_counted_by_reading_them(
@@ -474,18 +477,18 @@ async def test_how_many_files_still_hold_it_is_counted_by_reading_them(
     other = await remember(store, "something else")
     before = await forget(store, ids=(other.id,), dry_run=True)
     assert before.marks == ()
-    assert await store.held(before.marks) is None
+    assert await store.forgetting.held(before.marks) is None
     gone = await forget(store, ids=(entry.id,))
     proved(gone)
-    held = await store.held(gone.marks)
+    held = await store.forgetting.held(gone.marks)
     assert held is not None
     assert held.table_files > 0
     assert held.log_files > 0
-    await store.reclaim()
-    held = await store.held(gone.marks)
+    await store.forgetting.reclaim()
+    held = await store.forgetting.held(gone.marks)
     assert held is not None
     assert held.table_files == 0  # …
-    still = await store.held([other.id.bytes])
+    still = await store.forgetting.held([other.id.bytes])
     assert still is not None
     assert still.table_files > 0  # … and not since nothing is looked for
 
@@ -519,7 +522,7 @@ async def test_statistics_that_a_full_disk_left_are_taken_by_the_next_call(
         with psycopg.connect(truth_dsn, autocommit=True) as conn:
             conn.execute("ANALYZE")
         with monkeypatch.context() as broken:
-            broken.setattr(store, "_refresh", full)
+            broken.setattr(store.forgetting, "_refresh", full)
             with pytest.raises(StoreFull):
                 await forget(store, ids=(entry.id,))
         assert left() == 1
@@ -527,7 +530,7 @@ async def test_statistics_that_a_full_disk_left_are_taken_by_the_next_call(
         if again == "forget":
             assert (await forget(store, ids=(entry.id,))).entries == ()
         else:
-            await store.reclaim()
+            await store.forgetting.reclaim()
         assert left() == 0
         assert not [table for table, rows in dump(truth_dsn).items() if MARK in rows]
 
@@ -572,22 +575,22 @@ async def test_of_a_random_history_exactly_what_is_meant_is_gone(
             marks[entry.id] = word
         elif act < 0.75:
             old = rng.choice(list(marks))
-            there = (await store.list(EVERYTHING, limit=500)).entries
+            there = (await store.memories.list(EVERYTHING, limit=500)).entries
             if known := next((e for e in there if e.id == old), None):
                 key = known.metadata.session_key
                 await remember(
                     store, known.content, agent=known.agent_id, session=key, tags=(f"n{n}",)
                 )
         elif act < 0.85:
-            stored = await store.append(episode(f"e{n}", word, agent=agent))
+            stored = await store.episodes.append(episode(f"e{n}", word, agent=agent))
             episodes[stored.episode_id] = word
         elif act < 0.95:
-            done = await service.compact(store, Extractive(), Scope(T, "r", agent), SMALL)
+            done = await service.compact(store.retention, Extractive(), Scope(T, "r", agent), SMALL)
             if done.id != service.NOTHING:
                 compactions.append(done.id)
         elif compactions:
             with contextlib.suppress(UndoExpired):
-                await store.undo(T, compactions.pop())
+                await store.retention.undo(T, compactions.pop())
     middle = start + (datetime.now(UTC) - start) / 2
     for selector in (
         Selector(ids=(rng.choice(list(marks)),)),
@@ -596,7 +599,7 @@ async def test_of_a_random_history_exactly_what_is_meant_is_gone(
         Selector(agent_id="a", recorded_to=middle),
         Selector(agent_id="b"),
     ):
-        receipt = await store.forget(T, "r", selector, dry_run=False)
+        receipt = await store.forgetting.forget(T, "r", selector, dry_run=False)
         assert not any(receipt.left.values()), receipt.left
         gone = {w for id_, w in marks.items() if id_ in receipt.entries}
         gone |= {w for id_, w in episodes.items() if id_ in receipt.episodes}
@@ -607,8 +610,8 @@ async def test_of_a_random_history_exactly_what_is_meant_is_gone(
         assert all(word in told["memories"] for word in marks.values())
         assert all(word in told["diffs"] for word in episodes.values())
         # What a forgotten summary stood for is there again: nothing is closed without a stand-in.
-        alive = {e.id for e in (await store.list(EVERYTHING, limit=500)).entries}
-        closed = await store.list(EVERYTHING, limit=500, include_superseded=True)
+        alive = {e.id for e in (await store.memories.list(EVERYTHING, limit=500)).entries}
+        closed = await store.memories.list(EVERYTHING, limit=500, include_superseded=True)
         newest = {e.id: e for e in sorted(closed.entries, key=lambda e: e.version)}
         for e in newest.values():
             if e.superseded_by is None and e.id not in alive:
@@ -632,21 +635,21 @@ async def test_the_graph_holds_nothing_of_it_either(store: Store, real_graph: Gr
         return real_graph
 
     await remember(store, "the other one stays", repo=repo)
-    await store.append(episode("kept", "harmless", repo=repo))
+    await store.episodes.append(episode("kept", "harmless", repo=repo))
     entry = await remember(store, f"the {MARK}", repo=repo, path=f"src/{MARK}.py")
-    done = await store.append(episode("mine", MARK, repo=repo))
-    await Projector(store, opened).run_until_idle()
+    done = await store.episodes.append(episode("mine", MARK, repo=repo))
+    await Projector(store.outbox, opened).run_until_idle()
     assert MARK in await _all_of(real_graph, repo)
-    await store.forget(T, repo, Selector(ids=(entry.id, done.episode_id)), dry_run=False)
-    await Projector(store, opened).run_until_idle()
+    await store.forgetting.forget(T, repo, Selector(ids=(entry.id, done.episode_id)), dry_run=False)
+    await Projector(store.outbox, opened).run_until_idle()
     told = await _all_of(real_graph, repo)
     assert MARK not in told
     assert str(entry.id) not in told
     assert str(done.episode_id) not in told
     assert "harmless" in told
-    expected, found = await store.expected(repo), await real_graph.contents(repo)
+    expected, found = await store.outbox.expected(repo), await real_graph.contents(repo)
     assert (dict(found.nodes), dict(found.edges)) == (dict(expected.nodes), dict(expected.edges))
-    assert await store.waiting([repo]) == 0
+    assert await store.outbox.waiting([repo]) == 0
 
 
 async def _all_of(store: GraphStore, repo: str) -> str:

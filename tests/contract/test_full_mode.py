@@ -66,7 +66,7 @@ async def service(
             return read
 
     deps = Deps(
-        store,
+        store.search,
         open_provider,
         SearchSettings(timeout_s=LIMIT_S),
         reranker=reranker,

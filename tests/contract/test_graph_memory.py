@@ -20,12 +20,15 @@ from plait.domain.graph import Edge, Label, Link, Node, stored_edge, stored_link
 from plait.domain.memory import NOW, AsOf
 from plait.ports import GraphDelta, GraphResult
 from tests.contract.graph_servers import SERVERS, GraphServer, delta, node, running
+from tests.neo4j_server import Neo4jServers
 from tests.processes import LIMIT_S
 
 
 @pytest.fixture(scope="module", params=SERVERS)
-def graph_server(request: pytest.FixtureRequest, plait_home: Path) -> Iterator[GraphServer]:
-    with running(request.param, plait_home / "contract-graph-memory") as server:
+def graph_server(
+    request: pytest.FixtureRequest, plait_home: Path, neo4j_servers: Neo4jServers
+) -> Iterator[GraphServer]:
+    with running(request.param, plait_home / "contract-graph-memory", neo4j_servers) as server:
         yield server
 
 

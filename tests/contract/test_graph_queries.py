@@ -45,6 +45,7 @@ from tests.contract.graph_servers import (
     running,
 )
 from tests.cypher_cases import BENIGN, HOSTILE
+from tests.neo4j_server import Neo4jServers
 from tests.processes import LIMIT_S, eventually
 
 # What Neo4j 5.26 answers to the harmless queries. UPDATE_CYPHER_ANSWERS=1 writes it anew.
@@ -53,8 +54,10 @@ REPO = "q"
 
 
 @pytest.fixture(scope="module", params=SERVERS)
-def graph_server(request: pytest.FixtureRequest, plait_home: Path) -> Iterator[GraphServer]:
-    with running(request.param, plait_home / "contract-queries") as server:
+def graph_server(
+    request: pytest.FixtureRequest, plait_home: Path, neo4j_servers: Neo4jServers
+) -> Iterator[GraphServer]:
+    with running(request.param, plait_home / "contract-queries", neo4j_servers) as server:
         yield server
 
 

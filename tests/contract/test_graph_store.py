@@ -35,12 +35,15 @@ from tests.contract.graph_servers import (
     running,
     without,
 )
+from tests.neo4j_server import Neo4jServers
 from tests.processes import LIMIT_S
 
 
 @pytest.fixture(scope="module", params=SERVERS)
-def graph_server(request: pytest.FixtureRequest, plait_home: Path) -> Iterator[GraphServer]:
-    with running(request.param, plait_home / "contract-graph") as server:
+def graph_server(
+    request: pytest.FixtureRequest, plait_home: Path, neo4j_servers: Neo4jServers
+) -> Iterator[GraphServer]:
+    with running(request.param, plait_home / "contract-graph", neo4j_servers) as server:
         yield server
 
 

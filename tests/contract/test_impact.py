@@ -15,7 +15,7 @@ from etl.pipeline import IndexRequest, index_repository
 from etl.project import Projector
 from plait.domain.deadline import Deadline
 from plait.domain.memory import AsOf
-from plait.domain.recall import Impact, RecallOptions
+from plait.domain.recall import Impact, PackingOptions
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.ports import EmbeddingProvider, GraphDelta, GraphStore, Spot, View
 from plait.retrieval.code_graph.impact import impact
@@ -148,7 +148,7 @@ def indexed(store: Store, truth_settings: Settings, tmp_path: Path) -> Index:
 async def ran(store: Store, day: float, *artifacts: Artifact, **more: Any) -> None:
     number = next(_numbers)
     outcome = Outcome(more.pop("status", "success"), more.pop("summary", ""))
-    await store.append(
+    await store.episodes.append(
         Episode(
             request_id=f"impact{number}",
             repo="shop",
@@ -158,7 +158,7 @@ async def ran(store: Store, day: float, *artifacts: Artifact, **more: Any) -> No
             body_hash=str(number).encode(),
         )
     )
-    await Projector(store, no_graph).run_until_idle()
+    await Projector(store.outbox, no_graph).run_until_idle()
 
 
 def diff(text: str) -> Artifact:
@@ -183,11 +183,18 @@ async def asked(
         k=10,
         fusion="minmax",
         deadline=Deadline.after(LIMIT_S),
-        view=await store.view(where),
+        view=await store.search.view(where),
         anchors=anchors or Anchors(is_diff=True),
     )
-    settings = store._app.settings
-    deps = Deps(store, no_model, settings.search, settings.recall, relations=store, impact=store)
+    settings = store.app.settings
+    deps = Deps(
+        store.search,
+        no_model,
+        settings.search,
+        settings.recall,
+        relations=store.relations,
+        impact=store.impact,
+    )
     ctx = await impact(ctx, deps)
     return ctx.impact, ctx
 
@@ -320,8 +327,8 @@ async def test_past_failures_and_fixes_of_the_symbol_are_told(store: Store, inde
     caused = found.history[kinds.index("issue")]
     assert "caused 7" in caused.title
     assert fix.item_id is not None
-    view = await store.view(Filter(repos=("shop",)))
-    assert fix.item_id in await store.fetch(view, [fix.item_id])
+    view = await store.search.view(Filter(repos=("shop",)))
+    assert fix.item_id in await store.search.fetch(view, [fix.item_id])
 
 
 async def test_a_test_that_a_fix_turned_green_comes_before_one_three_calls_away(
@@ -339,7 +346,7 @@ async def test_an_answer_as_of_a_time_has_nothing_from_after_it(
 ) -> None:
     await indexed()
     await ran(store, 0, diff(BREAK), summary="first")
-    first = await store.view(Filter(repos=("shop",), collections=tuple(Collection)))
+    first = await store.search.view(Filter(repos=("shop",), collections=tuple(Collection)))
     at = first.revisions[0].published_at
     (event,) = (await asked(store, BREAK))[0].history
     assert "first" in event.title
@@ -352,12 +359,12 @@ async def test_an_answer_as_of_a_time_has_nothing_from_after_it(
 async def test_another_tenants_history_is_not_told(store: Store, indexed: Index) -> None:
     await indexed()
     await history(store)
-    view = await store.view(Filter(repos=("shop",)))
+    view = await store.search.view(Filter(repos=("shop",)))
     other = replace(view, tenant="other")
-    assert await store.history(other, "shop", [MEAN], [OF_NONE], 10) == []
-    assert (await store.changed(other, BREAK)).symbols == ()
-    assert (await store.history(view, "shop", [MEAN], [OF_NONE], 1)) != []
-    assert len(await store.history(view, "shop", [MEAN], [OF_NONE], 1)) == 1
+    assert await store.impact.history(other, "shop", [MEAN], [OF_NONE], 10) == []
+    assert (await store.impact.changed(other, BREAK)).symbols == ()
+    assert (await store.impact.history(view, "shop", [MEAN], [OF_NONE], 1)) != []
+    assert len(await store.impact.history(view, "shop", [MEAN], [OF_NONE], 1)) == 1
 
 
 # -- stack traces -------------------------------------------------------------------------------------
@@ -418,8 +425,8 @@ async def test_hostile_diffs_are_read_within_bounds(
     store: Store, indexed: Index, text: str
 ) -> None:
     await indexed()
-    view: View = await store.view(Filter(repos=("shop",)))
-    changed = await store.changed(view, text)
+    view: View = await store.search.view(Filter(repos=("shop",)))
+    changed = await store.impact.changed(view, text)
     assert len(changed.symbols) <= 1
     assert len(changed.unknown) <= 50
 
@@ -439,11 +446,18 @@ ZeroDivisionError: division by zero
 
 
 async def recalled(store: Store, attached: str, budget: int, **more: Any) -> RecallAnswer:
-    settings = store._app.settings
-    deps = Deps(store, no_model, settings.search, settings.recall, relations=store, impact=store)
+    settings = store.app.settings
+    deps = Deps(
+        store.search,
+        no_model,
+        settings.search,
+        settings.recall,
+        relations=store.relations,
+        impact=store.impact,
+    )
     where = Filter(repos=("shop",), collections=tuple(Collection))
     query = SearchQuery(text="", attached=attached, where=where, deadline=Deadline.after(LIMIT_S))
-    return await RecallService(deps).recall(query, RecallOptions(budget_tokens=budget, **more))
+    return await RecallService(deps).recall(query, PackingOptions(budget_tokens=budget, **more))
 
 
 @pytest.mark.parametrize("attached", [BREAK, TRACEBACK], ids=["diff", "trace"])
@@ -474,11 +488,18 @@ async def test_an_answer_that_is_out_of_time_names_what_it_lacks(
         k=10,
         fusion="minmax",
         deadline=Deadline.after(0.0),
-        view=await store.view(where),
+        view=await store.search.view(where),
         anchors=Anchors(is_diff=True),
     )
-    settings = store._app.settings
-    deps = Deps(store, no_model, settings.search, settings.recall, relations=store, impact=store)
+    settings = store.app.settings
+    deps = Deps(
+        store.search,
+        no_model,
+        settings.search,
+        settings.recall,
+        relations=store.relations,
+        impact=store.impact,
+    )
     ctx = await impact(ctx, deps)
     assert [str(one) for one in ctx.degraded] == ["impact: deadline"]
     assert not ctx.impact

@@ -99,19 +99,19 @@ class Graph:
 
 
 async def project(store: Store, graph: Graph) -> None:
-    while (delta := await store.claim()) is not None:
+    while (delta := await store.outbox.claim()) is not None:
         graph.apply(delta)
-        await store.done(delta.event_id)
+        await store.outbox.done(delta.event_id)
 
 
 async def searched(store: Store, repo: str) -> dict[str, Any]:
     """For every word: what is found and how well, free of ids."""
     where = Filter(repos=(repo,))
-    view = await store.view(where)
+    view = await store.search.view(where)
     answers: dict[str, Any] = {}
     for term in (*NAMES, "toy", "test"):
-        found = await store.lexical(view, [term, "pkg"], where, 100)
-        items = await store.fetch(view, [c.id for c in found])
+        found = await store.search.lexical(view, [term, "pkg"], where, 100)
+        items = await store.search.fetch(view, [c.id for c in found])
         assert len(items) == len(found)
         answers[term] = sorted(
             (c.score, items[c.id].path, items[c.id].symbol, items[c.id].content) for c in found
@@ -147,31 +147,31 @@ async def check(
     for files, projects, breaks, appends in history:
         if breaks:
             await index(store, repo, {"a.toy": ["broken: alpha"]}, publish=False)
-            await store._close_drafts()
+            await store.index.close()
         await index(store, repo, files)
         if appends:
             episodes += 1
-            await store.append(episode(repo, episodes))
-        if crash and (delta := await store.claim()) is not None:
+            await store.episodes.append(episode(repo, episodes))
+        if crash and (delta := await store.outbox.claim()) is not None:
             graph.apply(delta, half=True)
-            await store._close_claims()
+            await store.outbox.close()
         if projects:
             await project(store, graph)
     await project(store, graph)
     await index(store, clean, history[-1][0])
     for n in range(1, episodes + 1):
-        await store.append(episode(clean, n))
+        await store.episodes.append(episode(clean, n))
     await project(store, clean_graph)
 
     assert await searched(store, repo) == await searched(store, clean)
     assert graph.code(repo) == clean_graph.code(clean)
     assert graph.links(repo) == clean_graph.links(clean)
-    revision = await store.revision(repo)
+    revision = await store.repositories.revision(repo)
     assert revision.graph_number == revision.number
-    assert not (await store.epoch([repo]))[1]
+    assert not (await store.outbox.epoch([repo]))[1]
 
     rebuilt = Graph()
-    await store.reset(repo)
+    await store.outbox.reset(repo)
     await project(store, rebuilt)
     assert rebuilt.code(repo) == graph.code(repo)
     assert rebuilt.links(repo) == graph.links(repo)
@@ -187,9 +187,9 @@ def episode(repo: str, n: int) -> Episode:
 
 async def test_memories_outlive_code(store: Store, index: IndexFiles) -> None:
     """Items without revisions stay when every file was changed and collected."""
-    await store.append(episode("r", 1))
+    await store.episodes.append(episode("r", 1))
     for n in range(4):
         await index(store, "r", {"a.toy": [f"name{n}:"]})
     where = Filter(repos=("r",), collections=(Collection.DIFFS, Collection.MEMORIES))
-    found = await store.lexical(await store.view(where), ["alpha", "toy"], where, 10)
+    found = await store.search.lexical(await store.search.view(where), ["alpha", "toy"], where, 10)
     assert len(found) == 2

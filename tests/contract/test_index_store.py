@@ -26,9 +26,9 @@ A = {"pkg/a.toy": ["alpha: beta", "omega:"], "pkg/b.toy": ["beta: alpha"]}
 
 async def texts(store: Store, view: View | None = None, repo: str = "r") -> dict[str, str]:
     """Path and symbol → content of all that a search for a word of every chunk finds."""
-    view = view or await store.view(Filter(repos=(repo,)))
-    found = await store.lexical(view, ["toy"], Filter(repos=(repo,)), 1000)
-    items = await store.fetch(view, [c.id for c in found])
+    view = view or await store.search.view(Filter(repos=(repo,)))
+    found = await store.search.lexical(view, ["toy"], Filter(repos=(repo,)), 1000)
+    items = await store.search.fetch(view, [c.id for c in found])
     assert len(items) == len(found)
     return {f"{i.path} {i.symbol}": i.content for i in items.values()}
 
@@ -37,8 +37,8 @@ async def test_a_published_draft_is_read_whole(store: Store, index: IndexFiles) 
     revision = await index(store, "r", A)
     assert (revision.number, revision.files, revision.chunks) == (1, 2, 3)
     assert (revision.root, revision.embedded, revision.graph_number) == ("/src", 0, 0)
-    assert await store.revision("r") == revision
-    assert await store.repositories() == [revision]
+    assert await store.repositories.revision("r") == revision
+    assert await store.repositories.list() == [revision]
     assert await texts(store) == {
         "pkg/a.toy pkg.a.alpha": "alpha: beta",
         "pkg/a.toy pkg.a.omega": "omega:",
@@ -54,8 +54,8 @@ async def test_readers_between_begin_and_publish_see_the_old_revision_only(
     changed = {"pkg/a.toy": ["alpha: gamma"], "pkg/c.toy": ["gamma:"]}
     await index(store, "r", changed, publish=False)
     assert await texts(other) == before
-    assert (await other.revision("r")).number == 1
-    await store._close_drafts()
+    assert (await other.repositories.revision("r")).number == 1
+    await store.index.close()
     await index(store, "r", changed)
     assert await texts(other) == {
         "pkg/a.toy pkg.a.alpha": "alpha: gamma",
@@ -67,7 +67,7 @@ async def test_a_reader_that_pinned_a_revision_keeps_it_over_the_next_publish(
     store: Store, index: IndexFiles
 ) -> None:
     await index(store, "r", A)
-    pinned = await store.view(Filter(repos=("r",)))
+    pinned = await store.search.view(Filter(repos=("r",)))
     before = await texts(store, pinned)
     await index(store, "r", {"pkg/b.toy": ["beta: alpha", "new:"]})
     assert await texts(store, pinned) == before
@@ -76,12 +76,12 @@ async def test_a_reader_that_pinned_a_revision_keeps_it_over_the_next_publish(
 
 async def test_a_first_draft_is_invisible(store: Store, index: IndexFiles) -> None:
     await index(store, "r", A, publish=False)
-    assert await store.repositories() == []
+    assert await store.repositories.list() == []
     with pytest.raises(RepositoryNotIndexed):
-        await store.revision("r")
+        await store.repositories.revision("r")
     with pytest.raises(RepositoryNotIndexed):
-        await store.view(Filter(repos=("r",)))
-    await store._close_drafts()
+        await store.search.view(Filter(repos=("r",)))
+    await store.index.close()
 
 
 async def test_a_broken_draft_is_cleaned_by_the_next_begin(
@@ -90,7 +90,7 @@ async def test_a_broken_draft_is_cleaned_by_the_next_begin(
     await index(store, "r", A)
     stored = await _stored(store)
     await index(store, "r", {"pkg/a.toy": ["alpha:"]}, publish=False)
-    await store._close_drafts()  # as when the process dies
+    await store.index.close()  # as when the process dies
     assert await _stored(store) == stored
     assert _rows(truth_dsn, "SELECT max(rev_from), max(rev_to) FROM item") == [(1, None)]
     assert _rows(truth_dsn, "SELECT max(rev_from), max(rev_to) FROM file_graph") == [(1, None)]
@@ -108,12 +108,12 @@ async def test_a_killed_writer_loses_its_lock_at_once_and_leaves_nothing(
     assert child.stdout is not None
     assert (await child.stdout.readline()).strip() == b"written"
     with pytest.raises(RepositoryBusy):
-        await store.begin("r", "/src")
+        await store.index.begin("r", "/src")
     child.kill()
     await child.wait()
     draft = await _begin_when_free(store)
-    assert sorted(await store.stored_files(draft)) == sorted(A)
-    await store.discard(draft)
+    assert sorted(await store.index.stored_files(draft)) == sorted(A)
+    await store.index.discard(draft)
     assert len(await texts(store)) == 3
     assert _rows(truth_dsn, "SELECT count(*) FROM source_file WHERE path = 'killed.toy'") == [(0,)]
 
@@ -142,19 +142,19 @@ async def _begin_when_free(store: Store) -> Draft:
 
     async def begun() -> Draft | None:
         with contextlib.suppress(RepositoryBusy):
-            return await store.begin("r", "/src")
+            return await store.index.begin("r", "/src")
         return None
 
     return await eventually(begun)
 
 
 async def test_one_writer_a_repository(store: Store, other: Store, index: IndexFiles) -> None:
-    draft = await store.begin("r", "/src")
+    draft = await store.index.begin("r", "/src")
     for second in (store, other):
         with pytest.raises(RepositoryBusy):
-            await second.begin("r", "/src")
+            await second.index.begin("r", "/src")
     await index(other, "another", A)
-    await store.discard(draft)
+    await store.index.discard(draft)
     await index(other, "r", A)
 
 
@@ -162,44 +162,44 @@ async def test_a_writer_that_lost_its_lock_is_refused(
     store: Store, other: Store, index: IndexFiles, truth_dsn: str
 ) -> None:
     await index(store, "r", A)
-    stale = await store.begin("r", "/src")
+    stale = await store.index.begin("r", "/src")
     _terminate(truth_dsn, "objid = (SELECT id FROM repository WHERE name = 'r')")
     newer = await _begin_when_free(other)
     row = FileRow("late.toy", b"h", "toy", 1, 1, b"")
     with pytest.raises(RepositoryBusy):
-        await store.write_files(stale, [row])
+        await store.index.write_files(stale, [row])
     with pytest.raises(RepositoryBusy):
-        await store.publish(stale, IndexStats())
-    await other.discard(newer)
-    await store.discard(stale)
+        await store.index.publish(stale, IndexStats())
+    await other.index.discard(newer)
+    await store.index.discard(stale)
     assert len(await texts(store)) == 3
 
 
 async def test_writes_go_on_after_the_server_dropped_the_connections(
     store: Store, truth_dsn: str
 ) -> None:
-    draft = await store.begin("r", "/src")
-    lock = store._drafts[draft.repo_id].conn.info.backend_pid
-    await store.write_files(draft, [FileRow("a.toy", b"h", "toy", 1, 1, b"")])
+    draft = await store.index.begin("r", "/src")
+    lock = store.index._drafts[draft.repo_id].conn.info.backend_pid
+    await store.index.write_files(draft, [FileRow("a.toy", b"h", "toy", 1, 1, b"")])
     with psycopg.connect(truth_dsn, autocommit=True) as conn:
         end_sessions(conn, f"application_name = 'plait' AND pid <> {lock}")
-    await store.write_files(draft, [FileRow("b.toy", b"h", "toy", 1, 1, b"")])
-    assert (await store.publish(draft, IndexStats())).files == 2
+    await store.index.write_files(draft, [FileRow("b.toy", b"h", "toy", 1, 1, b"")])
+    assert (await store.index.publish(draft, IndexStats())).files == 2
 
 
 async def test_a_name_belongs_to_one_root(store: Store, index: IndexFiles) -> None:
     await index(store, "r", A, root="/one")
     with pytest.raises(RepositoryNameTaken) as caught:
-        await store.begin("r", "/two")
+        await store.index.begin("r", "/two")
     assert caught.value.metadata["indexed_root"] == "/one"
-    draft = await store.begin("r", "/two", move=True)
-    await store.discard(draft)
-    assert (await store.revision("r")).root == "/two"
+    draft = await store.index.begin("r", "/two", move=True)
+    await store.index.discard(draft)
+    assert (await store.repositories.revision("r")).root == "/two"
 
 
 async def test_an_unpublished_run_takes_no_name(store: Store, index: IndexFiles) -> None:
     await index(store, "r", A, root="/one", publish=False)
-    await store._close_drafts()
+    await store.index.close()
     assert (await index(store, "r", A, root="/two")).root == "/two"
 
 
@@ -207,36 +207,36 @@ async def test_discard_leaves_the_revision_and_frees_the_lock(
     store: Store, index: IndexFiles, truth_dsn: str
 ) -> None:
     first = await index(store, "r", A)
-    draft = await store.begin("r", "/src")
-    await store.write_files(draft, [FileRow("x.toy", b"h", "toy", 1, 1, b"")])
-    await store.retire(draft, ["pkg/a.toy"])
-    await store.discard(draft)
-    await store.discard(draft)
-    assert await store.revision("r") == first
+    draft = await store.index.begin("r", "/src")
+    await store.index.write_files(draft, [FileRow("x.toy", b"h", "toy", 1, 1, b"")])
+    await store.index.retire(draft, ["pkg/a.toy"])
+    await store.index.discard(draft)
+    await store.index.discard(draft)
+    assert await store.repositories.revision("r") == first
     assert _rows(truth_dsn, "SELECT count(*) FROM source_file") == [(2,)]
     assert (await index(store, "r", {"pkg/b.toy": ["beta:"]})).number == 2
 
 
 async def test_writing_the_same_rows_again_replaces_them(store: Store) -> None:
-    draft = await store.begin("r", "/src")
+    draft = await store.index.begin("r", "/src")
     for lines in (1, 2):
-        await store.write_files(
+        await store.index.write_files(
             draft, [FileRow("a.toy", b"h", "toy", lines, lines, b"f%d" % lines)]
         )
-    revision = await store.publish(draft, IndexStats())
+    revision = await store.index.publish(draft, IndexStats())
     assert revision.files == 1
-    draft = await store.begin("r", "/src")
-    assert (await store.stored_files(draft))["a.toy"].lines == 2
-    assert [pair async for pair in store.facts(draft)] == [("a.toy", b"f2")]
-    await store.discard(draft)
+    draft = await store.index.begin("r", "/src")
+    assert (await store.index.stored_files(draft))["a.toy"].lines == 2
+    assert [pair async for pair in store.index.facts(draft)] == [("a.toy", b"f2")]
+    await store.index.discard(draft)
 
 
 async def test_facts_of_some_paths(store: Store, index: IndexFiles) -> None:
     await index(store, "r", A)
-    draft = await store.begin("r", "/src")
-    assert [p async for p, _ in store.facts(draft)] == ["pkg/a.toy", "pkg/b.toy"]
-    assert [p async for p, _ in store.facts(draft, ["pkg/b.toy", "gone"])] == ["pkg/b.toy"]
-    await store.discard(draft)
+    draft = await store.index.begin("r", "/src")
+    assert [p async for p, _ in store.index.facts(draft)] == ["pkg/a.toy", "pkg/b.toy"]
+    assert [p async for p, _ in store.index.facts(draft, ["pkg/b.toy", "gone"])] == ["pkg/b.toy"]
+    await store.index.discard(draft)
 
 
 async def test_delete_removes_every_row_and_numbers_go_on(
@@ -244,23 +244,23 @@ async def test_delete_removes_every_row_and_numbers_go_on(
 ) -> None:
     await index(store, "keep", A)
     await index(store, "r", A)
-    await store.delete_repository("r")
-    assert [r.repo for r in await store.repositories()] == ["keep"]
+    await store.repositories.delete("r")
+    assert [r.repo for r in await store.repositories.list()] == ["keep"]
     for table in ("item", "source_file", "file_graph", "symbol_name", "segment"):
         rows = _rows(truth_dsn, f"SELECT DISTINCT repo_id FROM {table}")
         assert len(rows) == 1, table
     with pytest.raises(RepositoryNotIndexed):
-        await store.delete_repository("r")
+        await store.repositories.delete("r")
     assert (await index(store, "r", A)).number == 2
     assert len(await texts(store)) == 3
 
 
 async def test_delete_waits_for_no_writer(store: Store, other: Store, index: IndexFiles) -> None:
     await index(store, "r", A)
-    draft = await store.begin("r", "/src")
+    draft = await store.index.begin("r", "/src")
     with pytest.raises(RepositoryBusy):
-        await other.delete_repository("r")
-    await store.discard(draft)
+        await other.repositories.delete("r")
+    await store.index.discard(draft)
 
 
 async def test_garbage_goes_and_segments_stay_few(
@@ -291,22 +291,22 @@ async def test_text_that_postgresql_cannot_hold_is_made_storable(store: Store) -
     from plait.domain.ids import new_item_ids
     from plait.domain.values import Chunk
 
-    draft = await store.begin("r", "/src")
+    draft = await store.index.begin("r", "/src")
     (id_,) = new_item_ids(1)
     chunk = Chunk(id_, "a.toy", "a.b", "function", "toy", 1, 1, "nul \0 here", b"h" * 16)
-    await store.write_files(draft, [FileRow("a.toy", b"h", "toy", 1, 1, b"\0")])
-    await store.write_chunks(draft, [chunk])
-    await store.publish(draft, IndexStats())
-    view = await store.view(Filter())
-    assert (await store.fetch(view, [id_]))[id_].content == "nul \ufffd here"
+    await store.index.write_files(draft, [FileRow("a.toy", b"h", "toy", 1, 1, b"\0")])
+    await store.index.write_chunks(draft, [chunk])
+    await store.index.publish(draft, IndexStats())
+    view = await store.search.view(Filter())
+    assert (await store.search.fetch(view, [id_]))[id_].content == "nul \ufffd here"
 
 
 async def _stored(store: Store) -> dict[str, Any]:
-    draft = await store.begin("r", "/src")
+    draft = await store.index.begin("r", "/src")
     try:
-        return await store.stored_files(draft)
+        return await store.index.stored_files(draft)
     finally:
-        await store.discard(draft)
+        await store.index.discard(draft)
 
 
 def _rows(dsn: str, query: str) -> list[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plait.domain.errors import BadSettings, LanguageModelUnavailable
-from plait.models.language import chat, open_model, wants_model
+from plait.models.language import open_model, wants_model
 from plait.ports import LanguageModel
 from plait.settings import LanguageSettings, parse
 from tests.chat_server import ChatServer, refused, said
@@ -22,13 +22,6 @@ def server() -> Iterator[ChatServer]:
     running.close()
 
 
-@pytest.fixture(autouse=True)
-def rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is left alone is so for as long as a test takes."""
-    monkeypatch.setattr(chat, "REST_REFUSED_S", 2 * LIMIT_S)
-    monkeypatch.setattr(chat, "REST_AWAY_S", 2 * LIMIT_S)
-
-
 @pytest.fixture
 async def model(server: ChatServer) -> AsyncIterator[LanguageModel]:
     opened = await open_model(settings(server.url))
@@ -38,6 +31,8 @@ async def model(server: ChatServer) -> AsyncIterator[LanguageModel]:
 
 def settings(url: str, **changes: Any) -> LanguageSettings:
     given = {"provider": "openai", "model": "m", "base_url": url, "api_key": "key-1"}
+    # Who is left alone is so for as long as a test takes.
+    given |= {"rest_refused_s": str(2 * LIMIT_S), "rest_away_s": str(2 * LIMIT_S)}
     return parse(LanguageSettings, {**given, **changes})
 
 

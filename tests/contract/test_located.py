@@ -25,14 +25,14 @@ async def found(
     store: Store, spots: Sequence[Spot], where: Filter = FILES, k: int = 20
 ) -> list[list[str]]:
     """As `path:line` by spot."""
-    view = await store.view(where)
-    ids = await store.located(view, spots, where, k)
+    view = await store.search.view(where)
+    ids = await store.search.located(view, spots, where, k)
     assert len(ids) == len(spots)
     return [await _places(store, view, one) for one in ids]
 
 
 async def _places(store: Store, view: View, ids: Sequence[ItemId]) -> list[str]:
-    places = await store.places(view, ids)
+    places = await store.search.places(view, ids)
     assert len(places) == len(ids)
     return [f"{p.path}:{p.start_line}" for p in places.values()]
 
@@ -96,9 +96,9 @@ async def test_a_name_is_whole_or_the_end_of_one(store: Store, index: IndexFiles
     both = ["src/http/client.toy:1", "src/http/server/client.toy:2"]
     assert await one(store, Spot("", "send_request")) == both
     assert await one(store, Spot("", "end_request")) == []
-    view = await store.view(FILES)
-    (ids,) = await store.located(view, [Spot("", "open_file")], FILES, 5)
-    symbol = (await store.places(view, ids))[ids[0]].symbol
+    view = await store.search.view(FILES)
+    (ids,) = await store.search.located(view, [Spot("", "open_file")], FILES, 5)
+    symbol = (await store.search.places(view, ids))[ids[0]].symbol
     for name in (symbol, f"package.{symbol}"):
         assert await one(store, Spot("", name)) == ["src/util.toy:2"]
     assert await one(store, Spot("", "Another.open_file")) == []
@@ -123,12 +123,12 @@ async def test_a_filter_a_repository_and_a_revision_narrow(store: Store, index: 
     assert len(await one(store, Spot("src/util.toy", repo="other"))) == 1
     assert await one(store, spot, Filter(path_glob="tests/**")) == []
     assert await one(store, spot, Filter(collections=(Collection.MEMORIES,))) == []
-    before = await store.view(Filter(repos=("r",)))
+    before = await store.search.view(Filter(repos=("r",)))
     await index(store, "r", {**CODE, "src/util.toy": ["renamed:"], "src/new/util.toy": ["added:"]})
     assert await one(store, Spot("src/util.toy"), Filter(repos=("r",))) == ["src/util.toy:1"]
     assert len(await one(store, Spot("util.toy"), Filter(repos=("r",)))) == 2
     assert await one(store, Spot("", "renamed"), Filter(repos=("r",))) == ["src/util.toy:1"]
-    (ids,) = await store.located(before, [Spot("", "renamed")], Filter(repos=("r",)), 5)
+    (ids,) = await store.search.located(before, [Spot("", "renamed")], Filter(repos=("r",)), 5)
     assert ids == []
 
 

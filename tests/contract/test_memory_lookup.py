@@ -48,7 +48,7 @@ def look_up(conn: psycopg.Connection[Any], repo_id: int, texts: list[str]) -> tu
 async def test_a_look_up_reads_what_is_alike_and_no_more(
     store: Store, truth_dsn: str, held: int
 ) -> None:
-    done = await store.store(TENANT, [write(text(n)) for n in range(held)])
+    done = await store.memories.store(TENANT, [write(text(n)) for n in range(held)])
     assert all(isinstance(one, MemoryReceipt) for one in done)
     asked = [text(n) for n in range(held - 10, held + 200)]  # ten of them are there
     with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
@@ -59,10 +59,10 @@ async def test_a_look_up_reads_what_is_alike_and_no_more(
 
 
 async def test_what_is_closed_is_not_found(store: Store, truth_dsn: str) -> None:
-    kept, gone = await store.store(TENANT, [write(text(1)), write(text(2))])
+    kept, gone = await store.memories.store(TENANT, [write(text(1)), write(text(2))])
     assert isinstance(kept, MemoryReceipt)
     assert isinstance(gone, MemoryReceipt)
-    await store.delete(TENANT, "r", gone.entry.id)
+    await store.memories.delete(TENANT, "r", gone.entry.id)
     with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
         (repo_id,) = conn.execute("SELECT id FROM repository WHERE name = 'r'").fetchone() or (0,)
         assert look_up(conn, repo_id, [text(1), text(2)]) == (1, 5)
@@ -70,7 +70,7 @@ async def test_what_is_closed_is_not_found(store: Store, truth_dsn: str) -> None
 
 async def test_a_process_from_before_finds_as_much(store: Store, truth_dsn: str) -> None:
     """It asks with one list for all places, and goes on when another brings the schema up to date."""
-    done = await store.store(TENANT, [write(text(n)) for n in range(20)])
+    done = await store.memories.store(TENANT, [write(text(n)) for n in range(20)])
     assert all(isinstance(one, MemoryReceipt) for one in done)
     made = sketches("r", [words(text(n)) for n in range(20)])
     every = sorted({number for sketch in made for number in sketch})

@@ -155,9 +155,9 @@ async def test_episodes_from_before_are_kept_and_projected_anew(
     stores = await asyncio.gather(*(vector.open(truth_settings) for _ in range(2)))
     try:
         deltas = []
-        while (delta := await stores[0].claim()) is not None:
+        while (delta := await stores[0].outbox.claim()) is not None:
             deltas.append(delta)
-            await stores[0].done(delta.event_id)
+            await stores[0].outbox.done(delta.event_id)
         said = [(d.repo, d.remove_repo, d.number, len(d.nodes), len(d.links)) for d in deltas]
         assert sorted(said) == [
             ("r", False, 0, 4, 4), ("r", False, 3, 1, 0), ("r", True, 0, 0, 0), ("s", False, 1, 1, 0),
@@ -165,11 +165,47 @@ async def test_episodes_from_before_are_kept_and_projected_anew(
         removed, code, memory = (d for d in deltas if d.repo == "r")
         assert removed.remove_repo
         assert (code.number, memory.number) == (3, 0)
-        notes = await stores[1].list(MemoryFilter(repos=("r",)), limit=10)
+        notes = await stores[1].memories.list(MemoryFilter(repos=("r",)), limit=10)
         assert [e.content for e in notes.entries] == ["same text", "same text"]
     finally:
         for opened in stores:
             await opened.close()
+
+
+OLD_TURNS = """
+INSERT INTO repository (name, published, last_number) VALUES ('r', 0, 0);
+INSERT INTO memories (id, repo_id, collection, kind, source, agent_id, content_hash, content, entry_id, created_at)
+SELECT gen_random_uuid(), r.id, 'memories', 'turn', s.source, s.source, sha256(t.content::bytea), t.content,
+       gen_random_uuid(), now()
+  FROM repository r, unnest(ARRAY['agent', 'user']) AS s (source),
+       unnest(ARRAY['where is it?', 'Let me look at a.py first.', 'It is in a.py. Shall I go on?', 'It is in a.py.'])
+         AS t (content);
+"""
+
+
+async def test_turns_from_before_are_told_from_each_other_as_new_ones_are(
+    before: None, truth_dsn: str, truth_settings: Settings
+) -> None:
+    """What older versions asked of each text at every read is decided once, when the home is opened."""
+    conn = await Database(truth_dsn, truth_settings).dedicated()
+    await migrate(conn, [m for m in migrations() if m.number < 15])
+    await conn.execute(OLD_TURNS.encode())
+    await conn.close()
+    await (await vector.open(truth_settings)).close()
+    with psycopg.connect(truth_dsn, options="-c search_path=plait") as after:
+        rows = after.execute(
+            "SELECT source, content, is_question, announces_step FROM memories ORDER BY source, content"
+        ).fetchall()
+    assert rows == [
+        ("agent", "It is in a.py.", False, False),
+        ("agent", "It is in a.py. Shall I go on?", False, True),
+        ("agent", "Let me look at a.py first.", False, True),
+        ("agent", "where is it?", True, True),
+        ("user", "It is in a.py.", False, False),
+        ("user", "It is in a.py. Shall I go on?", False, False),
+        ("user", "Let me look at a.py first.", False, False),
+        ("user", "where is it?", True, False),
+    ]
 
 
 DIFF = """--- a/a.py
@@ -236,11 +272,11 @@ async def test_an_episode_from_before_is_linked_by_its_text_as_a_new_one_is(
             Artifact(ArtifactKind.DIFF, DIFF, "a.py"),
             Artifact(ArtifactKind.TEST_RESULT, "1 passed", meta=results),
         ]
-        new = await store.append(
+        new = await store.episodes.append(
             Episode("new", "r", Outcome("success", "fixes #12"), artifacts, body_hash=b"h")
         )
         assert isinstance(new, EpisodeReceipt)
-        await Projector(store, no_graph).run_until_idle()
+        await Projector(store.outbox, no_graph).run_until_idle()
         with psycopg.connect(truth_dsn) as rows:
             old = set(rows.execute(SAID, ("00000000-0000-7000-8000-000000000001",)).fetchall())
             assert old == set(rows.execute(SAID, (new.episode_id,)).fetchall())
@@ -254,7 +290,7 @@ async def test_an_episode_from_before_is_linked_by_its_text_as_a_new_one_is(
                 "INSERT INTO plait.outbox (repo_id, kind, episode_id) SELECT repo_id, 'episode', id"
                 " FROM plait.episode"
             )
-        await Projector(store, no_graph).run_until_idle()
+        await Projector(store.outbox, no_graph).run_until_idle()
         with psycopg.connect(truth_dsn) as rows:
             again = rows.execute(SAID, ("00000000-0000-7000-8000-000000000001",)).fetchall()
             assert len(again) == len(old)

@@ -42,16 +42,16 @@ def same(delta: GraphDelta) -> GraphDelta:
 
 
 async def claimed(store: Store) -> GraphDelta:
-    delta = await store.claim()
+    delta = await store.outbox.claim()
     assert delta is not None
     return delta
 
 
 async def drain(store: Store) -> list[GraphDelta]:
     out = []
-    while (delta := await store.claim()) is not None:
+    while (delta := await store.outbox.claim()) is not None:
         out.append(delta)
-        await store.done(delta.event_id)
+        await store.outbox.done(delta.event_id)
     return out
 
 
@@ -63,7 +63,7 @@ def sql(dsn: str, statement: str) -> list[tuple[Any, ...]]:
 
 async def test_a_first_revision_is_everything(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
-    assert await store.waiting() == 1
+    assert await store.outbox.waiting() == 1
     (delta,) = await drain(store)
     assert (delta.repo, delta.number, delta.fresh) == ("r", 1, True)
     assert [n.id for n in delta.nodes] == [
@@ -73,9 +73,9 @@ async def test_a_first_revision_is_everything(store: Store, index: IndexFiles) -
     assert ("CALLS", "r:a.alpha", "r:b.beta") in {
         (e.relation, e.source, e.target) for e in delta.edges
     }
-    assert await store.waiting() == 0
-    assert (await store.revision("r")).graph_number == 1
-    assert await store.claim() is None
+    assert await store.outbox.waiting() == 0
+    assert (await store.repositories.revision("r")).graph_number == 1
+    assert await store.outbox.claim() is None
 
 
 async def test_an_update_is_what_differs(store: Store, index: IndexFiles) -> None:
@@ -106,7 +106,7 @@ async def test_a_symbol_that_moves_between_files_is_no_drop(
 async def test_waiting_revisions_become_one_delta(store: Store, index: IndexFiles) -> None:
     for n in range(4):
         await index(store, "r", {"a.toy": [f"name{n}:"]})
-    assert await store.waiting() == 4
+    assert await store.outbox.waiting() == 4
     (delta,) = await drain(store)
     assert (delta.number, delta.fresh) == (4, True)
     assert "r:a.name3" in {n.id for n in delta.nodes}
@@ -122,11 +122,11 @@ async def test_one_claim_a_repository_and_others_meanwhile(
     first = await claimed(store)
     second = await claimed(other)
     assert {first.repo, second.repo} == {"one", "two"}
-    assert await store.claim() is None
-    assert await other.claim() is None
-    await store.done(first.event_id)
-    await other.done(second.event_id)
-    assert await store.waiting() == 0
+    assert await store.outbox.claim() is None
+    assert await other.outbox.claim() is None
+    await store.outbox.done(first.event_id)
+    await other.outbox.done(second.event_id)
+    assert await store.outbox.waiting() == 0
 
 
 async def test_a_claim_that_was_not_done_comes_again_unchanged(
@@ -134,13 +134,13 @@ async def test_a_claim_that_was_not_done_comes_again_unchanged(
 ) -> None:
     await index(store, "r", CODE)
     first = await claimed(store)
-    await store._close_claims()  # as dying does
+    await store.outbox.close()  # as dying does
     await index(store, "r", {"a.toy": ["alpha:"]})
     # The first delta may be in the graph by half: it is completed before the next begins.
     again = await claimed(other)
     assert same(again) == same(first)
     assert again.fence > first.fence
-    await other.done(first.event_id)
+    await other.outbox.done(first.event_id)
     (second,) = await drain(other)
     assert (second.number, second.fresh) == (2, False)
     assert second.drop_nodes == ["r:/b.toy", "r:b.beta"]
@@ -155,13 +155,13 @@ async def test_a_killed_claimer_loses_its_lease_at_once(
     )
     assert child.stdout is not None
     assert (await child.stdout.readline()).strip() == b"claimed"
-    assert await store.claim() is None
-    assert (await store.epoch(["r"]))[1]
+    assert await store.outbox.claim() is None
+    assert (await store.outbox.epoch(["r"]))[1]
     child.kill()
     await child.wait()
-    delta = await eventually(store.claim)
+    delta = await eventually(store.outbox.claim)
     assert delta.fresh
-    await store.done(delta.event_id)
+    await store.outbox.done(delta.event_id)
 
 
 CLAIMS = """
@@ -185,17 +185,17 @@ async def test_the_epoch_tells_readers_of_every_change(
 ) -> None:
     await index(store, "r", CODE)
     await index(store, "s", CODE)
-    before = await other.epoch(["r"])
+    before = await other.outbox.epoch(["r"])
     assert not before[1]
     delta = await claimed(store)
-    during = await other.epoch([delta.repo])
+    during = await other.outbox.epoch([delta.repo])
     assert during[1]
-    assert (await other.epoch([]))[1]
-    await store.done(delta.event_id)
-    after = await other.epoch([delta.repo])
+    assert (await other.outbox.epoch([]))[1]
+    await store.outbox.done(delta.event_id)
+    after = await other.outbox.epoch([delta.repo])
     assert not after[1]
     assert after[0] > before[0]
-    assert await other.epoch(["missing"]) == (0, False)
+    assert await other.outbox.epoch(["missing"]) == (0, False)
     await drain(store)
 
 
@@ -207,14 +207,14 @@ async def test_a_failed_event_waits_and_the_graph_stays_in_doubt(
     # disk takes a second to commit.
     sql(truth_dsn, "UPDATE outbox SET attempts = 10")
     delta = await claimed(store)
-    await store.failed(delta.event_id, "the graph \0 is away", permanent=False)
-    assert await store.claim() is None
-    assert await store.waiting() == 1
-    assert (await store.epoch(["r"]))[1]
+    await store.outbox.failed(delta.event_id, "the graph \0 is away", permanent=False)
+    assert await store.outbox.claim() is None
+    assert await store.outbox.waiting() == 1
+    assert (await store.outbox.epoch(["r"]))[1]
     sql(truth_dsn, "UPDATE outbox SET not_before = now()")
     assert same(await claimed(store)) == same(delta)
-    await store.done(delta.event_id)
-    assert not (await store.epoch(["r"]))[1]
+    await store.outbox.done(delta.event_id)
+    assert not (await store.outbox.epoch(["r"]))[1]
 
 
 async def test_later_tries_wait_longer(store: Store, index: IndexFiles, truth_dsn: str) -> None:
@@ -222,7 +222,7 @@ async def test_later_tries_wait_longer(store: Store, index: IndexFiles, truth_ds
     waits = []
     for _ in range(8):
         delta = await claimed(store)
-        await store.failed(delta.event_id, "away", permanent=False)
+        await store.outbox.failed(delta.event_id, "away", permanent=False)
         ((wait,),) = sql(
             truth_dsn, "SELECT extract(epoch FROM not_before - now())::float FROM outbox"
         )
@@ -237,13 +237,13 @@ async def test_a_permanent_failure_is_a_dead_letter_and_the_next_publish_starts_
     store: Store, index: IndexFiles, truth_dsn: str
 ) -> None:
     await index(store, "r", CODE)
-    await store.append(note("r"))
+    await store.episodes.append(note("r"))
     delta = await claimed(store)
-    await store.failed(delta.event_id, "CYPHER_INVALID: nonsense", permanent=True)
+    await store.outbox.failed(delta.event_id, "CYPHER_INVALID: nonsense", permanent=True)
     ((kind, cause, event),) = sql(truth_dsn, "SELECT kind, cause, event_id FROM dead_letter")
     assert (kind, cause, event) == ("index", "CYPHER_INVALID: nonsense", delta.event_id)
-    assert (await store.revision("r")).graph_number == 0
-    assert not (await store.epoch(["r"]))[1]
+    assert (await store.repositories.revision("r")).graph_number == 0
+    assert not (await store.outbox.epoch(["r"]))[1]
     await drain(store)
     await index(store, "r", {"a.toy": ["alpha:"]})
     removal, everything, episode = await drain(store)
@@ -258,7 +258,7 @@ async def test_a_dead_letter_with_more_behind_it_starts_anew_now(
     await index(store, "r", CODE)
     delta = await claimed(store)
     await index(store, "r", {"a.toy": ["alpha:"]})
-    await store.failed(delta.event_id, "nonsense", permanent=True)
+    await store.outbox.failed(delta.event_id, "nonsense", permanent=True)
     removal, everything = await drain(store)
     assert removal.remove_repo
     assert (everything.number, everything.fresh) == (2, True)
@@ -266,7 +266,9 @@ async def test_a_dead_letter_with_more_behind_it_starts_anew_now(
 
 async def test_an_episode_links_to_what_exists(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
-    receipt = await store.append(note("r", symbols=["b.beta", "b.missing"], symbol="a.alpha"))
+    receipt = await store.episodes.append(
+        note("r", symbols=["b.beta", "b.missing"], symbol="a.alpha")
+    )
     _, delta = await drain(store)
     id_ = f"r:episode/{receipt.episode_id}"
     node, memory = delta.nodes
@@ -287,7 +289,7 @@ async def test_an_episode_links_to_what_exists(store: Store, index: IndexFiles) 
 
 
 async def test_links_to_code_that_comes_later_come_with_it(store: Store, index: IndexFiles) -> None:
-    await store.append(note("r", symbol="b.beta"))
+    await store.episodes.append(note("r", symbol="b.beta"))
     (before,) = await drain(store)
     # The graph leaves them out.
     assert {e.target for e in before.links if e.relation == "MENTIONS"} == {"r:/a.toy", "r:b.beta"}
@@ -301,8 +303,8 @@ async def test_a_deleted_repository_leaves_the_graph_and_may_come_back(
 ) -> None:
     await index(store, "r", CODE)
     await drain(store)
-    await store.append(note("r"))
-    await store.delete_repository("r")
+    await store.episodes.append(note("r"))
+    await store.repositories.delete("r")
     await index(store, "r", CODE)
     removal, again = await drain(store)
     assert removal.remove_repo
@@ -314,25 +316,25 @@ async def test_a_repository_deleted_while_it_is_projected(
 ) -> None:
     await index(store, "r", CODE)
     delta = await claimed(store)
-    await other.delete_repository("r")
-    await store.done(delta.event_id)
+    await other.repositories.delete("r")
+    await store.outbox.done(delta.event_id)
     (removal,) = await drain(store)
     assert removal.remove_repo
-    assert await store.waiting() == 0
+    assert await store.outbox.waiting() == 0
 
 
 async def test_reset_projects_all_of_it_again(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
-    await store.append(note("r"))
+    await store.episodes.append(note("r"))
     await drain(store)
-    await store.reset("r")
+    await store.outbox.reset("r")
     removal, everything, episode = await drain(store)
     assert removal.remove_repo
     assert everything.fresh
     assert len(everything.nodes) == 5
     assert {e.relation for e in episode.links} == {"CONTAINS", "MENTIONS"}
     with pytest.raises(RepositoryNotIndexed):
-        await store.reset("missing")
+        await store.outbox.reset("missing")
 
 
 async def test_reset_while_an_older_event_is_claimed(
@@ -340,8 +342,8 @@ async def test_reset_while_an_older_event_is_claimed(
 ) -> None:
     await index(store, "r", CODE)
     delta = await claimed(store)
-    await other.reset("r")
-    await store.done(delta.event_id)
+    await other.outbox.reset("r")
+    await store.outbox.done(delta.event_id)
     removal, everything = await drain(store)
     assert removal.remove_repo
     assert everything.fresh
@@ -362,10 +364,10 @@ async def test_only_the_claimer_ends_a_claim(store: Store, other: Store, index: 
     await index(store, "r", CODE)
     delta = await claimed(store)
     with pytest.raises(PlaitError):
-        await other.done(delta.event_id)
+        await other.outbox.done(delta.event_id)
     with pytest.raises(PlaitError):
-        await other.failed(delta.event_id, "x", permanent=False)
-    await store.done(delta.event_id)
+        await other.outbox.failed(delta.event_id, "x", permanent=False)
+    await store.outbox.done(delta.event_id)
 
 
 async def test_a_projector_survives_the_loss_of_its_idle_connections(
@@ -384,7 +386,7 @@ async def test_an_event_from_a_time_when_the_clock_was_ahead_is_not_waited_for(
 ) -> None:
     await index(store, "r", CODE)
     sql(truth_dsn, "UPDATE outbox SET not_before = now() + interval '20 seconds'")
-    assert await store.claim() is None
+    assert await store.outbox.claim() is None
     sql(truth_dsn, "UPDATE outbox SET not_before = now() + interval '1 hour'")
     assert len(await drain(store)) == 1
 
@@ -394,7 +396,7 @@ async def test_an_event_from_a_time_when_the_clock_was_ahead_is_not_waited_for(
 
 async def queued(store: Store, repo: str, *events: dict[str, Any]) -> None:
     """Events as their writers queue them."""
-    async with store._db.transaction() as conn:
+    async with store.db.transaction() as conn:
         cursor = await conn.execute("SELECT id FROM repository WHERE name = %s", (repo,))
         row = await cursor.fetchone()
         assert row is not None
@@ -409,21 +411,21 @@ async def test_events_at_the_head_become_one_delta_up_to_a_revision(
     store: Store, index: IndexFiles, truth_dsn: str
 ) -> None:
     for n in range(3):
-        await store.append(note("r", n))
+        await store.episodes.append(note("r", n))
     await queued(store, "r", {"entries": [uuid4()]}, {"nodes": ["memory/x"]})
     await index(store, "r", CODE)
-    await store.append(note("r", 4))
+    await store.episodes.append(note("r", 4))
     first, revision, last = await drain(store)
     assert sum(n.label == "Episode" for n in first.nodes) == 3
     assert "r:memory/x" in first.drop_nodes
     assert revision.number == 1
     assert sum(n.label == "Episode" for n in last.nodes) == 1
-    assert await store.waiting() == 0
+    assert await store.outbox.waiting() == 0
     assert sql(truth_dsn, "SELECT count(*) FROM episode WHERE NOT projected") == [(0,)]
 
 
 async def test_a_delta_is_of_about_500_items(store: Store) -> None:
-    await store.append(note("r"))
+    await store.episodes.append(note("r"))
     await drain(store)
     for _ in range(4):
         await queued(store, "r", {"entries": [uuid4() for _ in range(200)]})
@@ -433,16 +435,16 @@ async def test_a_delta_is_of_about_500_items(store: Store) -> None:
 
 
 async def test_what_a_batch_covers_stays_when_more_comes(store: Store, other: Store) -> None:
-    await store.append(note("r", 1))
-    await store.append(note("r", 2))
+    await store.episodes.append(note("r", 1))
+    await store.episodes.append(note("r", 2))
     first = await claimed(store)
-    await store._close_claims()  # as dying does
-    await store.append(note("r", 3))
+    await store.outbox.close()  # as dying does
+    await store.episodes.append(note("r", 3))
     again = await claimed(other)
     assert same(again) == same(first)
     assert again.fence > first.fence
     assert again.attempt == 2
-    await other.done(again.event_id)
+    await other.outbox.done(again.event_id)
     (rest,) = await drain(other)
     assert sum(n.label == "Episode" for n in rest.nodes) == 1
 
@@ -452,27 +454,29 @@ async def test_only_the_event_to_blame_is_buried(
 ) -> None:
     await index(store, "r", CODE)
     await drain(store)
-    receipts = [await store.append(note("r", n)) for n in range(7)]
+    receipts = [await store.episodes.append(note("r", n)) for n in range(7)]
     poison = f"r:episode/{receipts[4].episode_id}"
     shown: list[str] = []
-    while (delta := await store.claim()) is not None:
+    while (delta := await store.outbox.claim()) is not None:
         ids = [n.id for n in delta.nodes if n.label == "Episode"]
         if poison in ids:
-            split = await store.failed(delta.event_id, "the graph refuses it", permanent=True)
+            split = await store.outbox.failed(
+                delta.event_id, "the graph refuses it", permanent=True
+            )
             assert split == (len(ids) > 1)
         else:
             shown += ids
-            await store.done(delta.event_id)
+            await store.outbox.done(delta.event_id)
     assert shown == [f"r:episode/{r.episode_id}" for n, r in enumerate(receipts) if n != 4]
-    (letter,) = await store.dead(["r"])
+    (letter,) = await store.outbox.dead(["r"])
     assert (letter.kind, letter.cause, letter.repo) == ("episode", "the graph refuses it", "r")
-    assert await store.dead(["other"]) == []
-    assert not (await store.epoch(["r"]))[1]
+    assert await store.outbox.dead(["other"]) == []
+    assert not (await store.outbox.epoch(["r"]))[1]
     # The code is as it was: an episode that is refused doesn't make the graph anew.
-    assert (await store.revision("r")).graph_number == 1
-    assert await store.revive(["other"]) == 0
-    assert await store.revive(["r"]) == 1
-    assert await store.dead([]) == []
+    assert (await store.repositories.revision("r")).graph_number == 1
+    assert await store.outbox.revive(["other"]) == 0
+    assert await store.outbox.revive(["r"]) == 1
+    assert await store.outbox.dead([]) == []
     (delta,) = await drain(store)
     assert poison in {n.id for n in delta.nodes}
 
@@ -480,12 +484,12 @@ async def test_only_the_event_to_blame_is_buried(
 async def test_a_revived_revision_projects_everything_anew(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
     delta = await claimed(store)
-    await store.failed(delta.event_id, "nonsense", permanent=True)
-    assert await store.revive([]) == 1
+    await store.outbox.failed(delta.event_id, "nonsense", permanent=True)
+    assert await store.outbox.revive([]) == 1
     removal, everything = await drain(store)
     assert removal.remove_repo
     assert everything.fresh
-    assert await store.dead([]) == []
+    assert await store.outbox.dead([]) == []
 
 
 async def test_readers_of_code_take_no_notice_of_episodes(
@@ -493,20 +497,20 @@ async def test_readers_of_code_take_no_notice_of_episodes(
 ) -> None:
     await index(store, "r", CODE)
     await drain(store)
-    await store.append(note("r"))
-    code, memory = await other.epoch(["r"], memory=False), await other.epoch(["r"])
+    await store.episodes.append(note("r"))
+    code, memory = await other.outbox.epoch(["r"], memory=False), await other.outbox.epoch(["r"])
     delta = await claimed(store)
-    assert await other.epoch(["r"], memory=False) == code
-    number, changing = await other.epoch(["r"])
+    assert await other.outbox.epoch(["r"], memory=False) == code
+    number, changing = await other.outbox.epoch(["r"])
     assert changing
     assert number > memory[0]
-    await store.done(delta.event_id)
-    assert await other.epoch(["r"]) == (number, False)
-    assert not (await other.epoch([]))[1]
+    await store.outbox.done(delta.event_id)
+    assert await other.outbox.epoch(["r"]) == (number, False)
+    assert not (await other.outbox.epoch([]))[1]
 
 
 async def test_what_is_gone_from_the_rows_leaves_the_graph(store: Store) -> None:
-    receipt = await store.append(note("r"))
+    receipt = await store.episodes.append(note("r"))
     await drain(store)
     await queued(store, "r", {"nodes": [f"episode/{receipt.episode_id}"]}, {"entries": [uuid4()]})
     (delta,) = await drain(store)
@@ -516,7 +520,7 @@ async def test_what_is_gone_from_the_rows_leaves_the_graph(store: Store) -> None
 
 
 async def test_a_forget_event_that_names_no_link_is_buried_alone(store: Store) -> None:
-    await store.append(note("r"))
+    await store.episodes.append(note("r"))
     await queued(store, "r", {"nodes": ["link/x/FIXES/episode/1"]}, {"entries": [uuid4()]})
     causes = []
     for _ in range(10):
@@ -526,8 +530,8 @@ async def test_a_forget_event_that_names_no_link_is_buried_alone(store: Store) -
         except InvalidInput as exc:
             causes.append(str(exc))
     assert causes
-    assert await store.waiting() == 0
-    assert [letter.kind for letter in await store.dead(["r"])] == ["forget"]
+    assert await store.outbox.waiting() == 0
+    assert [letter.kind for letter in await store.outbox.dead(["r"])] == ["forget"]
 
 
 async def test_two_tasks_of_one_process_never_claim_one_repository(
@@ -535,10 +539,12 @@ async def test_two_tasks_of_one_process_never_claim_one_repository(
 ) -> None:
     await index(store, "r", CODE)
     await index(store, "s", CODE)
-    found = [delta for delta in await asyncio.gather(*(store.claim() for _ in range(6))) if delta]
+    found = [
+        delta for delta in await asyncio.gather(*(store.outbox.claim() for _ in range(6))) if delta
+    ]
     assert sorted(delta.repo for delta in found) == ["r", "s"]
     for delta in found:
-        await store.done(delta.event_id)
+        await store.outbox.done(delta.event_id)
 
 
 async def test_claims_that_are_the_first_of_a_process_are_all_held(
@@ -547,14 +553,16 @@ async def test_claims_that_are_the_first_of_a_process_are_all_held(
     """One connection holds them: of two that were opened at once, one would be lost with its lock."""
     await index(store, "r", CODE)
     await index(store, "s", CODE)
-    await store._close_claims()
-    found = [delta for delta in await asyncio.gather(store.claim(), store.claim()) if delta]
+    await store.outbox.close()
+    found = [
+        delta for delta in await asyncio.gather(store.outbox.claim(), store.outbox.claim()) if delta
+    ]
     assert sorted(delta.repo for delta in found) == ["r", "s"]
     gc.collect()
-    assert await other.claim() is None
+    assert await other.outbox.claim() is None
     for delta in found:
-        await store.done(delta.event_id)
-    assert await other.waiting() == 0
+        await store.outbox.done(delta.event_id)
+    assert await other.outbox.waiting() == 0
 
 
 async def test_an_event_that_another_ended_is_not_ended_again(
@@ -563,27 +571,27 @@ async def test_an_event_that_another_ended_is_not_ended_again(
     """A projector that lost its lease wakes up behind the one that went on."""
     await index(store, "r", CODE)
     slept = await claimed(store)
-    claims = dict(store._claims)
-    await store._close_claims()
+    claims = dict(store.outbox._claims)
+    await store.outbox.close()
     await drain(other)
     await index(other, "r", {"a.toy": ["alpha:"]})
     working = await claimed(other)
-    store._claims.update(claims)
-    await store.done(slept.event_id)
-    assert (await other.epoch(["r"]))[1]
-    assert (await other.revision("r")).graph_number == 1
-    await other.done(working.event_id)
-    assert (await other.revision("r")).graph_number == 2
+    store.outbox._claims.update(claims)
+    await store.outbox.done(slept.event_id)
+    assert (await other.outbox.epoch(["r"]))[1]
+    assert (await other.repositories.revision("r")).graph_number == 1
+    await other.outbox.done(working.event_id)
+    assert (await other.repositories.revision("r")).graph_number == 2
 
 
 async def test_an_event_that_failed_for_a_day_is_given_back_still(
     store: Store, truth_dsn: str
 ) -> None:
-    await store.append(note("r"))
-    await store.failed((await claimed(store)).event_id, "away", permanent=False)
+    await store.episodes.append(note("r"))
+    await store.outbox.failed((await claimed(store)).event_id, "away", permanent=False)
     sql(truth_dsn, "UPDATE outbox SET attempts = 5000, not_before = now()")
     delta = await claimed(store)
-    assert await store.failed(delta.event_id, "away", permanent=False) is False
+    assert await store.outbox.failed(delta.event_id, "away", permanent=False) is False
     ((attempts, due),) = sql(
         truth_dsn, "SELECT attempts, not_before < now() + interval '31 s' FROM outbox"
     )
@@ -591,13 +599,12 @@ async def test_an_event_that_failed_for_a_day_is_given_back_still(
 
 
 async def test_a_server_that_answers_nothing_holds_up_no_end(
-    store: Store, other: Store, index: IndexFiles, monkeypatch: pytest.MonkeyPatch
+    store: Store, other: Store, index: IndexFiles
 ) -> None:
     await index(store, "r", CODE)
     await claimed(other)
-    assert other._claiming is not None
-    frozen = other._claiming.info.backend_pid
-    monkeypatch.setattr("vector.connection.locks.RELEASE_S", 0.05)
+    assert other.outbox._claiming is not None
+    frozen = other.outbox._claiming.info.backend_pid
     os.kill(frozen, signal.SIGSTOP)
     try:
         async with asyncio.timeout(LIMIT_S):
@@ -605,5 +612,5 @@ async def test_a_server_that_answers_nothing_holds_up_no_end(
     finally:
         os.kill(frozen, signal.SIGCONT)
     # Told by the end of its connection, the server lets go of the claim.
-    delta = await eventually(store.claim)
+    delta = await eventually(store.outbox.claim)
     assert delta.repo == "r"

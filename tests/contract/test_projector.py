@@ -35,7 +35,7 @@ def projector(store: Store, graph: Stubborn) -> Projector:
     async def opened() -> GraphStore:
         return cast(GraphStore, graph)
 
-    return Projector(store, opened)
+    return Projector(store.outbox, opened)
 
 
 async def test_a_difference_that_the_graph_cannot_take_is_projected_anew(
@@ -46,9 +46,9 @@ async def test_a_difference_that_the_graph_cannot_take_is_projected_anew(
     await projector(store, graph).run_until_idle()
     revision = await index(store, "again", {"a.toy": ["alpha:", "beta:"]})
     await projector(store, graph).run_until_idle()
-    assert (await store.revision("again")).graph_number == revision.number
+    assert (await store.repositories.revision("again")).graph_number == revision.number
     assert graph.taken[-1].fresh
-    assert await store.waiting() == 0
+    assert await store.outbox.waiting() == 0
 
 
 async def test_a_graph_that_is_away_is_waited_for(store: Store, index: IndexFiles) -> None:
@@ -58,8 +58,8 @@ async def test_a_graph_that_is_away_is_waited_for(store: Store, index: IndexFile
     await index(store, "wait", {"a.toy": ["alpha:", "beta:"]})
     with pytest.raises(StoreUnavailable):
         await projector(store, graph).run_until_idle()
-    assert (await store.revision("wait")).graph_number == 1
-    assert await store.waiting() == 1
+    assert (await store.repositories.revision("wait")).graph_number == 1
+    assert await store.outbox.waiting() == 1
 
 
 async def test_what_a_cancelled_run_was_at_is_anybodys_again(
@@ -82,9 +82,9 @@ async def test_what_a_cancelled_run_was_at_is_anybodys_again(
             await run
     await projector(other, graph).run_until_idle()
     assert [delta.repo for delta in graph.taken] == ["left"]
-    await store.reset("left")
+    await store.outbox.reset("left")
     await projector(store, graph).run_until_idle()
-    assert await store.waiting() == 0
+    assert await store.outbox.waiting() == 0
 
 
 async def test_a_claim_cancelled_as_it_is_given_is_not_kept(
@@ -102,7 +102,7 @@ async def test_a_claim_cancelled_as_it_is_given_is_not_kept(
     await index(store, "given", {"a.toy": ["alpha: beta", "beta:"]})
     with monkeypatch.context() as patch:
         patch.setattr(locks, "try_lock", slow)
-        claiming = asyncio.ensure_future(store.claim())
+        claiming = asyncio.ensure_future(store.outbox.claim())
         await given.wait()
         claiming.cancel()
         with pytest.raises(asyncio.CancelledError):

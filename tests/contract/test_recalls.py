@@ -28,7 +28,7 @@ from plait.domain.recall import (
 from plait.domain.retention import Selector
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, ItemId, Outcome
 from plait.ports import View
-from plait.retrieval.ranking.feedback import SOURCE_CAP, SUCCESS_WEIGHT, UNPROVEN
+from plait.retrieval.ranking.weights import DEFAULT
 from tests.contract.conftest import IndexFiles
 from tests.processes import LIMIT_S
 from vector.connection import locks
@@ -41,12 +41,12 @@ EVERYTHING = Filter(repos=("r",), collections=ALL)
 
 
 async def seen(store: Store, where: Filter = EVERYTHING) -> View:
-    return await store.view(where)
+    return await store.search.view(where)
 
 
 async def items_of(store: Store, n: int = 3) -> list[ItemId]:
     view = await seen(store)
-    found = await store.lexical(view, ["one", "two", "three"], EVERYTHING, 10)
+    found = await store.search.lexical(view, ["one", "two", "three"], EVERYTHING, 10)
     return [candidate.id for candidate in found][:n]
 
 
@@ -67,7 +67,7 @@ def receipt(view: View, ids: Sequence[ItemId], **more: Any) -> Receipt:
 
 async def kept(store: Store, ids: Sequence[ItemId], **more: Any) -> Receipt:
     made = receipt(await seen(store), ids, **more)
-    assert await store.keep_receipt(made)
+    assert await store.recalls.keep_receipt(made)
     return made
 
 
@@ -87,7 +87,7 @@ def said(
 
 
 async def evidence(store: Store, ids: Sequence[ItemId]) -> dict[ItemId, Evidence]:
-    return dict(await store.evidence(await seen(store), ids))
+    return dict(await store.recalls.evidence(await seen(store), ids))
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ async def test_a_receipt_comes_back_as_it_was(store: Store, ids: list[ItemId]) -
         view, ids, shown=tuple(ids[:1]), tokens=7, digest=b"d" * 16, complete=False,
         repo_ids=tuple(r.repo_id for r in view.revisions),
     )  # fmt: skip
-    assert await store.keep_receipt(made)
-    back = await store.receipt(T, made.id)
+    assert await store.recalls.keep_receipt(made)
+    back = await store.recalls.receipt(T, made.id)
     assert [id_ for id_, _ in back.items] == ids
     assert [score for _, score in back.items] == pytest.approx([1, 1 / 2, 1 / 3])
     assert replace(back, items=made.items) == made
@@ -114,7 +114,7 @@ async def test_a_receipt_comes_back_as_it_was(store: Store, ids: list[ItemId]) -
 
 async def test_a_receipt_that_is_sent_again_is_one(store: Store, ids: list[ItemId]) -> None:
     made = await kept(store, ids)
-    assert await store.keep_receipt(made)
+    assert await store.recalls.keep_receipt(made)
 
 
 async def test_hostile_text_in_a_receipt_is_kept_as_far_as_it_is_text(
@@ -126,33 +126,33 @@ async def test_hostile_text_in_a_receipt_is_kept_as_far_as_it_is_text(
         session_key="s\0",
         request={"query": {"text": "a\0b\ud800'; DROP TABLE recall --"}},
     )
-    back = await store.receipt(T, made.id)
+    back = await store.recalls.receipt(T, made.id)
     assert back.request == {"query": {"text": "ab'; DROP TABLE recall --"}}
-    assert await store.shown(T, (), "s", datetime.now(UTC) - timedelta(hours=1)) == set(ids)
+    assert await store.recalls.shown(T, (), "s", datetime.now(UTC) - timedelta(hours=1)) == set(ids)
 
 
 async def test_what_is_not_there_is_not_known(store: Store, ids: list[ItemId]) -> None:
     with pytest.raises(RecallUnknown, match="recall_id"):
-        await store.receipt(T, RecallId(uuid4()))
+        await store.recalls.receipt(T, RecallId(uuid4()))
     made = await kept(store, ids)
     with pytest.raises(RecallUnknown):
-        await store.receipt("acme", made.id)
+        await store.recalls.receipt("acme", made.id)
     with pytest.raises(RecallUnknown):
-        await store.report(replace(said(made, helped=ids), tenant="acme"))
+        await store.recalls.report(replace(said(made, helped=ids), tenant="acme"))
 
 
 async def test_a_recall_that_read_nothing_has_no_receipt(store: Store) -> None:
     made = receipt(View((), "", 0, T), [])
-    assert not await store.keep_receipt(made)
+    assert not await store.recalls.keep_receipt(made)
 
 
 async def test_a_write_during_a_recall_is_told(store: Store, ids: list[ItemId]) -> None:
     view = await seen(store)
-    assert await store.keep_receipt(before := receipt(view, ids))
-    await store.append(note("r", "came between"))
-    assert await store.keep_receipt(after := receipt(view, ids))
-    assert (await store.receipt(T, before.id)).complete
-    assert not (await store.receipt(T, after.id)).complete
+    assert await store.recalls.keep_receipt(before := receipt(view, ids))
+    await store.episodes.append(note("r", "came between"))
+    assert await store.recalls.keep_receipt(after := receipt(view, ids))
+    assert (await store.recalls.receipt(T, before.id)).complete
+    assert not (await store.recalls.receipt(T, after.id)).complete
 
 
 async def test_a_session_was_shown_what_its_recalls_held(
@@ -163,12 +163,14 @@ async def test_a_session_was_shown_what_its_recalls_held(
     await kept(store, ids[1:2])
     await kept(store, ids[2:], session_key="elsewhere")
     since = datetime.now(UTC) - timedelta(hours=1)
-    assert await store.shown(T, ("r",), "s", since) == set(ids[:2])
-    assert await store.shown(T, (), "s", since) == set(ids[:2])
-    assert await store.shown(T, ("other",), "s", since) == set()
-    assert await store.shown(T, ("r",), "", since) == set()
-    assert await store.shown("acme", ("r",), "s", since) == set()
-    assert await store.shown(T, ("r",), "s", datetime.now(UTC) + timedelta(hours=1)) == set()
+    assert await store.recalls.shown(T, ("r",), "s", since) == set(ids[:2])
+    assert await store.recalls.shown(T, (), "s", since) == set(ids[:2])
+    assert await store.recalls.shown(T, ("other",), "s", since) == set()
+    assert await store.recalls.shown(T, ("r",), "", since) == set()
+    assert await store.recalls.shown("acme", ("r",), "s", since) == set()
+    assert (
+        await store.recalls.shown(T, ("r",), "s", datetime.now(UTC) + timedelta(hours=1)) == set()
+    )
 
 
 # -- feedback --------------------------------------------------------------------------------------------
@@ -177,7 +179,7 @@ async def test_a_session_was_shown_what_its_recalls_held(
 async def test_verdicts_become_evidence(store: Store, ids: list[ItemId]) -> None:
     made = await kept(store, ids)
     stranger = ItemId(uuid4())
-    got = await store.report(
+    got = await store.recalls.report(
         said(made, helped=[ids[0], stranger], harmed=[ids[1]], unused=[ids[2]])
     )
     assert got == FeedbackReceipt(3, (stranger,), 0, 0)
@@ -192,14 +194,14 @@ async def test_verdicts_become_evidence(store: Store, ids: list[ItemId]) -> None
 
 async def test_an_outcome_alone_is_spread_by_score(store: Store, ids: list[ItemId]) -> None:
     made = await kept(store, ids)
-    got = await store.report(said(made, outcome="success"))
+    got = await store.recalls.report(said(made, outcome="success"))
     assert (got.accepted, got.attributed) == (0, 3)
     found = await evidence(store, ids)
     total = sum(one.helped for one in found.values())
-    assert total == pytest.approx(SUCCESS_WEIGHT * UNPROVEN, rel=1e-3)
+    assert total == pytest.approx(DEFAULT.feedback.success * DEFAULT.feedback.unproven, rel=1e-3)
     assert found[ids[0]].helped == pytest.approx(2 * found[ids[1]].helped, rel=1e-3)
     # A failure is told later: the last outcome counts, once.
-    await store.report(said(made, outcome="failure"))
+    await store.recalls.report(said(made, outcome="failure"))
     found = await evidence(store, ids)
     assert all(one.helped == 0.0 < one.harmed for one in found.values())
 
@@ -207,14 +209,14 @@ async def test_an_outcome_alone_is_spread_by_score(store: Store, ids: list[ItemI
 async def test_a_recall_counts_once_and_a_verdict_stands(store: Store, ids: list[ItemId]) -> None:
     made = await kept(store, ids)
     for _ in range(5):
-        await store.report(said(made, helped=ids[:1]))
+        await store.recalls.report(said(made, helped=ids[:1]))
     assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(1.0, abs=1e-4)
-    got = await store.report(said(made, outcome="failure"))
+    got = await store.recalls.report(said(made, outcome="failure"))
     assert got.attributed == 2
     found = await evidence(store, ids)
     assert found[ids[0]].helped == pytest.approx(1.0, abs=1e-4)
     assert found[ids[0]].harmed == 0.0
-    await store.report(said(made, harmed=ids[:1]))
+    await store.recalls.report(said(made, harmed=ids[:1]))
     found = await evidence(store, ids)
     assert found[ids[0]].helped == 0.0
     assert found[ids[0]].harmed == pytest.approx(1.0, abs=1e-4)
@@ -222,17 +224,21 @@ async def test_a_recall_counts_once_and_a_verdict_stands(store: Store, ids: list
 
 async def test_one_source_is_capped_and_others_add(store: Store, ids: list[ItemId]) -> None:
     for _ in range(6):
-        await store.report(said(await kept(store, ids), helped=ids[:1]))
-    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(SOURCE_CAP, abs=1e-3)
-    await store.report(said(await kept(store, ids, session_key="t"), helped=ids[:1]))
-    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(SOURCE_CAP + 1, abs=1e-3)
+        await store.recalls.report(said(await kept(store, ids), helped=ids[:1]))
+    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(
+        DEFAULT.feedback.source_cap, abs=1e-3
+    )
+    await store.recalls.report(said(await kept(store, ids, session_key="t"), helped=ids[:1]))
+    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(
+        DEFAULT.feedback.source_cap + 1, abs=1e-3
+    )
 
 
 async def test_feedback_fades_by_its_half_life(
     store: Store, ids: list[ItemId], truth_dsn: str
 ) -> None:
-    await store.report(said(await kept(store, ids), helped=ids[:1]))
-    half_life = store._app.settings.recall.feedback_half_life_days
+    await store.recalls.report(said(await kept(store, ids), helped=ids[:1]))
+    half_life = store.app.settings.recall.feedback_half_life_days
     for halvings in (1, 2):
         ago(truth_dsn, "feedback_item", "recorded_at", half_life * 86_400)
         found = await evidence(store, ids)
@@ -244,13 +250,13 @@ async def test_feedback_fades_by_its_half_life(
 async def test_evidence_is_as_of_the_views_time(store: Store, ids: list[ItemId]) -> None:
     made = await kept(store, ids)
     before = (await seen(store)).valid
-    await store.report(said(made, helped=ids[:1]))
+    await store.recalls.report(said(made, helped=ids[:1]))
     between = (await seen(store)).valid
-    await store.report(said(made, harmed=ids[:1]))
+    await store.recalls.report(said(made, harmed=ids[:1]))
 
     async def then(at: datetime | None) -> dict[ItemId, Evidence]:
         view = await seen(store, replace(EVERYTHING, as_of=AsOf(recorded=at)))
-        return dict(await store.evidence(view, ids))
+        return dict(await store.recalls.evidence(view, ids))
 
     assert await then(before) == {}
     assert (await then(between))[ids[0]].helped == pytest.approx(1.0, abs=1e-4)
@@ -261,18 +267,18 @@ async def test_evidence_is_as_of_the_views_time(store: Store, ids: list[ItemId])
 async def test_a_repeated_report_gets_the_first_answer(store: Store, ids: list[ItemId]) -> None:
     made = await kept(store, ids)
     report = said(made, "once", helped=ids[:1], outcome="success")
-    first = await store.report(report)
-    again = await store.report(report)
+    first = await store.recalls.report(report)
+    again = await store.recalls.report(report)
     assert again == replace(first, repeated=True)
     with pytest.raises(RequestIdReused):
-        await store.report(replace(report, body_hash=b"other"))
+        await store.recalls.report(replace(report, body_hash=b"other"))
 
 
 async def test_reports_at_the_same_moment_count_once(store: Store, ids: list[ItemId]) -> None:
     made = await kept(store, ids)
     one = said(made, "same", helped=ids[:1])
     others = [said(made, harmed=ids[:1]) for _ in range(4)]
-    got = await asyncio.gather(*(store.report(r) for r in [one, one, one, *others]))
+    got = await asyncio.gather(*(store.recalls.report(r) for r in [one, one, one, *others]))
     assert sum(not r.repeated for r in got[:3]) == 1
     found = await evidence(store, ids)
     assert found[ids[0]].helped + found[ids[0]].harmed == pytest.approx(1.0, abs=1e-3)
@@ -309,15 +315,15 @@ SELECT source, target FROM memory_edge WHERE relation = 'VALIDATED_BY' AND resol
 async def test_a_proven_success_links_what_helped_to_its_tests(
     store: Store, ids: list[ItemId], truth_dsn: str
 ) -> None:
-    episode = await store.append(note("r", "call one before two"))
+    episode = await store.episodes.append(note("r", "call one before two"))
     memory, plan = episode.item_ids
     made = await kept(store, [*ids, memory, plan])
     proof = ("test_a.toy::nothing", "test_a.test_one", "unknown_test", "x" * 500)
-    unproven = await store.report(said(made, helped=[memory], outcome="success"))
+    unproven = await store.recalls.report(said(made, helped=[memory], outcome="success"))
     assert unproven.links == 0
-    failed = await store.report(said(made, helped=[memory], outcome="failure", proof=proof))
+    failed = await store.recalls.report(said(made, helped=[memory], outcome="failure", proof=proof))
     assert failed.links == 0
-    got = await store.report(
+    got = await store.recalls.report(
         said(made, helped=[ids[0], memory, plan], outcome="success", proof=proof)
     )
     assert got.links == 2
@@ -331,16 +337,16 @@ async def test_a_proven_success_links_what_helped_to_its_tests(
     # Said again by another recall it is the same link.
     again = await kept(store, [memory])
     assert (
-        await store.report(said(again, helped=[memory], outcome="success", proof=proof))
+        await store.recalls.report(said(again, helped=[memory], outcome="success", proof=proof))
     ).links == 0
 
 
 async def test_the_graph_is_told_of_links(store: Store, ids: list[ItemId], truth_dsn: str) -> None:
-    episode = await store.append(note("r", "call one before two"))
+    episode = await store.episodes.append(note("r", "call one before two"))
     memory, plan = episode.item_ids
     made = await kept(store, [memory, plan])
     ((last,),) = rows(truth_dsn, "SELECT max(id) FROM outbox")
-    await store.report(
+    await store.recalls.report(
         said(made, helped=[memory, plan], outcome="success", proof=("test_a.test_two",))
     )
     queued = rows(truth_dsn, f"SELECT kind FROM outbox WHERE id > {last} ORDER BY kind")
@@ -356,23 +362,23 @@ async def test_old_receipts_are_collected_and_feedback_stays_while_it_weighs(
     old = await kept(store, ids)
     report = said(old, "r1", helped=ids[:1])
     report = replace(report, verdicts=[replace(report.verdicts[0], comment="because")])
-    await store.report(report)
-    keep_s = store._app.settings.recall.keep_s
+    await store.recalls.report(report)
+    keep_s = store.app.settings.recall.keep_s
     ago(truth_dsn, "recall", "created_at", keep_s + 60)
     ago(truth_dsn, "feedback_item", "recorded_at", keep_s + 60)
     with pytest.raises(RecallUnknown):  # before it is collected, too
-        await store.receipt(T, old.id)
+        await store.recalls.receipt(T, old.id)
     new = await kept(store, ids)
-    assert await store.collect_recalls() == {
+    assert await store.recalls.collect() == {
         "recall": 1, "comments": 1, "feedback_item": 0, "feedback": 0,
     }  # fmt: skip
-    assert (await store.receipt(T, new.id)).id == new.id
+    assert (await store.recalls.receipt(T, new.id)).id == new.id
     assert rows(truth_dsn, "SELECT comment FROM feedback_item") == [("",)]
     assert (await evidence(store, ids))[ids[0]].helped > 0.5
-    assert (await store.report(report)).repeated  # its answer is known longer
+    assert (await store.recalls.report(report)).repeated  # its answer is known longer
     ago(truth_dsn, "feedback_item", "recorded_at", 86_400 * 365)
     ago(truth_dsn, "feedback", "created_at", 86_400 * 365)
-    assert await store.collect_recalls() == {
+    assert await store.recalls.collect() == {
         "recall": 0, "comments": 0, "feedback_item": 1, "feedback": 1,
     }  # fmt: skip
     assert await evidence(store, ids) == {}
@@ -382,11 +388,11 @@ async def test_a_deleted_repository_takes_its_recalls(
     store: Store, ids: list[ItemId], truth_dsn: str, index: IndexFiles
 ) -> None:
     await index(store, "other", FILES)
-    both = receipt(await store.view(Filter(repos=("r", "other"))), ids)
-    assert await store.keep_receipt(both)
+    both = receipt(await store.search.view(Filter(repos=("r", "other"))), ids)
+    assert await store.recalls.keep_receipt(both)
     mine = await kept(store, ids)
-    await store.report(said(mine, helped=ids))
-    await store.delete_repository("r")
+    await store.recalls.report(said(mine, helped=ids))
+    await store.repositories.delete("r")
     for table in ("recall", "feedback", "feedback_item"):
         assert rows(truth_dsn, f"SELECT count(*) FROM {table}") == [(0,)]
 
@@ -404,22 +410,24 @@ async def test_forgetting_reaches_receipts_and_what_was_said_of_them(
     store: Store, ids: list[ItemId], truth_dsn: str, index: IndexFiles
 ) -> None:
     await index(store, "other", FILES)
-    episode = await store.append(note("r", f"{MARK} is the word"))
+    episode = await store.episodes.append(note("r", f"{MARK} is the word"))
     memory = episode.item_ids[0]
     stays = await kept(store, ids)
-    await store.report(said(stays, helped=ids))
+    await store.recalls.report(said(stays, helped=ids))
     showed = await kept(store, [memory, *ids])
     asked = await kept(store, ids, request={"query": {"text": f"Where is\n{MARK.upper()}?"}})
     hid = await kept(store, ids, shown=(memory,))
-    wide = receipt(await store.view(Filter(repos=("other", "r"), collections=ALL)), [memory])
-    assert await store.keep_receipt(wide)
+    wide = receipt(await store.search.view(Filter(repos=("other", "r"), collections=ALL)), [memory])
+    assert await store.recalls.keep_receipt(wide)
     named = await kept(store, ids, session_key=f"about {MARK}")
     reports = [said(showed, "r1", helped=[memory, *ids]), said(named, "r2", harmed=ids)]
     for one in reports:
-        await store.report(one)
+        await store.recalls.report(one)
     comment = ItemVerdict(ids[0], Verdict.HELPED, f"told of {MARK}")
-    await store.report(replace(said(hid, "r3", proof=(f"test_{MARK}",)), verdicts=[comment]))
-    told = await store.forget(T, "r", Selector(ids=(episode.episode_id,)), dry_run=False)
+    await store.recalls.report(
+        replace(said(hid, "r3", proof=(f"test_{MARK}",)), verdicts=[comment])
+    )
+    told = await store.forgetting.forget(T, "r", Selector(ids=(episode.episode_id,)), dry_run=False)
     assert not any(told.left.values())
     assert told.removed["recall"] == 5
     for table, text in dump(truth_dsn).items():
@@ -427,30 +435,32 @@ async def test_forgetting_reaches_receipts_and_what_was_said_of_them(
         assert str(memory) not in text, table
     for gone in (showed, asked, hid, wide, named):
         with pytest.raises(RecallUnknown):
-            await store.receipt(T, gone.id)
-    assert (await store.receipt(T, stays.id)).items
+            await store.recalls.receipt(T, gone.id)
+    assert (await store.recalls.receipt(T, stays.id)).items
     with pytest.raises(RequestForgotten):
-        await store.report(reports[0])
+        await store.recalls.report(reports[0])
     # What others said of code stays: their three verdicts, and of the report that named the memory.
-    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(SOURCE_CAP, abs=1e-3)
+    assert (await evidence(store, ids))[ids[0]].helped == pytest.approx(
+        DEFAULT.feedback.source_cap, abs=1e-3
+    )
 
 
 async def test_no_receipt_of_what_went_while_it_was_read(store: Store, index: IndexFiles) -> None:
     """`forget` takes its time at its begin: who reads before it is committed has a later one."""
     await index(store, "r", FILES)
-    episode = await store.append(note("r", "one two three"))
+    episode = await store.episodes.append(note("r", "one two three"))
     view = await seen(store)
     plans = Filter(repos=("r",), collections=(Collection.PLANS,))
-    ids = [c.id for c in await store.lexical(view, ["one", "two", "three"], plans, 5)]
+    ids = [c.id for c in await store.search.lexical(view, ["one", "two", "three"], plans, 5)]
     assert ids
     stays = await items_of(store, 1)
-    await store.forget(T, "r", Selector(ids=(episode.episode_id,)), dry_run=False)
+    await store.forgetting.forget(T, "r", Selector(ids=(episode.episode_id,)), dry_run=False)
     later = await seen(store)
-    assert not await store.keep_receipt(receipt(later, [*stays, *ids]))
-    assert not await store.keep_receipt(receipt(later, stays, shown=tuple(ids)))
-    assert await store.keep_receipt(receipt(later, stays))
-    await store.delete_repository("r", T)
-    assert not await store.keep_receipt(receipt(later, stays, at=datetime.now(UTC)))
+    assert not await store.recalls.keep_receipt(receipt(later, [*stays, *ids]))
+    assert not await store.recalls.keep_receipt(receipt(later, stays, shown=tuple(ids)))
+    assert await store.recalls.keep_receipt(receipt(later, stays))
+    await store.repositories.delete("r", T)
+    assert not await store.recalls.keep_receipt(receipt(later, stays, at=datetime.now(UTC)))
 
 
 async def test_a_repository_that_is_being_removed_keeps_no_receipt(
@@ -461,7 +471,7 @@ async def test_a_repository_that_is_being_removed_keeps_no_receipt(
     async with asyncio.timeout(LIMIT_S):
         with psycopg.connect(truth_dsn) as conn:  # as a receipt that is being kept
             conn.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", (locks.RECALLING, repo))
-            removing = asyncio.create_task(store.delete_repository("r", T))
+            removing = asyncio.create_task(store.repositories.delete("r", T))
             await asyncio.sleep(0.5)
             assert not removing.done(), "it waits, to see that receipt"
         await removing
@@ -470,17 +480,17 @@ async def test_a_repository_that_is_being_removed_keeps_no_receipt(
 async def test_no_receipt_of_what_was_forgotten_meanwhile(
     store: Store, ids: list[ItemId], truth_dsn: str
 ) -> None:
-    episode = await store.append(note("r", f"{MARK} is the word"))
+    episode = await store.episodes.append(note("r", f"{MARK} is the word"))
     late = receipt(await seen(store), [episode.item_ids[0]])
     view = await seen(store)
     ((repo_id,),) = rows(truth_dsn, "SELECT id FROM repository WHERE name = 'r'")
     with psycopg.connect(truth_dsn) as conn:  # as `forget` does before it is committed
         conn.execute("SELECT pg_advisory_xact_lock(%s, %s)", (locks.RECALLING, repo_id))
-        assert not await store.keep_receipt(receipt(view, ids))
-    assert await store.keep_receipt(receipt(view, ids))
-    await store.forget(T, "r", Selector(ids=(episode.episode_id,)), dry_run=False)
-    assert not await store.keep_receipt(late)
-    assert await store.keep_receipt(receipt(await seen(store), ids))
+        assert not await store.recalls.keep_receipt(receipt(view, ids))
+    assert await store.recalls.keep_receipt(receipt(view, ids))
+    await store.forgetting.forget(T, "r", Selector(ids=(episode.episode_id,)), dry_run=False)
+    assert not await store.recalls.keep_receipt(late)
+    assert await store.recalls.keep_receipt(receipt(await seen(store), ids))
 
 
 async def test_keeping_a_receipt_is_one_short_statement(store: Store, ids: list[ItemId]) -> None:
@@ -490,6 +500,6 @@ async def test_keeping_a_receipt_is_one_short_statement(store: Store, ids: list[
         view = await seen(store)
         made = receipt(view, ids, repo_ids=tuple(r.repo_id for r in view.revisions))
         start = time.perf_counter()
-        assert await store.keep_receipt(made)
+        assert await store.recalls.keep_receipt(made)
         took.append((time.perf_counter() - start) * 1e3)
     print(f"keep_receipt p50 {sorted(took)[15]:.2f} ms")

@@ -38,12 +38,12 @@ async def rows(dsn: str, query: LiteralString) -> list[tuple[Any, ...]]:
 async def graph_of(store: Store) -> set[str]:
     """What a graph holds once all that waits is projected."""
     held: set[str] = set()
-    while (delta := await store.claim()) is not None:
+    while (delta := await store.outbox.claim()) is not None:
         if delta.remove_repo:
             held.clear()
         held -= set(delta.drop_nodes)
         held |= {node.id for node in delta.nodes}
-        await store.done(delta.event_id)
+        await store.outbox.done(delta.event_id)
     return held
 
 
@@ -68,49 +68,51 @@ async def paused(monkeypatch: pytest.MonkeyPatch, module: Any) -> AsyncIterator[
 async def test_a_graph_made_anew_has_the_episode_that_is_being_stored(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.append(episode("r", 1))
+    await store.episodes.append(episode("r", 1))
     await graph_of(store)
     async with paused(monkeypatch, episodes) as written:
-        appending = asyncio.create_task(store.append(episode("r", 2)))
+        appending = asyncio.create_task(store.episodes.append(episode("r", 2)))
         await written.wait()
-        resetting = asyncio.create_task(store.reset("r"))
+        resetting = asyncio.create_task(store.outbox.reset("r"))
         await asyncio.wait({resetting}, timeout=0.3)
     receipt, _ = await asyncio.gather(appending, resetting)
     held = await graph_of(store)
     assert f"r:episode/{receipt.episode_id}" in held
-    assert held == set((await store.expected("r")).nodes)
+    assert held == set((await store.outbox.expected("r")).nodes)
 
 
 async def test_a_graph_made_anew_has_the_memory_that_is_being_stored(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.append(episode("r", 1))
+    await store.episodes.append(episode("r", 1))
     await graph_of(store)
     entry = MemoryEntry(NOBODY, "r", "a", "the queue is a list")
     async with paused(monkeypatch, batch) as written:
-        storing = asyncio.create_task(store.store("default", [MemoryWrite(entry, "m", b"h")]))
+        storing = asyncio.create_task(
+            store.memories.store("default", [MemoryWrite(entry, "m", b"h")])
+        )
         await written.wait()
-        resetting = asyncio.create_task(store.reset("r"))
+        resetting = asyncio.create_task(store.outbox.reset("r"))
         await asyncio.wait({resetting}, timeout=0.3)
     await asyncio.gather(storing, resetting)
-    assert await graph_of(store) == set((await store.expected("r")).nodes)
+    assert await graph_of(store) == set((await store.outbox.expected("r")).nodes)
 
 
 async def test_what_is_stored_while_its_repository_is_deleted_is_there_whole(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.append(episode("r", 7))
+    await store.episodes.append(episode("r", 7))
     await graph_of(store)
     async with paused(monkeypatch, episodes) as written:
         # The same issue as before: its node is there already.
         again = Episode("again", "r", Outcome("success"), [Artifact(ArtifactKind.PLAN, "fixes #7")])
-        appending = asyncio.create_task(store.append(again))
+        appending = asyncio.create_task(store.episodes.append(again))
         await written.wait()
-        deleting = asyncio.create_task(store.delete_repository("r"))
+        deleting = asyncio.create_task(store.repositories.delete("r"))
         await asyncio.wait({deleting}, timeout=0.3)
     await asyncio.gather(appending, deleting)
     held = await graph_of(store)
-    assert held == set((await store.expected("r")).nodes)
+    assert held == set((await store.outbox.expected("r")).nodes)
     # Stored before the deletion ended, so it went with the rest.
     assert held == set()
 
@@ -143,7 +145,7 @@ async def test_a_diff_that_is_forgotten_while_it_is_settled_leaves_nothing(
             f"e{n}", "r", Outcome("success", summary), [said], "agent",
             body_hash=b"h", started_at=start + timedelta(days=n),
         )  # fmt: skip
-        receipts.append(await store.append(told))
+        receipts.append(await store.episodes.append(told))
     async with await psycopg.AsyncConnection.connect(truth_dsn, autocommit=True) as conn:
         await conn.execute("UPDATE plait.test_result SET test = 'test_a.test_x'")
     settled, go_on = asyncio.Event(), asyncio.Event()
@@ -155,11 +157,13 @@ async def test_a_diff_that_is_forgotten_while_it_is_settled_leaves_nothing(
         return await ticks(conn, repo_id)
 
     monkeypatch.setattr(links, "tick", tick)
-    claiming = asyncio.create_task(store.claim())
+    claiming = asyncio.create_task(store.outbox.claim())
     await asyncio.wait_for(settled.wait(), LIMIT_S)
     _, gone, owner = (r.episode_id for r in receipts)
     forgotten = [
-        asyncio.create_task(store.forget("default", "r", Selector(ids=(id_,)), dry_run=False))
+        asyncio.create_task(
+            store.forgetting.forget("default", "r", Selector(ids=(id_,)), dry_run=False)
+        )
         for id_ in (gone, receipts[0].episode_id)
     ]
     await asyncio.wait(forgotten, timeout=LIMIT_S)
@@ -167,7 +171,7 @@ async def test_a_diff_that_is_forgotten_while_it_is_settled_leaves_nothing(
     go_on.set()
     delta = await claiming
     assert delta is not None
-    await store.done(delta.event_id)
+    await store.outbox.done(delta.event_id)
     item = receipts[1].item_ids[0]
     assert not [
         end for link in delta.links for end in (link.source, link.target) if str(item) in end
@@ -190,13 +194,15 @@ def lost_answers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         await attempt(1)
         return await attempt(2)
 
-    monkeypatch.setattr(store._db, "retry", retry)
+    monkeypatch.setattr(store.db, "retry", retry)
 
 
 @pytest.mark.usefixtures("lost_answers")
 async def test_what_was_forgotten_is_told_though_the_answer_was_lost(store: Store) -> None:
-    receipt = await store.append(episode("r", 1))
-    told = await store.forget("default", "r", Selector(ids=(receipt.episode_id,)), dry_run=False)
+    receipt = await store.episodes.append(episode("r", 1))
+    told = await store.forgetting.forget(
+        "default", "r", Selector(ids=(receipt.episode_id,)), dry_run=False
+    )
     assert told.episodes == (receipt.episode_id,)
     assert (told.removed["episode"], sum(told.left.values())) == (1, 0)
     assert told.event_id > 0
@@ -205,13 +211,13 @@ async def test_what_was_forgotten_is_told_though_the_answer_was_lost(store: Stor
 @pytest.mark.usefixtures("lost_answers")
 async def test_a_compaction_is_done_once_though_its_answer_was_lost(store: Store) -> None:
     writes = [MemoryWrite(MemoryEntry(NOBODY, "r", "a", f"x {n}"), f"m{n}", b"h") for n in (1, 2)]
-    first, second = await store.store("default", writes)
+    first, second = await store.memories.store("default", writes)
     assert isinstance(first, MemoryReceipt)
     assert isinstance(second, MemoryReceipt)
     step = Step(
         Action.DEDUPLICATE, second.entry.id, "said before", first.entry.id, 5, second.entry.version
     )
     plan = CompactionPlan("r", "a", (step,), (), 2, 10, 5, 100, ())
-    done = await store.compact("default", plan, 60.0)
+    done = await store.retention.compact("default", plan, 60.0)
     assert [s.entry_id for s in done.plan.closed] == [second.entry.id]
-    assert len((await store.list(MemoryFilter(repos=("r",)), limit=9)).entries) == 1
+    assert len((await store.memories.list(MemoryFilter(repos=("r",)), limit=9)).entries) == 1

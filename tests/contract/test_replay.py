@@ -19,9 +19,9 @@ from plait.domain.memory import AsOf, MemoryEntry, MemoryMetadata, MemoryReceipt
 from plait.domain.recall import (
     Feedback,
     ItemVerdict,
+    PackingOptions,
     RecallFormat,
     RecallId,
-    RecallOptions,
     Verdict,
 )
 from plait.domain.retention import Selector
@@ -37,7 +37,7 @@ from vector.store import Store
 
 T = "default"
 EVERYTHING = Filter(repos=("r",), collections=tuple(Collection))
-OPTIONS = RecallOptions(min_score=0.0, session_key="s")
+OPTIONS = PackingOptions(min_score=0.0, session_key="s")
 FILES = {
     "a.toy": ("parse_header: read_line", "read_line:", "write_line:"),
     "b.toy": ("retry_upload: write_line",),
@@ -63,9 +63,16 @@ async def no_model() -> EmbeddingProvider:
 
 
 def service(store: Store) -> RecallService:
-    settings = store._app.settings
+    settings = store.app.settings
     return RecallService(
-        Deps(store, no_model, settings.search, settings.recall, store, receipts=store)
+        Deps(
+            store.search,
+            no_model,
+            settings.search,
+            settings.recall,
+            store.relations,
+            receipts=store.recalls,
+        )
     )
 
 
@@ -82,7 +89,7 @@ async def again(store: Store, answer: RecallAnswer, tenant: str = T) -> RecallAn
 
 async def remember(store: Store, text: str) -> MemoryEntry:
     entry = MemoryEntry(NOBODY, "r", "a", text, MemoryMetadata())
-    (got,) = await store.store(T, [check(entry, str(uuid4()), None)])
+    (got,) = await store.memories.store(T, [check(entry, str(uuid4()), None)])
     assert isinstance(got, MemoryReceipt)
     return got.entry
 
@@ -120,7 +127,7 @@ async def test_what_is_said_next_to_turns_since_does_not_change_a_replay(
         entry = MemoryEntry(
             NOBODY, "r", "a", text, MemoryMetadata(session_key=session), kind="turn"
         )
-        (got,) = await store.store(T, [check(entry, str(uuid4()), None)])
+        (got,) = await store.memories.store(T, [check(entry, str(uuid4()), None)])
         assert isinstance(got, MemoryReceipt)
         return got.entry
 
@@ -133,7 +140,7 @@ async def test_what_is_said_next_to_turns_since_does_not_change_a_replay(
     assert sum(bool(shown(a)) for a in asked) >= 3
     for n, entry in enumerate(said):
         if n % 4 == 0:
-            assert await store.delete(T, "r", entry.id)
+            assert await store.memories.delete(T, "r", entry.id)
         if n % 5 == 0:
             await say(f"later {n}: {chance.choice(QUESTIONS)}", f"s{n % 3}")
     await index(store, "r", {**FILES, "a.toy": ("parse_header: x",), "b.toy": ("gone:",)})
@@ -162,7 +169,7 @@ async def test_what_happens_since_does_not_change_a_replay(
             await tell(filled, answer, word, chance.sample(items, min(3, len(items))))
         entry = await remember(filled, f"later {n}: {text} is what matters most here, {text}")
         if n % 2:
-            assert await filled.delete(T, "r", entry.id)
+            assert await filled.memories.delete(T, "r", entry.id)
     await index(filled, "r", {**FILES, "c.toy": ("parse_header_line: x",), "b.toy": ("gone:",)})
     assert sum(bool(shown(a)) for a in asked) >= 8
     for first in asked:
@@ -199,7 +206,7 @@ async def test_what_was_forgotten_is_not_brought_back(filled: Store) -> None:
     other = await ask(filled, QUESTIONS[3], options={"session_key": ""})
     assert "zanzibarquux" in first.block.context
     assert "zanzibarquux" not in other.block.context
-    await filled.forget(T, "r", Selector(ids=(secret.id,)), dry_run=False)
+    await filled.forgetting.forget(T, "r", Selector(ids=(secret.id,)), dry_run=False)
     with pytest.raises(RecallUnknown):
         await again(filled, first)
     assert shown(await again(filled, other)) == shown(other)
@@ -243,7 +250,7 @@ async def test_every_format_replays(filled: Store) -> None:
 
 async def test_feedback_moves_the_next_recall_within_its_bound(filled: Store) -> None:
     """Two memories of the same words: neither is better, until one has helped."""
-    bound = filled._app.settings.recall.feedback_bound
+    bound = filled.app.settings.recall.feedback_bound
     for name in "xy":
         await remember(filled, f"flush the parquet ledger {name}")
     question = "flush parquet ledger"
@@ -257,7 +264,7 @@ async def test_feedback_moves_the_next_recall_within_its_bound(filled: Store) ->
     assert shown(after)[:2] == [second, best]
     assert "helped before" in after.block.items[0].reasons
     assert "misled before" in after.block.items[1].reasons
-    evidence = await filled.evidence(after.view, [best, second])
+    evidence = await filled.recalls.evidence(after.view, [best, second])
     assert evidence[second].helped > 5 < evidence[best].harmed
     ratio = after.block.items[1].score / after.block.items[0].score
     assert (1 - bound) / (1 + bound) < ratio < 1.0
@@ -289,18 +296,21 @@ async def test_recalls_and_writers_side_by_side_lose_no_receipt(filled: Store) -
     answers = [a for a in out if a is not None]
     for answer in answers:
         assert answer.recall_id is not None
-        kept = await filled.receipt(T, answer.recall_id)
+        kept = await filled.recalls.receipt(T, answer.recall_id)
         assert [id_ for id_, _ in kept.items] == shown(answer)
         assert kept.at <= datetime.now(UTC) + timedelta(seconds=5)
 
 
 async def test_how_many_hold_a_word_is_as_of_its_time(filled: Store) -> None:
-    view = await filled.view(EVERYTHING)
+    view = await filled.search.view(EVERYTHING)
     assert view.valid is not None
-    before = await filled.counts(view, ["header", "line"], EVERYTHING)
+    before = await filled.search.counts(view, ["header", "line"], EVERYTHING)
     for n in range(5):
         await remember(filled, f"later note {n}: the header of line {n}")
     where = replace(EVERYTHING, as_of=AsOf(view.valid, view.valid))
-    assert await filled.counts(await filled.view(where), ["header", "line"], where) == before
-    now = await filled.view(EVERYTHING)
-    assert await filled.counts(now, ["header", "line"], EVERYTHING) != before
+    assert (
+        await filled.search.counts(await filled.search.view(where), ["header", "line"], where)
+        == before
+    )
+    now = await filled.search.view(EVERYTHING)
+    assert await filled.search.counts(now, ["header", "line"], EVERYTHING) != before

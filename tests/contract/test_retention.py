@@ -39,6 +39,7 @@ from plait.memory.entry import NOBODY, check
 from plait.memory.summarize import Extractive
 from plait.settings import MemorySettings
 from plait.text.tokenize import tokens
+from tests.memory_queries import query
 from vector.connection.migrate import migrations
 from vector.store import Store
 
@@ -57,7 +58,7 @@ async def remember(
         importance=more.pop("importance", 0.5),
     )
     entry = MemoryEntry(NOBODY, repo, agent, text, meta, **more)
-    (receipt,) = await store.store(tenant, [check(entry, str(uuid4()))])
+    (receipt,) = await store.memories.store(tenant, [check(entry, str(uuid4()))])
     assert isinstance(receipt, MemoryReceipt)
     return receipt.entry
 
@@ -77,11 +78,11 @@ async def fill(store: Store, n: int = 24, **more: Any) -> list[MemoryEntry]:
 
 
 async def compact(store: Store, scope: Scope = SCOPE, **more: Any) -> Compaction:
-    return await service.compact(store, Extractive(), scope, SMALL, **more)
+    return await service.compact(store.retention, Extractive(), scope, SMALL, **more)
 
 
 async def living(store: Store, as_of: AsOf = NOW) -> dict[UUID, MemoryEntry]:
-    page = await store.list(MemoryFilter(repos=("r",)), limit=1000, as_of=as_of)
+    page = await store.memories.list(MemoryFilter(repos=("r",)), limit=1000, as_of=as_of)
     return {entry.id: entry for entry in page.entries}
 
 
@@ -99,23 +100,23 @@ async def test_living_and_usage_are_of_one_agent_and_of_now(store: Store) -> Non
     await remember(store, "ended", valid_to=now - timedelta(days=1))
     await remember(store, "not yet", valid_from=now + timedelta(days=1))
     gone = await remember(store, "deleted again")
-    await store.delete(T, "r", gone.id)
-    (found,) = await store.living(SCOPE)
+    await store.memories.delete(T, "r", gone.id)
+    (found,) = await store.retention.living(SCOPE)
     assert found == replace(here, embedding=found.embedding)
-    usage = await store.usage(T)
+    usage = await store.retention.usage(T)
     stored = Budget.STORED
     assert usage.keys() == {("r", "a", stored), ("r", "b", stored), ("r", "", stored)}
     assert usage["r", "a", stored] == Usage(here.tokens, 1)
-    assert await store.usage(T, "r", "a") == {("r", "a", stored): Usage(here.tokens, 1)}
-    assert await service.used(store, Scope(T, "r", "nobody")) == 0
-    assert [e.agent_id for e in await store.living(Scope(T, "r"))] == [""]
-    assert (await store.usage("other")).keys() == {("other@r", "a", stored)}
+    assert await store.retention.usage(T, "r", "a") == {("r", "a", stored): Usage(here.tokens, 1)}
+    assert await service.used(store.retention, Scope(T, "r", "nobody")) == 0
+    assert [e.agent_id for e in await store.retention.living(Scope(T, "r"))] == [""]
+    assert (await store.retention.usage("other")).keys() == {("other@r", "a", stored)}
 
 
 async def test_living_has_the_vectors(store: Store) -> None:
-    await store.ensure_space("m", 2)
+    await store.vectors.ensure_space("m", 2)
     await remember(store, "with a vector", embedding=(0.6, 0.8))
-    (found,) = await store.living(SCOPE)
+    (found,) = await store.retention.living(SCOPE)
     assert found.embedding == pytest.approx((0.6, 0.8), abs=1e-3)
 
 
@@ -138,11 +139,11 @@ async def test_sources_are_closed_and_linked_and_the_budget_is_met(
     store: Store, truth_dsn: str
 ) -> None:
     entries = await fill(store)
-    assert await service.over_budget(store, SCOPE, SMALL)
+    assert await service.over_budget(store.retention, SCOPE, SMALL)
     done = await compact(store)
-    assert not await service.over_budget(store, SCOPE, SMALL)
+    assert not await service.over_budget(store.retention, SCOPE, SMALL)
     assert done.plan.tokens_before == sum(e.tokens for e in entries)
-    assert await service.used(store, SCOPE) == done.plan.tokens_after <= 600
+    assert await service.used(store.retention, SCOPE) == done.plan.tokens_after <= 600
     now = await living(store)
     closed = {s.entry_id: s.into for s in done.plan.closed}
     assert now.keys() == {e.id for e in entries} - closed.keys() | {
@@ -174,18 +175,18 @@ async def test_summaries_are_found_before_their_sources_and_those_word_for_word(
     assert len(closed) > 10
     for entry in closed[:8]:
         options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=50)
-        ranks = {m.entry.id: m for m in await store.query(entry.content, None, options)}
+        ranks = {m.entry.id: m for m in await query(store, entry.content, None, options)}
         assert ranks[entry.id].entry.content == entry.content
         assert ranks[entry.id].entry.superseded_by == into[entry.id]
         order = list(ranks)
         assert order.index(entry.id) <= 3
         assert order.index(into[entry.id]) < order.index(entry.id)
     for summary in done.plan.summaries:
-        found = await store.get(T, "r", summary.id)
+        found = await store.memories.get(T, "r", summary.id)
         assert found.kind == "summary"
         assert found.metadata.source == "system"
     options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=50)
-    matches = await store.query("KeyError cache cold", None, options)
+    matches = await query(store, "KeyError cache cold", None, options)
     assert matches[0].entry.id in await living(store)
     assert {m.entry.kind for m in matches} >= {"summary"}
 
@@ -194,23 +195,25 @@ async def test_a_pasted_passage_finds_the_turn_that_it_is_from(store: Store) -> 
     lines = [f"    value_{n} = read(source, {n})  # part {n} of the header" for n in range(40)]
     texts = ["$ sed -n\n" + "\n".join(lines[at : at + 12]) for at in range(28)]
     turns = [Artifact(ArtifactKind.TURN, text, meta={"role": "tool"}) for text in texts]
-    await store.append(Episode("e", "r", Outcome("unknown"), turns, "a", "s", body_hash=b"h"))
+    await store.episodes.append(
+        Episode("e", "r", Outcome("unknown"), turns, "a", "s", body_hash=b"h")
+    )
     options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=10)
     for at in (3, 14, 25):
-        (best, *_) = await store.query(texts[at][:400], None, options)
+        (best, *_) = await query(store, texts[at][:400], None, options)
         assert best.entry.content == texts[at]
 
 
 async def test_what_compaction_closed_is_seen_as_of_each_time_as_it_was_then(store: Store) -> None:
     sources = await fill(store)
     done = await compact(store)
-    await store.undo(T, done.id)
+    await store.retention.undo(T, done.id)
     entry = next(e for e in sources if e.id in {s.entry_id for s in done.plan.closed})
     where = MemoryFilter(repos=("r",))
 
     async def seen(recorded: datetime | None) -> list[MemoryEntry]:
         options = MemoryQueryOptions(where, top_k=100, as_of=AsOf(recorded=recorded))
-        matches = await store.query(entry.content, None, options)
+        matches = await query(store, entry.content, None, options)
         return [m.entry for m in matches if m.entry.id == entry.id]
 
     assert [e.superseded_at for e in await seen(done.at - timedelta(microseconds=1))] == [None]
@@ -224,11 +227,11 @@ async def test_search_finds_what_was_closed_and_says_what_stands_for_it(store: S
     step = next(s for s in done.plan.closed if s.action is Action.SUMMARIZE)
     entry = next(e for e in sources if e.id == step.entry_id)
     where = Filter(repos=("r",), collections=ALL)
-    view = await store.view(where)
-    found = await store.lexical(view, tokens(entry.content), where, 50)
-    items = await store.fetch(view, [c.id for c in found])
+    view = await store.search.view(where)
+    found = await store.search.lexical(view, tokens(entry.content), where, 50)
+    items = await store.search.fetch(view, [c.id for c in found])
     (hit,) = (id_ for id_, item in items.items() if item.content == entry.content)
-    standing = (await store.standing(view, [hit]))[hit]
+    standing = (await store.search.standing(view, [hit]))[hit]
     assert (standing.compacted, standing.replaced_by) == (True, step.into)
 
 
@@ -238,7 +241,7 @@ async def test_a_duplicate_of_the_same_words_is_not_found_twice(store: Store) ->
     done = await compact(store)
     assert len(done.plan.closed) == 1
     options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=10)
-    matches = await store.query("Warm the cache", None, options)
+    matches = await query(store, "Warm the cache", None, options)
     assert len(matches) == 1
     assert matches[0].entry.id in {first.id, second.id}
 
@@ -247,9 +250,9 @@ async def test_what_is_forgotten_is_not_found_though_compaction_had_closed_it(st
     sources = await fill(store)
     done = await compact(store)
     entry = next(e for e in sources if e.id in {s.entry_id for s in done.plan.closed})
-    await store.forget(T, "r", Selector(ids=(entry.id,)), dry_run=False)
+    await store.forgetting.forget(T, "r", Selector(ids=(entry.id,)), dry_run=False)
     options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=100)
-    matches = await store.query(entry.content, None, options)
+    matches = await query(store, entry.content, None, options)
     assert matches
     assert entry.id not in {m.entry.id for m in matches}
 
@@ -271,7 +274,7 @@ async def test_what_an_earlier_version_closed_is_found_after_the_upgrade(
     assert {id_ for (id_,) in kept} == closed
     entry = next(e for e in sources if e.id in closed)
     options = MemoryQueryOptions(MemoryFilter(repos=("r",)), top_k=50)
-    found = await store.query(entry.content, None, options)
+    found = await query(store, entry.content, None, options)
     assert entry.id in {m.entry.id for m in found}
 
 
@@ -291,7 +294,7 @@ async def test_undo_brings_everything_back_as_new_versions(store: Store, truth_d
     linked = set(rows(truth_dsn, f"{links} AND relation <> 'DERIVED_FROM'"))
     done = await compact(store)
     between = await living(store)
-    back = await store.undo(T, done.id)
+    back = await store.retention.undo(T, done.id)
     assert back == len(done.plan.closed)
     after = await living(store)
     assert after.keys() == before.keys() == {e.id for e in entries}
@@ -305,12 +308,12 @@ async def test_undo_brings_everything_back_as_new_versions(store: Store, truth_d
     assert set(rows(truth_dsn, f"{links} AND relation <> 'DERIVED_FROM'")) == linked
     # What was known in between is still what was known in between.
     assert (await living(store, AsOf(recorded=done.at))).keys() == between.keys()
-    found = await store.query(
-        "module_3.py KeyError", None, MemoryQueryOptions(MemoryFilter(repos=("r",)))
+    found = await query(
+        store, "module_3.py KeyError", None, MemoryQueryOptions(MemoryFilter(repos=("r",)))
     )
     assert found[0].entry.content.startswith("Step 3:")
     with pytest.raises(UndoExpired, match="was undone"):
-        await store.undo(T, done.id)
+        await store.retention.undo(T, done.id)
     # And the whole may be done again.
     again = await compact(store)
     assert not {s.id for s in again.plan.summaries} & {s.id for s in done.plan.summaries}
@@ -320,11 +323,11 @@ async def test_undo_has_a_window_and_a_tenant(store: Store) -> None:
     await fill(store)
     done = await compact(store, undo_s=0.0)
     with pytest.raises(UndoExpired, match="could be undone until"):
-        await store.undo(T, done.id)
+        await store.retention.undo(T, done.id)
     with pytest.raises(CompactionUnknown):
-        await store.undo("other", done.id)
+        await store.retention.undo("other", done.id)
     with pytest.raises(CompactionUnknown):
-        await store.undo(T, uuid4())
+        await store.retention.undo(T, uuid4())
 
 
 async def test_a_text_that_was_stored_again_is_not_brought_back_twice(store: Store) -> None:
@@ -334,7 +337,7 @@ async def test_a_text_that_was_stored_again_is_not_brought_back_twice(store: Sto
     (text,) = [e for e in entries if e.id == closed]
     again = await remember(store, text.content, session=text.metadata.session_key)
     assert again.id != closed
-    assert await store.undo(T, done.id) == len(done.plan.closed) - 1
+    assert await store.retention.undo(T, done.id) == len(done.plan.closed) - 1
     assert closed not in await living(store)
 
 
@@ -345,9 +348,9 @@ async def test_summaries_are_summarized_again_and_undone_in_order(store: Store) 
     second = await compact(store)
     assert {s.entry_id for s in second.plan.closed} & {s.id for s in first.plan.summaries}
     with pytest.raises(UndoExpired, match=str(second.id)):
-        await store.undo(T, first.id)
-    await store.undo(T, second.id)
-    assert await store.undo(T, first.id) == len(first.plan.closed)
+        await store.retention.undo(T, first.id)
+    await store.retention.undo(T, second.id)
+    assert await store.retention.undo(T, first.id) == len(first.plan.closed)
 
 
 async def fill_more(store: Store) -> None:
@@ -362,10 +365,10 @@ async def fill_more(store: Store) -> None:
 async def test_a_plan_that_was_overtaken_is_refused_whole(store: Store, truth_dsn: str) -> None:
     await fill(store)
     plan = (await compact(store, dry_run=True)).plan
-    await store.delete(T, "r", plan.closed[-1].entry_id)
+    await store.memories.delete(T, "r", plan.closed[-1].entry_id)
     before = rows(truth_dsn, "SELECT * FROM memories ORDER BY id")
     with pytest.raises(StoreContended, match="changed since"):
-        await store.compact(T, plan, 60.0)
+        await store.retention.compact(T, plan, 60.0)
     assert rows(truth_dsn, "SELECT * FROM memories ORDER BY id") == before
     # The service plans again.
     assert (await compact(store)).plan.closed
@@ -407,7 +410,7 @@ async def test_duplicates_are_closed_with_what_they_say(store: Store) -> None:
         (old.id, new.id, Action.DEDUPLICATE)
     ]
     assert (await living(store)).keys() == {new.id}
-    assert await store.undo(T, done.id) == 1
+    assert await store.retention.undo(T, done.id) == 1
     assert (await living(store)).keys() == {old.id, new.id}
 
 
@@ -423,12 +426,12 @@ def run_of(name: str, turns: int, *tests: Artifact, status: str = "unknown") -> 
 
 async def test_an_imported_history_is_not_closed_by_default(store: Store) -> None:
     for n in range(3):
-        await store.append(run_of(f"run-{n}", 20))
-    auto = service.Automatic(store, Extractive(), SMALL)
+        await store.episodes.append(run_of(f"run-{n}", 20))
+    auto = service.Automatic(store.retention, Extractive(), SMALL)
     assert await auto.after_write(SCOPE) is None
     forced = await compact(store)
     assert forced.plan.closed == ()
-    usage = (await store.usage(T, "r", "a"))["r", "a", Budget.RUNS]
+    usage = (await store.retention.usage(T, "r", "a"))["r", "a", Budget.RUNS]
     assert (usage.memories, usage.closed) == (60, 0)
     assert usage.tokens > SMALL.budget_tokens
 
@@ -439,8 +442,8 @@ RUNS = structs.replace(SMALL, run_budget_tokens=2000, pin_recent=0)
 async def test_turns_of_episodes_are_compacted_and_stay_of_their_episode(
     store: Store, truth_dsn: str
 ) -> None:
-    receipt = await store.append(run_of("e", 40))
-    auto = service.Automatic(store, Extractive(), RUNS)
+    receipt = await store.episodes.append(run_of("e", 40))
+    auto = service.Automatic(store.retention, Extractive(), RUNS)
     done = await auto.after_write(SCOPE)
     assert done is not None
     assert done.plan.budget is Budget.RUNS
@@ -448,14 +451,14 @@ async def test_turns_of_episodes_are_compacted_and_stay_of_their_episode(
     assert closed
     assert closed <= set(receipt.item_ids)
     assert await auto.after_write(SCOPE) is None
-    usage = (await store.usage(T, "r", "a"))["r", "a", Budget.RUNS]
+    usage = (await store.retention.usage(T, "r", "a"))["r", "a", Budget.RUNS]
     assert usage.closed == len(closed)
     assert usage.tokens == done.plan.tokens_after  # its summaries are of the same budget
     targets = rows(
         truth_dsn, "SELECT DISTINCT target FROM memory_edge WHERE relation = 'DERIVED_FROM'"
     )
     assert (f"episode/{receipt.episode_id}",) in targets
-    await store.undo(T, done.id)
+    await store.retention.undo(T, done.id)
     alive = rows(
         truth_dsn,
         "SELECT DISTINCT episode_id FROM memories WHERE superseded_at IS NULL AND version = 2",
@@ -469,9 +472,9 @@ async def test_what_was_recalled_is_closed_last_and_what_tests_validated_never(
     passed = Artifact(
         ArtifactKind.TEST_RESULT, "1 passed", meta={"tests": [{"name": "t", "status": "passed"}]}
     )
-    proven = await store.append(run_of("proven", 10, passed, status="success"))
-    used = await store.append(run_of("used", 10))
-    await store.append(run_of("idle", 20))
+    proven = await store.episodes.append(run_of("proven", 10, passed, status="success"))
+    used = await store.episodes.append(run_of("used", 10))
+    await store.episodes.append(run_of("idle", 20))
     shown = used.item_ids[3]
     with psycopg.connect(truth_dsn, autocommit=True, options="-c search_path=plait") as conn:
         (repo_id,) = conn.execute("SELECT id FROM repository WHERE name = 'r'").fetchone() or (0,)
@@ -480,10 +483,12 @@ async def test_what_was_recalled_is_closed_last_and_what_tests_validated_never(
             " VALUES (%s, %s, %s, %s, now(), %s)",
             (uuid4(), T, repo_id, [repo_id], [shown]),
         )
-    use = await store.use(SCOPE, [MemoryId(i) for i in (*used.item_ids, *proven.item_ids[:10])])
+    use = await store.retention.use(
+        SCOPE, [MemoryId(i) for i in (*used.item_ids, *proven.item_ids[:10])]
+    )
     assert use[MemoryId(shown)].recalls == 1
     assert all(use[MemoryId(i)].validated for i in proven.item_ids[:10])
-    done = await service.compact(store, Extractive(), SCOPE, RUNS, budget=Budget.RUNS)
+    done = await service.compact(store.retention, Extractive(), SCOPE, RUNS, budget=Budget.RUNS)
     closed = {s.entry_id for s in done.plan.closed}
     assert closed
     assert shown not in closed
@@ -491,7 +496,7 @@ async def test_what_was_recalled_is_closed_last_and_what_tests_validated_never(
 
 
 async def test_automatic_compaction_runs_when_due_and_not_in_vain(store: Store) -> None:
-    auto = service.Automatic(store, Extractive(), SMALL)
+    auto = service.Automatic(store.retention, Extractive(), SMALL)
     await remember(store, "little")
     assert await auto.after_write(SCOPE) is None
     await fill(store)
@@ -499,14 +504,14 @@ async def test_automatic_compaction_runs_when_due_and_not_in_vain(store: Store) 
     assert done is not None
     assert done.plan.tokens_after <= 600
     assert await auto.after_write(SCOPE) is None
-    off = service.Automatic(store, Extractive(), structs.replace(SMALL, automatic=False))
+    off = service.Automatic(store.retention, Extractive(), structs.replace(SMALL, automatic=False))
     await fill_more(store)
     assert await off.after_write(SCOPE) is None
 
 
 async def test_a_scope_that_is_all_pinned_is_not_planned_at_every_write(store: Store) -> None:
     await fill(store, pinned=True)
-    auto = service.Automatic(store, Extractive(), SMALL)
+    auto = service.Automatic(store.retention, Extractive(), SMALL)
     first = await auto.after_write(SCOPE)
     assert first is not None
     assert first.id == service.NOTHING
@@ -523,9 +528,9 @@ async def test_what_a_summarizer_could_not_do_is_kept_with_the_compaction(store:
             return replace(text, degraded="the model did not answer; the summary is extractive")
 
     await fill(store)
-    done = await service.compact(store, Broken(), SCOPE, SMALL, request_id="q")
+    done = await service.compact(store.retention, Broken(), SCOPE, SMALL, request_id="q")
     assert done.plan.notes == ("the model did not answer; the summary is extractive",)
-    known = await store.compacted(T, "r", "q")
+    known = await store.retention.compacted(T, "r", "q")
     assert known is not None
     assert known.plan.notes == done.plan.notes
 
@@ -535,10 +540,10 @@ async def test_search_of_the_collection_follows(store: Store) -> None:
     await fill(store)
     done = await compact(store)
     where = Filter(repos=("r",), collections=ALL)
-    await store.undo(T, done.id)
-    view = await store.view(where)
-    found = await store.lexical(view, ["module_5"], where, 10)
-    items = await store.fetch(view, [c.id for c in found])
+    await store.retention.undo(T, done.id)
+    view = await store.search.view(where)
+    found = await store.search.lexical(view, ["module_5"], where, 10)
+    items = await store.search.fetch(view, [c.id for c in found])
     assert any(item.content.startswith("Step 5:") for item in items.values())
 
 

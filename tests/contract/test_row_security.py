@@ -366,9 +366,9 @@ async def test_connections_change_tenants_and_none_is_mixed_up(owner: Conn, stor
     fill(owner)
 
     async def ask(tenant: str) -> None:
-        rows = await store._app.rows(NAMES, {}, tenant=tenant)
+        rows = await store.app.rows(NAMES, {}, tenant=tenant)
         assert [name for (name,) in rows] == sorted(SCOPES[tenant])
-        async with store._app.transaction(tenant) as conn:
+        async with store.app.transaction(tenant) as conn:
             cursor = await conn.execute(NAMES)
             assert [name for (name,) in await cursor.fetchall()] == sorted(SCOPES[tenant])
 
@@ -376,7 +376,7 @@ async def test_connections_change_tenants_and_none_is_mixed_up(owner: Conn, stor
 
 
 async def break_off(store: Store, tenant: str) -> None:
-    async with store._app.transaction(tenant) as conn:
+    async with store.app.transaction(tenant) as conn:
         await conn.execute("INSERT INTO repository (name, tenant) VALUES ('q', %s)", (tenant,))
         raise ZeroDivisionError
 
@@ -385,10 +385,10 @@ async def test_an_error_leaves_the_tenant_what_it_was(owner: Conn, store: Store)
     fill(owner)
     for tenant in list(SCOPES) * 3:
         with pytest.raises(PlaitError):
-            await store._app.rows("SELECT nonsense", {}, tenant=tenant)
+            await store.app.rows("SELECT nonsense", {}, tenant=tenant)
         with pytest.raises(ZeroDivisionError):
             await break_off(store, tenant)
-        rows = await store._app.rows(NAMES, {}, tenant=tenant)
+        rows = await store.app.rows(NAMES, {}, tenant=tenant)
         assert [name for (name,) in rows] == sorted(SCOPES[tenant])
 
 
@@ -397,20 +397,20 @@ async def test_connections_that_were_lost_come_back_inside_the_wall(
 ) -> None:
     fill(owner)
     for tenant in SCOPES:
-        await store._app.rows(NAMES, {}, tenant=tenant)
+        await store.app.rows(NAMES, {}, tenant=tenant)
         end_sessions(owner, "datname = current_database()")
-        rows = await store._app.rows(NAMES, {}, tenant=tenant)
+        rows = await store.app.rows(NAMES, {}, tenant=tenant)
         assert [name for (name,) in rows] == sorted(SCOPES[tenant])
-        async with store._app.connection(tenant) as conn:
+        async with store.app.connection(tenant) as conn:
             cursor = await conn.execute("SELECT current_user, current_setting('plait.tenant')")
             assert await cursor.fetchone() == (APP_ROLE, tenant)
 
 
 async def test_a_call_without_a_tenant_is_a_bug(store: Store) -> None:
     with pytest.raises(RuntimeError, match="tenant"):
-        await store._app.rows(NAMES, {}, tenant="")
+        await store.app.rows(NAMES, {}, tenant="")
     with pytest.raises(RuntimeError, match="tenant"):
-        await store._db.rows(NAMES, {}, "acme")
+        await store.db.rows(NAMES, {}, "acme")
 
 
 COLUMNS = (("repo_id", "int4"), ("name", "text"), ("label", "text"), ("recorded_at", "timestamptz"))
@@ -429,7 +429,7 @@ async def test_rows_go_through_the_wall_in_batches(owner: Conn, store: Store) ->
     def row(repo: int, n: int) -> tuple[Any, ...]:
         return (repo, f"issue/{n:04}", "Issue", now)
 
-    async with store._app.transaction("acme") as conn:
+    async with store.app.transaction("acme") as conn:
         await insert_rows(conn, "memory_node", COLUMNS, [row(mine, n) for n in range(600)])
         await insert_rows(conn, "memory_node", COLUMNS, [])
         mixed = [row(mine, 9998), row(theirs, 9999)]
@@ -486,5 +486,5 @@ def test_a_data_folder_from_before_gets_the_role(fresh_home: Path) -> None:
 
 async def open_and_close(settings: Settings) -> None:
     store = await vector.open(settings)
-    await store._app.rows("SELECT 1", {}, tenant="default")
+    await store.app.rows("SELECT 1", {}, tenant="default")
     await store.close()

@@ -70,7 +70,7 @@ def receipt(key: str, at: datetime, n: int = 100, repo: str = "r", tenant: str =
 async def sums(store: Store, **more: Any) -> dict[str, SessionCounts]:
     given: dict[str, Any] = {"repos": ["r"], "limit": 100, "tenant": T, **more}
     tenant, repos = given.pop("tenant"), given.pop("repos")
-    found = await store.session_counts(tenant, repos, **given)
+    found = await store.savings.session_counts(tenant, repos, **given)
     assert len({(one.repo, one.session_key) for one in found}) == len(found)
     return {one.session_key: one for one in found}
 
@@ -79,8 +79,8 @@ async def test_a_session_is_the_sum_of_its_episodes_each_once(store: Store) -> N
     first = run("1", paths=("a.py", "b.py"), status="failure")
     last = run("2", paths=("b.py",), started_at=BEGAN + timedelta(hours=1), status="success")
     silent = run("3", started_at=BEGAN + timedelta(hours=2), agent_id="b")
-    await store.append_many([first, last, silent, first])
-    await store.append(last)
+    await store.episodes.append_many([first, last, silent, first])
+    await store.episodes.append(last)
     told = (await sums(store))["s"]
     assert (told.episodes, told.not_counted, told.calls) == (3, 0, 30)
     assert told.plait == Paid(3, 60, 240)
@@ -104,7 +104,7 @@ async def test_a_session_is_the_sum_of_its_episodes_each_once(store: Store) -> N
 async def test_what_no_importer_of_this_version_writes_is_not_counted(
     store: Store, metrics: dict[str, float]
 ) -> None:
-    await store.append_many([run("1"), run("2", metrics=metrics)])
+    await store.episodes.append_many([run("1"), run("2", metrics=metrics)])
     told = (await sums(store))["s"]
     assert (told.episodes, told.not_counted) == (2, 1)
     assert told.plait == Paid(1, 20, 80)
@@ -113,22 +113,22 @@ async def test_what_no_importer_of_this_version_writes_is_not_counted(
 
 async def test_sums_stay_within_their_bound(store: Store) -> None:
     most = counted(**{metric(Looked.PLAIT, "again"): float(savings.MAX_COUNT)})
-    await store.append_many([run(str(i), metrics=most) for i in range(3)])
+    await store.episodes.append_many([run(str(i), metrics=most) for i in range(3)])
     assert (await sums(store))["s"].plait.again == savings.MAX_COUNT
 
 
 async def test_episodes_that_are_no_transcripts_are_no_sessions(store: Store) -> None:
-    await store.append_many(
+    await store.episodes.append_many(
         [run("1", tags=("ci",), metrics={"tests_passed": 3.0}), run("2", key="")]
     )
     assert await sums(store) == {}
 
 
 async def test_receipts_belong_to_the_session_of_their_key(store: Store) -> None:
-    await store.append_many([run("1"), run("2", key="quiet", metrics=counted(**UNSEEN))])
+    await store.episodes.append_many([run("1"), run("2", key="quiet", metrics=counted(**UNSEEN))])
     later = BEGAN + timedelta(days=1)
     for key, at in (("s", later), ("quiet", later), ("quiet", BEGAN), ("other", later)):
-        assert await store.keep_receipt(receipt(key, at))
+        assert await store.recalls.keep_receipt(receipt(key, at))
     told = await sums(store)
     assert {key: one.receipts for key, one in told.items()} == {"s": 1, "quiet": 2, "other": 1}
     assert told["other"].receipt_tokens == 100
@@ -141,10 +141,12 @@ async def test_a_receipt_under_another_key_is_not_counted_beside_the_answer_it_i
 ) -> None:
     quiet = counted(**UNSEEN)
     much_later = BEGAN + timedelta(days=2)
-    await store.append_many([run("1"), run("2", key="quiet", started_at=much_later, metrics=quiet)])
+    await store.episodes.append_many(
+        [run("1"), run("2", key="quiet", started_at=much_later, metrics=quiet)]
+    )
     # While a session that shows answers went on (within clocks' difference); while one that shows none did.
     for at in (BEGAN - timedelta(seconds=30), BEGAN + timedelta(seconds=90), much_later):
-        assert await store.keep_receipt(receipt("", at))
+        assert await store.recalls.keep_receipt(receipt("", at))
     told = await sums(store)
     assert told[""].receipts == 1
     assert told[""].began == much_later
@@ -153,7 +155,7 @@ async def test_a_receipt_under_another_key_is_not_counted_beside_the_answer_it_i
 
 async def test_a_session_can_be_asked_for_by_key_and_by_time(store: Store) -> None:
     new = BEGAN + timedelta(days=1)
-    await store.append_many([run("1", key="old"), run("2", key="new", started_at=new)])
+    await store.episodes.append_many([run("1", key="old"), run("2", key="new", started_at=new)])
     assert set(await sums(store, session_key="old")) == {"old"}
     assert set(await sums(store, since=BEGAN + timedelta(hours=1))) == {"new"}
     assert set(await sums(store, limit=1)) == {"new"}
@@ -161,11 +163,13 @@ async def test_a_session_can_be_asked_for_by_key_and_by_time(store: Store) -> No
 
 
 async def test_no_tenant_and_no_other_repository_is_summed(store: Store) -> None:
-    await store.append_many(
+    await store.episodes.append_many(
         [run("1"), run("2", repo="other", key="elsewhere"), run("1", tenant="acme", key="theirs")]
     )
     later = BEGAN + timedelta(days=1)
-    assert await store.keep_receipt(receipt("theirs-too", later, repo="acme@r", tenant="acme"))
+    assert await store.recalls.keep_receipt(
+        receipt("theirs-too", later, repo="acme@r", tenant="acme")
+    )
     assert set(await sums(store)) == {"s"}
     assert set(await sums(store, repos=[])) == {"s", "elsewhere"}
     assert set(await sums(store, repos=["acme@r"])) == set()
@@ -175,6 +179,6 @@ async def test_no_tenant_and_no_other_repository_is_summed(store: Store) -> None
 
 
 async def test_what_was_forgotten_is_no_longer_summed(store: Store) -> None:
-    await store.append_many([run("1"), run("2", key="kept", agent_id="b")])
-    await store.forget(T, "r", Selector(agent_id="a"), dry_run=False)
+    await store.episodes.append_many([run("1"), run("2", key="kept", agent_id="b")])
+    await store.forgetting.forget(T, "r", Selector(agent_id="a"), dry_run=False)
     assert set(await sums(store)) == {"kept"}

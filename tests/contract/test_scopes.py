@@ -40,6 +40,7 @@ from plait.domain.scope import Scope, qualify
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.memory.entry import check
 from tests.contract.test_search_store import embed, unit
+from tests.memory_queries import query
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -58,7 +59,7 @@ async def webs(store: Store, index: IndexFiles) -> dict[str, Filter]:
         draft_files = {"a.toy": [f"open_socket: of_{tenant}", f"only_{tenant}:"]}
         await index_for(store, tenant, repo, draft_files)
         note = Artifact(ArtifactKind.NOTE, f"open_socket leaks at {tenant}")
-        await store.append(an_episode(tenant, repo, "q", (note,)))
+        await store.episodes.append(an_episode(tenant, repo, "q", (note,)))
         await embed(store, repo)
         out[tenant] = Filter(repos=(repo,), tenant=tenant, collections=EVERY)
     return out
@@ -69,14 +70,14 @@ async def index_for(store: Store, tenant: str, repo: str, files: dict[str, list[
     from plait.ports import FileRow, IndexStats
     from tests.contract.conftest import chunks_of, digest, resolve, segment_of
 
-    draft = await store.begin(repo, f"/src/{tenant}", tenant=tenant)
+    draft = await store.index.begin(repo, f"/src/{tenant}", tenant=tenant)
     rows = [FileRow(p, digest(ls), "toy", len(ls), 9, b"facts") for p, ls in files.items()]
-    await store.write_files(draft, rows)
+    await store.index.write_files(draft, rows)
     chunks = [chunk for path, lines in files.items() for chunk in chunks_of(path, lines)]
-    await store.write_chunks(draft, chunks)
-    await store.write_segment(draft, segment_of(chunks))
-    await store.write_graph(draft, resolve(repo, files))
-    await store.publish(draft, IndexStats(files=len(files), chunks=len(chunks)))
+    await store.index.write_chunks(draft, chunks)
+    await store.index.write_segment(draft, segment_of(chunks))
+    await store.index.write_graph(draft, resolve(repo, files))
+    await store.index.publish(draft, IndexStats(files=len(files), chunks=len(chunks)))
 
 
 def an_episode(
@@ -103,17 +104,17 @@ def a_memory(repo: str, content: str, agent: str = "", session: str = "") -> Mem
 
 async def everything(store: Store, where: Filter) -> set[str]:
     """The texts that any arm, `places` and `fetch` find."""
-    view = await store.view(where)
+    view = await store.search.view(where)
     found = [
-        *await store.lexical(view, ["open_socket", "toy"], where, 50),
-        *await store.phrase(view, "open socket", where, 50),
-        *await store.identifiers(view, "open_socket", where, 50),
-        *await store.identifiers(view, "opne_socket", where, 50),
-        *await store.nearest(view, unit(1, 2, 3, 4), where, 50),
+        *await store.search.lexical(view, ["open_socket", "toy"], where, 50),
+        *await store.search.phrase(view, "open socket", where, 50),
+        *await store.search.identifiers(view, "open_socket", where, 50),
+        *await store.search.identifiers(view, "opne_socket", where, 50),
+        *await store.search.nearest(view, unit(1, 2, 3, 4), where, 50),
     ]
     ids = [c.id for c in found]
-    items = await store.fetch(view, ids)
-    places = await store.places(view, ids)
+    items = await store.search.fetch(view, ids)
+    places = await store.search.places(view, ids)
     assert set(items) == set(places) == set(ids)
     assert {i.repo for i in items.values()} <= {r.repo for r in view.revisions}
     return {i.content for i in items.values()}
@@ -129,8 +130,8 @@ async def test_the_same_name_is_another_repository_for_each_tenant(
         mine = {f"open_socket: of_{tenant}", f"only_{tenant}:", f"open_socket leaks at {tenant}"}
         assert await everything(store, where) == mine
         assert await everything(store, replace(where, repos=())) == mine
-        assert [r.repo for r in await store.repositories(tenant)] == [qualify(tenant, "web")]
-    assert len(await store.repositories()) == len(TENANTS)
+        assert [r.repo for r in await store.repositories.list(tenant)] == [qualify(tenant, "web")]
+    assert len(await store.repositories.list()) == len(TENANTS)
 
 
 async def test_another_tenants_repository_looks_like_none_at_all(
@@ -141,9 +142,9 @@ async def test_another_tenants_repository_looks_like_none_at_all(
             if other == tenant:
                 continue
             theirs = qualify(other, "web")
-            there = await refused(store.view(Filter(repos=(theirs,), tenant=tenant)))
+            there = await refused(store.search.view(Filter(repos=(theirs,), tenant=tenant)))
             nowhere = await refused(
-                store.view(Filter(repos=(qualify(other, "nil"),), tenant=tenant))
+                store.search.view(Filter(repos=(qualify(other, "nil"),), tenant=tenant))
             )
             assert isinstance(there, RepositoryNotIndexed)
             assert str(there).replace("web", "nil") == str(nowhere)
@@ -164,40 +165,40 @@ async def test_a_view_of_another_tenants_revisions_shows_nothing(
             if other == tenant:
                 continue
             where = webs[other]
-            theirs = await store.view(where)
-            ids = [c.id for c in await store.lexical(theirs, ["open_socket"], where, 50)]
+            theirs = await store.search.view(where)
+            ids = [c.id for c in await store.search.lexical(theirs, ["open_socket"], where, 50)]
             assert ids
-            store._spaces = type(store._spaces)()
+            store.search._lexical._spaces = type(store.search._lexical._spaces)()
             forged = replace(theirs, tenant=tenant)
-            assert await store.fetch(forged, ids) == {}
-            assert await store.places(forged, ids) == {}
-            assert await store.lexical(forged, ["open_socket"], where, 50) == []
-            assert await store.phrase(forged, "open socket", where, 50) == []
-            assert await store.identifiers(forged, "open_socket", where, 50) == []
-            assert await store.identifiers(forged, "opne_socket", where, 50) == []
-            assert await store.nearest(forged, unit(1, 2, 3, 4), where, 50) == []
+            assert await store.search.fetch(forged, ids) == {}
+            assert await store.search.places(forged, ids) == {}
+            assert await store.search.lexical(forged, ["open_socket"], where, 50) == []
+            assert await store.search.phrase(forged, "open socket", where, 50) == []
+            assert await store.search.identifiers(forged, "open_socket", where, 50) == []
+            assert await store.search.identifiers(forged, "opne_socket", where, 50) == []
+            assert await store.search.nearest(forged, unit(1, 2, 3, 4), where, 50) == []
             # A segment is remembered by its id: what the forged view read must not be kept for others.
-            store._spaces = type(store._spaces)()
+            store.search._lexical._spaces = type(store.search._lexical._spaces)()
 
 
 async def test_a_filter_given_later_widens_nothing(store: Store, webs: dict[str, Filter]) -> None:
-    view = await store.view(webs["acme"])
+    view = await store.search.view(webs["acme"])
     for wider in (
         webs["zeta"],
         Filter(collections=EVERY),
         Filter(tenant="zeta", collections=EVERY),
     ):
-        found = await store.lexical(view, ["open_socket"], wider, 50)
-        items = await store.fetch(view, [c.id for c in found])
+        found = await store.search.lexical(view, ["open_socket"], wider, 50)
+        items = await store.search.fetch(view, [c.id for c in found])
         assert {i.repo for i in items.values()} == {"acme@web"}
 
 
 @pytest.mark.parametrize("tenant", ["", "ACME", "a b", "acme'--", "acme@web", "*"])
 async def test_a_tenant_that_is_none_is_refused(store: Store, tenant: str) -> None:
     with pytest.raises(InvalidInput, match="tenant"):
-        await store.view(Filter(tenant=tenant))
+        await store.search.view(Filter(tenant=tenant))
     with pytest.raises(InvalidInput, match="tenant"):
-        await store.begin("web", "/src", tenant=tenant)
+        await store.index.begin("web", "/src", tenant=tenant)
 
 
 # -- names ---------------------------------------------------------------------------------------------------
@@ -211,11 +212,11 @@ async def test_a_tenant_takes_no_name_inside_another(
     for name in ("acme@web", "acme@nil"):
         for tenant in ("default", "zeta"):
             with pytest.raises(InvalidInput, match="tenant 'acme'"):
-                await store.begin(name, "/src", tenant=tenant)
+                await store.index.begin(name, "/src", tenant=tenant)
             with pytest.raises(InvalidInput, match="tenant 'acme'"):
-                await store.append(an_episode(tenant, name, "fresh", ()))
+                await store.episodes.append(an_episode(tenant, name, "fresh", ()))
     with pytest.raises(InvalidInput, match="tenant 'default'"):
-        await store.begin("web", "/src", tenant="acme")
+        await store.index.begin("web", "/src", tenant="acme")
     assert names(truth_dsn) == before
 
 
@@ -223,12 +224,12 @@ async def test_a_name_held_from_before_tenants_is_taken(store: Store, truth_dsn:
     with psycopg.connect(truth_dsn, autocommit=True) as conn:
         conn.execute("INSERT INTO plait.repository (name, root) VALUES ('acme@web', '/secret')")
     with pytest.raises(RepositoryNameTaken) as caught:
-        await store.begin("acme@web", "/src", tenant="acme")
+        await store.index.begin("acme@web", "/src", tenant="acme")
     assert "secret" not in str(caught.value) + str(caught.value.metadata)
     with pytest.raises(RepositoryNameTaken):
-        await store.append(an_episode("acme", "acme@web", "q", ()))
+        await store.episodes.append(an_episode("acme", "acme@web", "q", ()))
     # Whose it is goes on as before.
-    await store.append(an_episode("default", "acme@web", "q", ()))
+    await store.episodes.append(an_episode("default", "acme@web", "q", ()))
 
 
 def names(dsn: str) -> list[tuple[Any, ...]]:
@@ -239,10 +240,10 @@ def names(dsn: str) -> list[tuple[Any, ...]]:
 async def test_only_its_tenant_deletes_a_repository(store: Store, webs: dict[str, Filter]) -> None:
     for tenant in ("default", "zeta"):
         with pytest.raises(RepositoryNotIndexed):
-            await store.delete_repository("acme@web", tenant)
-    assert len(await store.repositories("acme")) == 1
-    await store.delete_repository("acme@web", "acme")
-    assert await store.repositories("acme") == []
+            await store.repositories.delete("acme@web", tenant)
+    assert len(await store.repositories.list("acme")) == 1
+    await store.repositories.delete("acme@web", "acme")
+    assert await store.repositories.list("acme") == []
     for tenant in ("default", "zeta"):
         assert len(await everything(store, webs[tenant])) == 3
 
@@ -254,11 +255,13 @@ async def test_request_ids_are_a_tenants_own(store: Store) -> None:
     stored = []
     for tenant in TENANTS:
         note = Artifact(ArtifactKind.NOTE, f"of {tenant}")
-        stored.append(await store.append(an_episode(tenant, qualify(tenant, "web"), "q", (note,))))
+        stored.append(
+            await store.episodes.append(an_episode(tenant, qualify(tenant, "web"), "q", (note,)))
+        )
     assert not any(receipt.repeated for receipt in stored)
     assert len({receipt.episode_id for receipt in stored}) == len(TENANTS)
     mixed = [an_episode(t, qualify(t, "web"), "many", ()) for t in TENANTS]
-    answers = await store.append_many(mixed)
+    answers = await store.episodes.append_many(mixed)
     assert len({a.episode_id for a in answers if not isinstance(a, PlaitError)}) == len(TENANTS)
 
 
@@ -266,7 +269,7 @@ async def test_request_ids_are_a_tenants_own(store: Store) -> None:
 
 
 async def remember(store: Store, tenant: str, *writes: MemoryWrite) -> list[MemoryReceipt]:
-    receipts = await store.store(tenant, writes)
+    receipts = await store.memories.store(tenant, writes)
     return [r for r in receipts if isinstance(r, MemoryReceipt)]
 
 
@@ -278,21 +281,23 @@ async def test_a_memory_is_its_tenants_by_whatever_name_it_is_asked_for(store: S
         assert not receipt.duplicate  # equal text in another tenant is no duplicate
         ids[tenant] = receipt.entry.id
     for tenant in TENANTS:
-        assert (await store.get(tenant, qualify(tenant, "web"), ids[tenant])).id == ids[tenant]
+        assert (await store.memories.get(tenant, qualify(tenant, "web"), ids[tenant])).id == ids[
+            tenant
+        ]
         for other in TENANTS:
             if other == tenant:
                 continue
             for repo in (qualify(tenant, "web"), qualify(other, "web")):
                 with pytest.raises(MemoryNotFound):
-                    await store.get(tenant, repo, ids[other])
+                    await store.memories.get(tenant, repo, ids[other])
                 with pytest.raises(MemoryNotFound):
-                    await store.delete(tenant, repo, ids[other])
+                    await store.memories.delete(tenant, repo, ids[other])
             stolen = replace(a_memory(qualify(tenant, "web"), "mine"), supersedes=ids[other])
-            (refused,) = await store.store(tenant, [stolen])
+            (refused,) = await store.memories.store(tenant, [stolen])
             assert isinstance(refused, MemoryNotFound)
             assert str(refused) == str(MemoryNotFound(ids[other], qualify(tenant, "web")))
     for tenant in TENANTS:
-        page = await store.list(MemoryFilter(tenant, all_repos=True), limit=10)
+        page = await store.memories.list(MemoryFilter(tenant, all_repos=True), limit=10)
         assert [e.id for e in page.entries] == [ids[tenant]]
 
 
@@ -304,17 +309,19 @@ async def test_another_tenants_memories_are_never_listed_found_or_recalled(store
             MemoryFilter(tenant, repos=(qualify(tenant, "web"),)),
             MemoryFilter(tenant, all_repos=True),
         ):
-            page = await quiet(store.list(where, limit=10))
+            page = await quiet(store.memories.list(where, limit=10))
             assert page is None or page.entries == ()
             options = MemoryQueryOptions(where)
-            assert not await quiet(store.query("cache cold", unit(1, 2, 3, 4), options))
+            assert not await quiet(query(store, "cache cold", unit(1, 2, 3, 4), options))
         for repo in ("web", "acme@web"):
             if repo == "acme@web" and tenant != "default":
                 continue  # a scope qualifies the name itself
             scope = Scope(tenant, repo)
-            assert list(await store.recalled(scope, ["the cache is cold today"])) == [False]
-    (mine,) = await store.query(
-        "cache cold", None, MemoryQueryOptions(MemoryFilter("acme", repos=("acme@web",)))
+            assert list(await store.memories.recalled(scope, ["the cache is cold today"])) == [
+                False
+            ]
+    (mine,) = await query(
+        store, "cache cold", None, MemoryQueryOptions(MemoryFilter("acme", repos=("acme@web",)))
     )
     assert mine.entry.content == "the cache is cold today"
 
@@ -329,30 +336,32 @@ async def quiet(call: Coroutine[Any, Any, Any]) -> Any:
 
 async def test_memories_are_never_read_from_everywhere_in_silence(store: Store) -> None:
     with pytest.raises(ScopeMissing):
-        await store.list(MemoryFilter(), limit=5)
+        await store.memories.list(MemoryFilter(), limit=5)
     with pytest.raises(ScopeMissing):
-        await store.query("x", None, MemoryQueryOptions(MemoryFilter()))
+        await query(store, "x", None, MemoryQueryOptions(MemoryFilter()))
 
 
 async def test_retention_stays_inside_its_tenant(store: Store) -> None:
     (kept,) = await remember(store, "acme", a_memory("acme@web", "the cache is cold", "ann"))
     for tenant in ("default", "zeta"):
-        assert await store.usage(tenant) == {}
+        assert await store.retention.usage(tenant) == {}
         for repo in ("web", "acme@web"):
             if tenant == "zeta" and repo == "acme@web":
                 continue  # a scope qualifies the name itself
-            assert list(await store.living(Scope(tenant, repo, "ann"))) == []
-    assert [e.id for e in await store.living(Scope("acme", "web", "ann"))] == [kept.entry.id]
+            assert list(await store.retention.living(Scope(tenant, repo, "ann"))) == []
+    assert [e.id for e in await store.retention.living(Scope("acme", "web", "ann"))] == [
+        kept.entry.id
+    ]
     step = Step(Action.DEDUPLICATE, kept.entry.id, "equal", into=kept.entry.id)
     plan = CompactionPlan("acme@web", "ann", (step,), (), 1, 5, 0, 100)
     for tenant in ("default", "zeta"):
         with pytest.raises(PlaitError):
-            await store.compact(tenant, plan, 60.0)
-    done = await store.compact("acme", plan, 60.0)
+            await store.retention.compact(tenant, plan, 60.0)
+    done = await store.retention.compact("acme", plan, 60.0)
     for tenant in ("default", "zeta"):
         with pytest.raises(CompactionUnknown):
-            await store.undo(tenant, done.id)
-    assert await store.undo("acme", done.id) == 1
+            await store.retention.undo(tenant, done.id)
+    assert await store.retention.undo("acme", done.id) == 1
 
 
 # -- any scope, any question ---------------------------------------------------------------------------------
@@ -420,7 +429,9 @@ async def say(store: Store, run: int, one: Said, text: str, request_id: str) -> 
     repo = qualify(tenant, one.repo)
     if one.by_episode:
         note = Artifact(ArtifactKind.NOTE, text)
-        await store.append(an_episode(tenant, repo, request_id, (note,), one.agent, one.session))
+        await store.episodes.append(
+            an_episode(tenant, repo, request_id, (note,), one.agent, one.session)
+        )
     else:
         await remember(store, tenant, a_memory(repo, text, one.agent, one.session))
 
@@ -438,13 +449,13 @@ async def searched(store: Store, run: int, asked: Asked) -> set[str]:
     # One that nothing was written to is not there, and is said not to be.
     for repo in where.repos or ("",):
         try:
-            view = await store.view(replace(where, repos=(repo,) if repo else ()))
+            view = await store.search.view(replace(where, repos=(repo,) if repo else ()))
         except RepositoryNotIndexed:
             continue
-        hits = await store.lexical(view, ["remark"], where, 100)
-        phrased = await store.phrase(view, f"remark {run}", where, 100)
+        hits = await store.search.lexical(view, ["remark"], where, 100)
+        phrased = await store.search.phrase(view, f"remark {run}", where, 100)
         assert {c.id for c in hits} == {c.id for c in phrased}
-        items = await store.fetch(view, [c.id for c in hits])
+        items = await store.search.fetch(view, [c.id for c in hits])
         found |= {item.content for item in items.values()}
     return found
 
@@ -458,8 +469,8 @@ async def listed(store: Store, run: int, asked: Asked) -> set[str]:
         agent_id=asked.agent,
         session_key=asked.session,
     )
-    page = await store.list(where, limit=100)
-    matches = await store.query("remark", None, MemoryQueryOptions(where, top_k=100))
+    page = await store.memories.list(where, limit=100)
+    matches = await query(store, "remark", None, MemoryQueryOptions(where, top_k=100))
     contents = {entry.content for entry in page.entries}
     assert {m.entry.content for m in matches} == contents
     return contents

@@ -57,18 +57,18 @@ files = st.dictionaries(
 
 async def answers(store: Store, where: Filter) -> dict[str, Any]:
     """What every arm says, as paths, symbols and scores."""
-    view = await store.view(where)
+    view = await store.search.view(where)
     found = {
-        "lexical": await store.lexical(view, ["open_socket", "header"], where, 20),
-        "phrase": await store.phrase(view, "open socket", where, 20),
-        "exact": await store.identifiers(view, "open_sockets", where, 20),
-        "misspelt": await store.identifiers(view, "open_sokcet", where, 20),
-        "nearest": await store.nearest(view, unit(1, 2, 3, 4), where, 20),
+        "lexical": await store.search.lexical(view, ["open_socket", "header"], where, 20),
+        "phrase": await store.search.phrase(view, "open socket", where, 20),
+        "exact": await store.search.identifiers(view, "open_sockets", where, 20),
+        "misspelt": await store.search.identifiers(view, "open_sokcet", where, 20),
+        "nearest": await store.search.nearest(view, unit(1, 2, 3, 4), where, 20),
     }
     told: dict[str, Any] = {}
     for arm, candidates in found.items():
-        items = await store.fetch(view, [c.id for c in candidates])
-        places = await store.places(view, [c.id for c in candidates])
+        items = await store.search.fetch(view, [c.id for c in candidates])
+        places = await store.search.places(view, [c.id for c in candidates])
         assert len(items) == len(candidates) == len(places), arm
         told[arm] = [(c.id, c.score, items[c.id].content, items[c.id].path) for c in candidates]
     revisions = [(r.repo, r.number, r.files, r.chunks, r.embedded) for r in view.revisions]
@@ -114,25 +114,27 @@ async def test_a_revision_that_is_not_kept_is_refused_by_name(
     first = await index(store, "r", {"a.toy": ["one:"]})
     second = await index(store, "r", {"a.toy": ["two:"]})
     where = Filter(repos=("r",), as_of=AsOf(recorded=first.published_at))
-    assert (await store.view(where)).revisions[0].number == 1  # kept until the run after the next
+    assert (await store.search.view(where)).revisions[
+        0
+    ].number == 1  # kept until the run after the next
     for word in ("three", "four"):
         await index(store, "r", {"a.toy": [f"{word}:"]})
     with pytest.raises(HistoryGone, match=r"index\.keep_s") as caught:
-        await store.view(where)
+        await store.search.view(where)
     assert caught.value.metadata["repository"] == "r"
     assert caught.value.metadata["kept_from"] == second.published_at.isoformat()
     # Agents' items have their own history.
-    await store.view(Filter(repos=("r",), collections=NOTES, as_of=where.as_of))
+    await store.search.view(Filter(repos=("r",), collections=NOTES, as_of=where.as_of))
 
 
 async def test_what_was_before_a_delete_is_gone(store: Store, index: IndexFiles) -> None:
     first = await index(store, "r", {"a.toy": ["one:"]})
-    await store.delete_repository("r")
+    await store.repositories.delete("r")
     await index(store, "r", {"a.toy": ["two:"]})
     with pytest.raises(HistoryGone):
-        await store.view(Filter(repos=("r",), as_of=AsOf(recorded=first.published_at)))
+        await store.search.view(Filter(repos=("r",), as_of=AsOf(recorded=first.published_at)))
     with pytest.raises(RepositoryNotIndexed):
-        await store.view(Filter(repos=("q",), as_of=AsOf(recorded=first.published_at)))
+        await store.search.view(Filter(repos=("q",), as_of=AsOf(recorded=first.published_at)))
 
 
 async def test_a_short_time_to_keep_collects_what_is_older(
@@ -147,11 +149,13 @@ async def test_a_short_time_to_keep_collects_what_is_older(
         now = datetime.now(UTC)
         # Revision 2 was what readers saw when the hour began.
         for ago, number in ((timedelta(minutes=55), 2), (timedelta(minutes=10), 3)):
-            view = await kept.view(Filter(as_of=AsOf(recorded=now - ago)))
+            view = await kept.search.view(Filter(as_of=AsOf(recorded=now - ago)))
             assert [r.number for r in view.revisions] == [number]
-            assert len(await kept.lexical(view, ["toy"], Filter(), 5)) == 1
+            assert len(await kept.search.lexical(view, ["toy"], Filter(), 5)) == 1
         with pytest.raises(HistoryGone):
-            await kept.view(Filter(as_of=AsOf(recorded=now - timedelta(hours=2, minutes=30))))
+            await kept.search.view(
+                Filter(as_of=AsOf(recorded=now - timedelta(hours=2, minutes=30)))
+            )
     finally:
         await kept.close()
 
@@ -169,7 +173,7 @@ def age_revisions(dsn: str, ages: dict[int, str]) -> None:
 async def test_the_pipeline_answers_from_the_revision_of_that_time(
     keeper: Store, index: IndexFiles
 ) -> None:
-    service = SearchService(keeper, Words(), SearchSettings(timeout_s=LIMIT_S))
+    service = SearchService(keeper.search, Words(), SearchSettings(timeout_s=LIMIT_S))
     first = await index(keeper, "r", {"a.toy": ["open_socket: one"]})
     await embed(keeper, "r")
     before = await service.search(SearchQuery("open_socket", Filter(repos=("r",))))
@@ -244,7 +248,9 @@ times = st.builds(
 async def remember(store: Store, dsn: str, repo: str, all_times: list[Times]) -> dict[Any, Times]:
     """One note for each of `all_times`, with a vector; by id."""
     notes = [Artifact(ArtifactKind.NOTE, f"the disk is cold {i}") for i in range(len(all_times))]
-    stored = await store.append(Episode(repo, repo, Outcome("success"), notes, body_hash=b"h"))
+    stored = await store.episodes.append(
+        Episode(repo, repo, Outcome("success"), notes, body_hash=b"h")
+    )
     await embed(store, repo)
     with psycopg.connect(dsn, autocommit=True) as conn:
         for id_, t in zip(stored.item_ids, all_times, strict=True):
@@ -282,17 +288,17 @@ async def test_items_are_read_as_of_both_times_and_closed_ones_take_no_place(
     )
     # Without a valid time it is today, long after every day here.
     living = {i for i, t in known.items() if t.holds(10_000 if valid is None else valid, recorded)}
-    view = await store.view(where)
+    view = await store.search.view(where)
     for found in (
-        await store.lexical(view, ["cold", "disk"], where, k),
-        await store.phrase(view, "disk is cold", where, k),
-        await store.nearest(view, unit(1, 2, 3, 4), where, k),
+        await store.search.lexical(view, ["cold", "disk"], where, k),
+        await store.search.phrase(view, "disk is cold", where, k),
+        await store.search.nearest(view, unit(1, 2, 3, 4), where, k),
     ):
         ids = {c.id for c in found}
         assert ids <= living
         assert len(found) == min(k, len(living))
-    assert set(await store.fetch(view, list(known))) == living
-    assert set(await store.places(view, list(known))) == living
+    assert set(await store.search.fetch(view, list(known))) == living
+    assert set(await store.search.places(view, list(known))) == living
 
 
 async def test_code_and_items_are_searched_together_as_of_one_time(
@@ -300,7 +306,7 @@ async def test_code_and_items_are_searched_together_as_of_one_time(
 ) -> None:
     first = await index(keeper, "r", {"a.toy": ["cold_disk:"]})
     note = Artifact(ArtifactKind.NOTE, "the cold_disk is slow")
-    await keeper.append(Episode("q", "r", Outcome("success"), [note], body_hash=b"h"))
+    await keeper.episodes.append(Episode("q", "r", Outcome("success"), [note], body_hash=b"h"))
     await asyncio.sleep(0.01)
     second = await index(keeper, "r", {"a.toy": ["warm_disk:"]})
     both = (Collection.FILES, Collection.MEMORIES)
@@ -310,9 +316,9 @@ async def test_code_and_items_are_searched_together_as_of_one_time(
         (second.published_at, {"the cold_disk is slow"}),
     ):
         where = Filter(repos=("r",), collections=both, as_of=AsOf(recorded=at))
-        view = await keeper.view(where)
-        found = await keeper.lexical(view, ["cold_disk"], where, 10)
-        items = await keeper.fetch(view, [c.id for c in found])
+        view = await keeper.search.view(where)
+        found = await keeper.search.lexical(view, ["cold_disk"], where, 10)
+        items = await keeper.search.fetch(view, [c.id for c in found])
         assert {i.content for i in items.values()} == texts
 
 
@@ -323,5 +329,5 @@ async def test_a_phrase_is_looked_for_in_what_matches_however_much_does_not(
     closed = Times(0, 1, None, None)
     known = await remember(store, truth_dsn, "r", [closed] * 8 + [Times(0, None, None, None)])
     where = Filter(repos=("r",), collections=NOTES)
-    found = await store.phrase(await store.view(where), "disk is cold", where, 5)
+    found = await store.search.phrase(await store.search.view(where), "disk is cold", where, 5)
     assert [known[c.id].superseded for c in found] == [None]

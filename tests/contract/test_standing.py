@@ -43,7 +43,7 @@ async def remember(
     text = text or f"something about {path} {symbol}"
     metadata = MemoryMetadata(source=source, custom=custom or {}, tags=tags)
     entry = MemoryEntry(NOBODY, "r", "ada", text, metadata, path=path, symbol=symbol)
-    (receipt,) = await store.store("default", [check(entry)])
+    (receipt,) = await store.memories.store("default", [check(entry)])
     assert not isinstance(receipt, Exception)
     return ItemId(receipt.entry.id)
 
@@ -51,13 +51,13 @@ async def remember(
 async def ran(
     store: Store, artifacts: Sequence[Artifact], status: str = "success", request_id: str = "1"
 ) -> tuple[ItemId, ...]:
-    receipt = await store.append(Episode(request_id, "r", Outcome(status), artifacts))
+    receipt = await store.episodes.append(Episode(request_id, "r", Outcome(status), artifacts))
     return receipt.item_ids
 
 
 async def standing(store: Store, *ids: ItemId) -> list[Standing]:
-    view = await store.view(ALL)
-    found = await store.standing(view, ids)
+    view = await store.search.view(ALL)
+    found = await store.search.standing(view, ids)
     return [replace(found[id_], entry=None) for id_ in ids]
 
 
@@ -111,10 +111,10 @@ async def test_without_an_index_or_an_anchor_nothing_is_known(
 
 async def test_code_has_no_standing(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
-    view = await store.view(ALL)
-    (chunk, *_) = await store.lexical(view, ["open_socket"], Filter(), 1)
-    assert await store.standing(view, [chunk.id]) == {}
-    assert await store.standing(view, []) == {}
+    view = await store.search.view(ALL)
+    (chunk, *_) = await store.search.lexical(view, ["open_socket"], Filter(), 1)
+    assert await store.search.standing(view, [chunk.id]) == {}
+    assert await store.search.standing(view, []) == {}
 
 
 DIFF = """\

@@ -13,7 +13,6 @@ import pytest
 
 from plait.domain.errors import BadSettings
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
-from plait.memory import summary_model
 from plait.memory.extract import extract
 from plait.memory.summarize import Extractive, Summarizer, open_summarizer
 from plait.settings import MemorySettings, parse
@@ -83,12 +82,6 @@ def _completion(text: str) -> dict[str, Any]:
     return {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
 
 
-@pytest.fixture(autouse=True)
-def rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is left alone is so for as long as a test takes."""
-    monkeypatch.setattr(summary_model, "REST_S", 2 * LIMIT_S)
-
-
 @pytest.fixture
 def model() -> Iterator[Model]:
     running = Model()
@@ -110,6 +103,7 @@ def settings(model: Model, **changes: Any) -> MemorySettings:
         "summary_model": "m",
         "summary_base_url": url,
         "summary_timeout_s": LIMIT_S,
+        "summary_rest_s": 2 * LIMIT_S,  # left alone for as long as a test takes
     }
     return parse(MemorySettings, {**given, **changes})
 

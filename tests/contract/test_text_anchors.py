@@ -40,13 +40,13 @@ CODE = {
 
 async def remember(store: Store, text: str, path: str = "", symbol: str = "") -> ItemId:
     entry = MemoryEntry(NOBODY, "r", "ada", text, MemoryMetadata(), path=path, symbol=symbol)
-    (receipt,) = await store.store("default", [check(entry)])
+    (receipt,) = await store.memories.store("default", [check(entry)])
     assert not isinstance(receipt, Exception)
     return ItemId(receipt.entry.id)
 
 
 async def standing(store: Store, id_: ItemId, where: Filter = ALL) -> Standing:
-    return (await store.standing(await store.view(where), [id_]))[id_]
+    return (await store.search.standing(await store.search.view(where), [id_]))[id_]
 
 
 async def named(store: Store, id_: ItemId) -> tuple[NamedAnchor, ...]:
@@ -110,7 +110,7 @@ async def test_a_common_name_takes_no_other_with_it(
     monkeypatch.setattr(links, "MAX_SYMBOLS", 10)
     texts = ["`get_it` is in all of them, src/a3.toy say", "`send_request` retries"]
     entries = [MemoryEntry(NOBODY, "r", "ada", text, MemoryMetadata()) for text in texts]
-    common, rare = await store.store("default", [check(entry) for entry in entries])
+    common, rare = await store.memories.store("default", [check(entry) for entry in entries])
     assert not isinstance(common, Exception)
     assert not isinstance(rare, Exception)
     assert await named(store, ItemId(rare.entry.id)) == (NamedAnchor(*SENDS, AnchorState.SAME),)
@@ -177,7 +177,9 @@ async def test_a_new_version_has_its_own_anchors(store: Store, index: IndexFiles
     await index(store, "r", CODE)
     old = await remember(store, "`send_request` retries")
     entry = MemoryEntry(NOBODY, "r", "ada", "no: `serve` does", MemoryMetadata())
-    (receipt,) = await store.store("default", [replace(check(entry), supersedes=MemoryId(old))])
+    (receipt,) = await store.memories.store(
+        "default", [replace(check(entry), supersedes=MemoryId(old))]
+    )
     assert not isinstance(receipt, Exception)
     assert [one.symbol for one in await named(store, ItemId(receipt.entry.id))] == [
         "src.server.serve"
@@ -187,7 +189,7 @@ async def test_a_new_version_has_its_own_anchors(store: Store, index: IndexFiles
 async def test_as_of_an_earlier_time_it_was_fresh(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
     id_ = await remember(store, "`send_request` retries")
-    entry = await store.get("default", "r", MemoryId(id_))
+    entry = await store.memories.get("default", "r", MemoryId(id_))
     await index(store, "r", {**CODE, "src/client.toy": ["send_request: serve"]})
     assert await fresh(store, id_) is Freshness.DRIFTED
     then = replace(ALL, as_of=AsOf(recorded=entry.updated_at))
@@ -210,7 +212,7 @@ async def test_a_run_names_code_too(store: Store, index: IndexFiles) -> None:
         Artifact(ArtifactKind.TURN, "where is `send_request`?", meta={"role": "user"}),
         Artifact(ArtifactKind.TURN, "src/client.toy: send_request()", meta={"role": "tool"}),
     )
-    receipt = await store.append(Episode("1", "r", Outcome("success"), artifacts))
+    receipt = await store.episodes.append(Episode("1", "r", Outcome("success"), artifacts))
     now = [await named(store, id_) for id_ in receipt.item_ids]
     sends = (NamedAnchor(*SENDS, AnchorState.SAME),)
     assert now == [sends, (NamedAnchor("src/server.toy", "", AnchorState.SAME),), (), sends, ()]
@@ -241,7 +243,7 @@ async def test_code_that_the_run_itself_changed_is_judged_by_its_hunks(
         Artifact(ArtifactKind.REFLECTION, "`send_request` must close too, as `serve` does"),
         Artifact(ArtifactKind.PLAN, "close in src/client.toy"),
     )
-    receipt = await store.append(Episode("1", "r", Outcome("success"), artifacts))
+    receipt = await store.episodes.append(Episode("1", "r", Outcome("success"), artifacts))
     _, *ids = receipt.item_ids
     added = [*CODE["src/client.toy"], "close_socket: open_socket"]
     added[0] = "send_request: open_socket close_socket"  # of the same change, in another hunk

@@ -30,14 +30,14 @@ async def test_a_killed_server_comes_back_with_all_that_was_published(
         await index(store, "r", {"a.toy": ["alpha:"]})
         with await asyncio.to_thread(embedded.ensure, settings) as lease:
             os.kill(lease.pid, signal.SIGKILL)
-            view = await store.view(Filter())
-            assert len(await store.lexical(view, ["alpha"], Filter(), 5)) == 1
+            view = await store.search.view(Filter())
+            assert len(await store.search.lexical(view, ["alpha"], Filter(), 5)) == 1
         await index(store, "r", {"a.toy": ["alpha:", "beta: alpha"]})
         note = Artifact(ArtifactKind.NOTE, "died once")
-        await store.append(Episode("q", "r", Outcome("success"), [note], body_hash=b"h"))
+        await store.episodes.append(Episode("q", "r", Outcome("success"), [note], body_hash=b"h"))
         where = Filter(collections=(Collection.FILES, Collection.MEMORIES))
-        view = await store.view(where)
-        assert len(await store.lexical(view, ["alpha", "died"], where, 5)) == 3
+        view = await store.search.view(where)
+        assert len(await store.search.lexical(view, ["alpha", "died"], where, 5)) == 3
     finally:
         await store.close()
 

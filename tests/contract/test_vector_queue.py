@@ -26,9 +26,9 @@ def ones(n: int, dim: int = 3) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 async def fill(store: Store, repo: str, limit: int = 100) -> list[str]:
     texts = []
-    while batch := await store.pending(repo, limit):
+    while batch := await store.vectors.pending(repo, limit):
         texts += [p.text for p in batch]
-        await store.store_vectors([p.content_hash for p in batch], ones(len(batch)))
+        await store.vectors.store_vectors([p.content_hash for p in batch], ones(len(batch)))
     return texts
 
 
@@ -36,45 +36,45 @@ async def test_pending_gives_each_text_once_code_before_tests(
     store: Store, index: IndexFiles
 ) -> None:
     await index(store, "r", CODE)
-    await store.ensure_space("m", 3)
-    assert await store.coverage("r") == (0, 3)
+    await store.vectors.ensure_space("m", 3)
+    assert await store.vectors.coverage("r") == (0, 3)
     assert await fill(store, "r", limit=1) == [
         "a.toy a.alpha\nalpha:",
         "a.toy a.beta\nbeta: alpha",
         "test_a.toy test_a.test_alpha\ntest_alpha: alpha",
     ]
-    assert await store.coverage("r") == (3, 3)
-    assert (await store.revision("r")).embedded == 3
-    await store.finish("r")
-    assert await store.coverage("r") == (3, 3)
+    assert await store.vectors.coverage("r") == (3, 3)
+    assert (await store.repositories.revision("r")).embedded == 3
+    await store.vectors.finish("r")
+    assert await store.vectors.coverage("r") == (3, 3)
 
 
 async def test_one_model_an_index(store: Store, index: IndexFiles) -> None:
-    await store.ensure_space("first", 3)
-    await store.ensure_space("second", 4)  # nothing is embedded yet: nothing can be mixed
-    await store.ensure_space("first", 3)
+    await store.vectors.ensure_space("first", 3)
+    await store.vectors.ensure_space("second", 4)  # nothing is embedded yet: nothing can be mixed
+    await store.vectors.ensure_space("first", 3)
     await index(store, "r", CODE)
-    assert (await store.view(Filter())).model == ""
+    assert (await store.search.view(Filter())).model == ""
     await fill(store, "r")
-    assert (await store.view(Filter())).model == "first"
-    await store.ensure_space("first", 3)
+    assert (await store.search.view(Filter())).model == "first"
+    await store.vectors.ensure_space("first", 3)
     for model, dim in (("second", 3), ("first", 4)):
         with pytest.raises(EmbeddingModelMismatch) as caught:
-            await store.ensure_space(model, dim)
+            await store.vectors.ensure_space(model, dim)
         assert caught.value.metadata["index_model"] == "first"
 
 
 async def test_vectors_of_a_wrong_shape_are_refused(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
     with pytest.raises(InvalidInput):
-        await store.store_vectors([b"h"], ones(1))  # no space recorded
-    await store.ensure_space("m", 3)
+        await store.vectors.store_vectors([b"h"], ones(1))  # no space recorded
+    await store.vectors.ensure_space("m", 3)
     with pytest.raises(EmbeddingModelMismatch):
-        await store.store_vectors([b"h"], ones(1, dim=4))
+        await store.vectors.store_vectors([b"h"], ones(1, dim=4))
     with pytest.raises(InvalidInput):
-        await store.store_vectors([b"h", b"i"], ones(1))
-    await store.store_vectors([], ones(0))
-    assert await store.coverage("r") == (0, 3)
+        await store.vectors.store_vectors([b"h", b"i"], ones(1))
+    await store.vectors.store_vectors([], ones(0))
+    assert await store.vectors.coverage("r") == (0, 3)
 
 
 async def test_equal_texts_share_a_vector_across_repositories(
@@ -82,62 +82,62 @@ async def test_equal_texts_share_a_vector_across_repositories(
 ) -> None:
     await index(store, "one", CODE)
     await index(store, "two", CODE)
-    await store.ensure_space("m", 3)
+    await store.vectors.ensure_space("m", 3)
     assert len(await fill(store, "one")) == 3
-    assert await store.coverage("two") == (3, 3)
+    assert await store.vectors.coverage("two") == (3, 3)
 
 
 async def test_a_chunk_that_comes_back_takes_its_vector_over(
     store: Store, index: IndexFiles
 ) -> None:
     await index(store, "r", CODE)
-    await store.ensure_space("m", 3)
+    await store.vectors.ensure_space("m", 3)
     await fill(store, "r")
     revision = await index(store, "r", {**CODE, "a.toy": ["alpha:", "gamma:"]})
     assert (revision.chunks, revision.embedded) == (3, 2)
     assert await fill(store, "r") == ["a.toy a.gamma\ngamma:"]
-    assert await store.coverage("r") == (3, 3)
+    assert await store.vectors.coverage("r") == (3, 3)
 
 
 async def test_storing_twice_is_harmless(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
-    await store.ensure_space("m", 3)
-    batch = await store.pending("r", 10)
+    await store.vectors.ensure_space("m", 3)
+    batch = await store.vectors.pending("r", 10)
     hashes = [p.content_hash for p in batch]
     for _ in range(2):
-        await store.store_vectors(hashes, ones(len(hashes)))
-        assert await store.coverage("r") == (3, 3)
+        await store.vectors.store_vectors(hashes, ones(len(hashes)))
+        assert await store.vectors.coverage("r") == (3, 3)
 
 
 async def test_items_of_episodes_wait_too(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
-    await store.ensure_space("m", 3)
+    await store.vectors.ensure_space("m", 3)
     await fill(store, "r")
     note = Artifact(ArtifactKind.NOTE, "a note", path="a.toy")
-    await store.append(Episode("q", "r", Outcome("success"), [note], body_hash=b"h"))
-    await store.append(Episode("q2", "alone", Outcome("success"), [note], body_hash=b"h"))
-    assert await store.coverage("r") == (3, 4)
-    assert await store.coverage("alone") == (0, 1)
+    await store.episodes.append(Episode("q", "r", Outcome("success"), [note], body_hash=b"h"))
+    await store.episodes.append(Episode("q2", "alone", Outcome("success"), [note], body_hash=b"h"))
+    assert await store.vectors.coverage("r") == (3, 4)
+    assert await store.vectors.coverage("alone") == (0, 1)
     assert await fill(store, "r") == ["a.toy\na note"]
-    assert await store.coverage("r") == (3, 3)
-    assert await store.coverage("alone") == (0, 0)
+    assert await store.vectors.coverage("r") == (3, 3)
+    assert await store.vectors.coverage("alone") == (0, 0)
 
 
 async def test_what_is_not_indexed_has_no_coverage(store: Store) -> None:
     with pytest.raises(RepositoryNotIndexed):
-        await store.coverage("missing")
-    assert await store.pending("missing", 5) == []
+        await store.vectors.coverage("missing")
+    assert await store.vectors.pending("missing", 5) == []
 
 
 async def test_finish_builds_the_index_with_the_documented_numbers(
     store: Store, index: IndexFiles, truth_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await index(store, "r", CODE)
-    await store.ensure_space("m", 3)
+    await store.vectors.ensure_space("m", 3)
     await fill(store, "r")
     monkeypatch.setattr("vector.index.queue.INDEX_FROM_ROWS", 3)
-    await store.finish("r")
-    await store.finish("r")
+    await store.vectors.finish("r")
+    await store.vectors.finish("r")
     with psycopg.connect(truth_dsn) as conn:
         ((definition,),) = conn.execute(
             "SELECT indexdef FROM pg_indexes WHERE indexname = 'files_embedding_3'"
@@ -147,7 +147,7 @@ async def test_finish_builds_the_index_with_the_documented_numbers(
     assert "halfvec_cosine_ops" in definition
     assert "m='16'" in definition
     assert "ef_construction='64'" in definition
-    async with store._db.connection() as connection:
+    async with store.db.connection() as connection:
         cursor = await connection.execute("SHOW hnsw.ef_search")
         assert await cursor.fetchone() == ("188",), "1.25 times the 150 candidates"
 
@@ -161,7 +161,7 @@ async def test_an_index_is_built_where_workers_find_no_shared_memory(
             pytest.skip("shared memory is in files here, as large as the disk")
         conn.execute("ALTER TABLE plait.files SET (parallel_workers = 2)")
     await index(store, "r", CODE)
-    await store.ensure_space("m", 3)
+    await store.vectors.ensure_space("m", 3)
     await fill(store, "r")
     monkeypatch.setattr("vector.index.queue.INDEX_FROM_ROWS", 3)
 
@@ -169,7 +169,7 @@ async def test_an_index_is_built_where_workers_find_no_shared_memory(
         return 2_000_000
 
     monkeypatch.setattr("vector.index.queue._build_mb", much)
-    await store.finish("r")
+    await store.vectors.finish("r")
     with psycopg.connect(truth_dsn, autocommit=True) as conn:
         conn.execute("ALTER TABLE plait.files RESET (parallel_workers)")
         conn.execute("DROP INDEX plait.files_embedding_3")

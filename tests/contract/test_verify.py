@@ -24,6 +24,7 @@ from plait.ports import GraphStore
 from plait.settings import Settings, load
 from tests.contract.conftest import TABLES, index_files
 from tests.contract.graph_servers import SERVERS, GraphServer, running
+from tests.neo4j_server import Neo4jServers
 from vector.projection.store import queue_forget, queue_memories
 from vector.server import embedded
 from vector.store import Store
@@ -32,8 +33,10 @@ REPO = "both"
 
 
 @pytest.fixture(scope="module", params=SERVERS)
-def graph_server(request: pytest.FixtureRequest, plait_home: Path) -> Iterator[GraphServer]:
-    with running(request.param, plait_home / "contract-verify") as server:
+def graph_server(
+    request: pytest.FixtureRequest, plait_home: Path, neo4j_servers: Neo4jServers
+) -> Iterator[GraphServer]:
+    with running(request.param, plait_home / "contract-verify", neo4j_servers) as server:
         yield server
 
 
@@ -72,7 +75,7 @@ def verifier(store: Store, held: CypherStore) -> Verifier:
     async def opened() -> GraphStore:
         return held
 
-    return Verifier(store, opened)
+    return Verifier(store.outbox, opened)
 
 
 def toy(rng: random.Random) -> dict[str, list[str]]:
@@ -102,7 +105,7 @@ def run_of(rng: random.Random, n: int) -> Episode:
 
 async def remember(store: Store, rng: random.Random, known: list[UUID]) -> None:
     """Rows as MemoryStore leaves them: a new entry, a new version, a closed one, a link; one event."""
-    async with store._db.transaction() as conn:
+    async with store.db.transaction() as conn:
         cursor = await conn.execute("SELECT id FROM repository WHERE name = %s", (REPO,))
         row = await cursor.fetchone()
         assert row is not None
@@ -141,7 +144,7 @@ async def remember(store: Store, rng: random.Random, known: list[UUID]) -> None:
 
 async def forget(store: Store, entry: UUID) -> None:
     """Rows of an entry gone, and what of the graph must go."""
-    async with store._db.transaction() as conn:
+    async with store.db.transaction() as conn:
         cursor = await conn.execute(
             "DELETE FROM memories WHERE entry_id = %s RETURNING repo_id", (entry,)
         )
@@ -168,7 +171,7 @@ async def test_after_random_edits_the_graph_equals_its_projection(
     store: Store, verifier: Verifier, held: CypherStore, seed: int
 ) -> None:
     rng, known, n = random.Random(seed), list[UUID](), 0
-    await store.append(run_of(rng, 0))
+    await store.episodes.append(run_of(rng, 0))
     for _ in range(12):
         match rng.randrange(4):
             case 0:
@@ -176,7 +179,7 @@ async def test_after_random_edits_the_graph_equals_its_projection(
             case 1:
                 for _ in range(rng.randint(1, 6)):
                     n += 1
-                    await store.append(run_of(rng, n))
+                    await store.episodes.append(run_of(rng, n))
             case 2:
                 for _ in range(rng.randint(1, 4)):
                     await remember(store, rng, known)
@@ -199,7 +202,7 @@ async def filled(store: Store, verifier: Verifier) -> Verifier:
     await index_files(store, REPO, {"m0.toy": ["n0: n1", "n1: n2", "n2:"], "m1.toy": ["n3: n0"]})
     rng, known = random.Random(7), list[UUID]()
     for n in range(5):
-        await store.append(run_of(rng, n))
+        await store.episodes.append(run_of(rng, n))
     for _ in range(5):
         await remember(store, rng, known)
     found = await verifier.verify(REPO)
@@ -241,16 +244,16 @@ async def test_an_event_that_comes_again_changes_nothing(
     filled: Verifier, store: Store, held: CypherStore
 ) -> None:
     before = await held.contents(REPO)
-    async with store._db.transaction() as conn:
+    async with store.db.transaction() as conn:
         await conn.execute(
             "INSERT INTO outbox (repo_id, kind, episode_id) SELECT repo_id, 'episode', id FROM episode"
         )
-    delta = await store.claim()
+    delta = await store.outbox.claim()
     assert delta is not None
     assert len(delta.nodes) > 5
     for _ in range(2):
         await held.apply(delta)
-    await store.done(delta.event_id)
+    await store.outbox.done(delta.event_id)
     assert await held.contents(REPO) == before
     assert (await filled.verify(REPO)).consistent
 
@@ -258,7 +261,7 @@ async def test_an_event_that_comes_again_changes_nothing(
 async def test_what_waits_is_no_difference_and_no_agreement(
     filled: Verifier, store: Store, dsn: str
 ) -> None:
-    await store.append(run_of(random.Random(1), 99))
+    await store.episodes.append(run_of(random.Random(1), 99))
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=plait") as conn:
         conn.execute("UPDATE outbox SET not_before = now() + interval '20 seconds'")
     found = await filled.verify(REPO, timeout_s=0.2)
@@ -269,7 +272,7 @@ async def test_what_waits_is_no_difference_and_no_agreement(
 async def test_an_episode_of_a_repository_that_is_not_indexed(
     store: Store, verifier: Verifier
 ) -> None:
-    await store.append(run_of(random.Random(1), 1))
+    await store.episodes.append(run_of(random.Random(1), 1))
     found = await verifier.verify(REPO)
     assert found.consistent, told(found)
     with pytest.raises(RepositoryNotIndexed):
@@ -282,9 +285,9 @@ async def test_an_older_state_never_overwrites_a_newer_one(
     """A projector that slept with a claim in its hands, while others went on."""
     rng, known = random.Random(3), list[UUID]()
     await remember(store, rng, known)
-    slept = await store.claim()
+    slept = await store.outbox.claim()
     assert slept is not None
-    await store._close_claims()  # as the server does with a dead connection
+    await store.outbox.close()  # as the server does with a dead connection
     for _ in range(4):
         await remember(store, rng, known)
     await forget(store, known[0])
@@ -292,7 +295,7 @@ async def test_an_older_state_never_overwrites_a_newer_one(
     async def opened() -> GraphStore:
         return held
 
-    await Projector(store, opened).run_until_idle()
+    await Projector(store.outbox, opened).run_until_idle()
     before = await held.contents(REPO)
     with pytest.raises(Exception, match="another event took its place"):
         await held.apply(slept)
@@ -306,22 +309,26 @@ async def test_links_of_feedback_reach_the_graph_and_both_agree(
     files = {"a.toy": ["one: two", "two:"], "test_a.toy": ["test_one: one"]}
     await index_files(store, REPO, files)
     artifacts = [Artifact(ArtifactKind.NOTE, "one before two"), Artifact(ArtifactKind.PLAN, "p")]
-    told = await store.append(Episode("e", REPO, Outcome("success"), artifacts, body_hash=b"h"))
+    told = await store.episodes.append(
+        Episode("e", REPO, Outcome("success"), artifacts, body_hash=b"h")
+    )
 
     async def opened() -> GraphStore:
         return held
 
-    projector = Projector(store, opened)
+    projector = Projector(store.outbox, opened)
     await projector.run_until_idle()
-    view = await store.view(Filter(repos=(REPO,)))
+    view = await store.search.view(Filter(repos=(REPO,)))
     receipt = Receipt(
         RecallId(uuid4()), "default", (REPO,), "", "", {}, {}, view.valid or datetime.now(UTC),
         tuple((id_, 0.5) for id_ in told.item_ids),
     )  # fmt: skip
-    assert await store.keep_receipt(receipt)
+    assert await store.recalls.keep_receipt(receipt)
     verdicts = [ItemVerdict(id_, Verdict.HELPED) for id_ in told.item_ids]
     proof = ("test_a.test_one",)
-    got = await store.report(Feedback("f", b"b", receipt.id, verdicts, Outcome("success"), proof))
+    got = await store.recalls.report(
+        Feedback("f", b"b", receipt.id, verdicts, Outcome("success"), proof)
+    )
     assert got.links == 2
     await projector.run_until_idle()
     found = await verifier.verify(REPO)

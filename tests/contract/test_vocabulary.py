@@ -24,58 +24,60 @@ NAMES = {
 
 async def test_a_terms_weight_multiplies_what_it_adds(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
-    view, where = await store.view(Filter()), Filter()
+    view, where = await store.search.view(Filter()), Filter()
     terms = ["join_paths", "parseheader", "parsehead", "header"]
-    full = await store.lexical(view, ["join_paths", "header"], where, 10)
+    full = await store.search.lexical(view, ["join_paths", "header"], where, 10)
     told = {s: c.score for s, c in zip(await symbols(store, view, full), full, strict=True)}
-    half = await store.lexical(view, ["join_paths", "header"], where, 10, {"header": 0.5})
+    half = await store.search.lexical(view, ["join_paths", "header"], where, 10, {"header": 0.5})
     again = {s: c.score for s, c in zip(await symbols(store, view, half), half, strict=True)}
     assert again["join_paths"] == pytest.approx(told["join_paths"])
     assert again["parseHeaders"] == pytest.approx(told["parseHeaders"] / 2)
-    assert await store.lexical(view, terms, where, 10, {}) == await store.lexical(
+    assert await store.search.lexical(view, terms, where, 10, {}) == await store.search.lexical(
         view, terms, where, 10
     )
 
 
 async def test_a_weighed_term_never_silences_a_common_one(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
-    view = await store.view(Filter())
-    found = await store.lexical(view, ["toy", "join_paths"], Filter(), 10, {"join_paths": 0.3})
+    view = await store.search.view(Filter())
+    found = await store.search.lexical(
+        view, ["toy", "join_paths"], Filter(), 10, {"join_paths": 0.3}
+    )
     assert len(found) == 7, "`toy` is in all of them"
     assert (await symbols(store, view, found))[0] == "join_paths"
 
 
 async def test_words_are_told_as_the_names_say_them(store: Store, index: IndexFiles) -> None:
     await index(store, "r", NAMES)
-    view = await store.view(Filter())
+    view = await store.search.view(Filter())
     asked = ["serializ", "serialization", "command_name", "authentication", "nothing", "cookbook"]
-    assert await store.vocabulary(view, asked, 3) == {
+    assert await store.search.vocabulary(view, asked, 3) == {
         "serializ": ["serializ"],  # the stem of serialize
         "serialization": ["serializ", "serializer"],
         "command_name": ["command_name"],
         "authentication": ["authenticat"],
     }
-    assert (await store.vocabulary(view, asked, 1))["serialization"] == ["serializ"]
-    assert await store.vocabulary(view, [], 3) == {}
+    assert (await store.search.vocabulary(view, asked, 1))["serialization"] == ["serializ"]
+    assert await store.search.vocabulary(view, [], 3) == {}
 
 
 async def test_a_view_has_the_names_of_its_own_revision(store: Store, index: IndexFiles) -> None:
     await index(store, "r", NAMES)
-    before = await store.view(Filter())
-    assert await store.vocabulary(before, ["cookiejar"], 3) != {}
+    before = await store.search.view(Filter())
+    assert await store.search.vocabulary(before, ["cookiejar"], 3) != {}
     await index(store, "r", {"src/a.toy": NAMES["src/a.toy"]})
-    after = await store.view(Filter())
-    assert await store.vocabulary(after, ["cookiejar"], 3) == {}
-    assert await store.vocabulary(before, ["cookiejar"], 3) == {"cookiejar": ["cookiejar"]}
+    after = await store.search.view(Filter())
+    assert await store.search.vocabulary(after, ["cookiejar"], 3) == {}
+    assert await store.search.vocabulary(before, ["cookiejar"], 3) == {"cookiejar": ["cookiejar"]}
 
 
 async def test_repositories_do_not_lend_each_other_words(store: Store, index: IndexFiles) -> None:
     await index(store, "one", {"a.toy": ["serialize:"]})
     await index(store, "two", {"a.toy": ["cookie:"]})
-    view = await store.view(Filter(repos=("two",)))
-    assert await store.vocabulary(view, ["serialization", "serializ"], 3) == {}
-    both = await store.view(Filter(repos=("one", "two")))
-    found = await store.vocabulary(both, ["serializ", "cooki"], 3)
+    view = await store.search.view(Filter(repos=("two",)))
+    assert await store.search.vocabulary(view, ["serialization", "serializ"], 3) == {}
+    both = await store.search.view(Filter(repos=("one", "two")))
+    found = await store.search.vocabulary(both, ["serializ", "cooki"], 3)
     assert found == {"serializ": ["serializ"], "cooki": ["cooki"]}
 
 
@@ -85,7 +87,7 @@ async def test_too_many_repositories_have_none(
     await index(store, "one", NAMES)
     await index(store, "two", NAMES)
     monkeypatch.setattr(vocabulary_module, "MAX_REPOSITORIES", 1)
-    assert await store.vocabulary(await store.view(Filter()), ["serializ"], 3) == {}
+    assert await store.search.vocabulary(await store.search.view(Filter()), ["serializ"], 3) == {}
 
 
 async def test_too_many_names_are_none(
@@ -93,7 +95,7 @@ async def test_too_many_names_are_none(
 ) -> None:
     monkeypatch.setattr(vocabulary_module, "MAX_NAMES", 2)
     await index(store, "r", NAMES)
-    assert await store.vocabulary(await store.view(Filter()), ["serializ"], 3) == {}
+    assert await store.search.vocabulary(await store.search.view(Filter()), ["serializ"], 3) == {}
 
 
 @pytest.mark.parametrize(

@@ -250,5 +250,5 @@ async def _keys(settings: Settings) -> None:
         ("over", now - timedelta(days=1)),
     ):  # fmt: skip
         key = ApiKey(Caller(f"key-{name}", ALL_VERBS, "acme"), name, now, expires_at=end)
-        await store.add_key(key, hashlib.sha256(name.encode()).digest())
+        await store.keys.add(key, hashlib.sha256(name.encode()).digest())
     await store.close()

@@ -21,16 +21,15 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from plait.client import discovery
-from tests.neo4j_server import LTS, Neo4jServer, server
+from tests.neo4j_server import LTS, Neo4jServer, Neo4jServers
 from tests.processes import LIMIT_S, PATIENT, patient, wait_until
 
 Run = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def neo4j() -> Iterator[Neo4jServer]:
-    with server(LTS) as running:
-        yield running
+@pytest.fixture(scope="module", params=[pytest.param(LTS, id=f"neo4j-{LTS}")])
+def neo4j(request: pytest.FixtureRequest, neo4j_servers: Neo4jServers) -> Neo4jServer:
+    return neo4j_servers.empty(request.param)
 
 
 @pytest.fixture(scope="module")

@@ -18,13 +18,13 @@ from msgspec import structs
 from plait.client import AsyncPlaitClient, IndexJob, PlaitClient, PlaitRpcError
 from plait.client.errors import from_rpc
 from plait.domain.errors import PortTaken, StoreUnavailable
+from plait.domain.options import SearchOptions
 from plait.domain.values import Collection, Filter
 from plait.memory.episode import parse
 from plait.settings import Settings
 from plait.v1 import index_service_pb2 as index_pb
 from plait.v1 import knowledge_service_pb2, knowledge_service_pb2_grpc, types_pb2
 from server.app import App
-from server.grpc import server as grpc_server
 from server.grpc.server import SERVICES, Server, running
 from tests.e2e.conftest import at_rest, own_server
 from tests.processes import LIMIT_S, eventually
@@ -84,13 +84,17 @@ async def test_search_finds_code_with_place_and_score(
 
 
 async def test_explain_tells_each_arm_and_stage(client: AsyncPlaitClient, indexed: str) -> None:
-    answer = await client.search("backoff", where=Filter(repos=(indexed,)), explain=True)
+    answer = await client.search(
+        "backoff", where=Filter(repos=(indexed,)), options=SearchOptions(explain=True)
+    )
     assert {"lexical", "semantic"} <= set(answer.hits[0].arms)
     assert answer.timings
 
 
 async def test_rrf_is_selectable(client: AsyncPlaitClient, indexed: str) -> None:
-    answer = await client.search("backoff", where=Filter(repos=(indexed,)), fusion="rrf")
+    answer = await client.search(
+        "backoff", where=Filter(repos=(indexed,)), options=SearchOptions(fusion="rrf")
+    )
     assert answer.hits[0].item.symbol.endswith("backoff")
 
 
@@ -336,11 +340,15 @@ async def test_a_search_as_of_before_anything_was_recorded_says_so(
     client: AsyncPlaitClient, indexed: str
 ) -> None:
     where = Filter(repos=(indexed,), collections=(Collection.REFLECTIONS, Collection.MEMORIES))
-    answer = await client.search("anything", where=where, recorded_as_of="2001-01-01")
+    answer = await client.search(
+        "anything", where=where, options=SearchOptions(recorded_as_of="2001-01-01")
+    )
     assert answer.hits == ()
     assert answer.as_of.recorded is not None
     assert answer.as_of.recorded.year == 2001
-    now = await client.search("backoff", where=Filter(repos=(indexed,)), recorded_as_of="now")
+    now = await client.search(
+        "backoff", where=Filter(repos=(indexed,)), options=SearchOptions(recorded_as_of="now")
+    )
     assert now.hits[0].item.path == "pkg/retries.py"
 
 
@@ -354,14 +362,15 @@ async def test_health_of_every_service(channel: grpc.aio.Channel) -> None:
 
 
 async def test_health_follows_the_store(
-    app: App, channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+    app: App, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states = health_pb2.HealthCheckResponse
 
     async def away() -> int:
         raise StoreUnavailable("PostgreSQL is away; wait")
 
-    monkeypatch.setattr(grpc_server, "HEALTH_EVERY_S", 0.02)
+    often = structs.replace(settings.server, health_s=0.02)
+    monkeypatch.setattr(app, "settings", structs.replace(settings, server=often))
     async with own_server(app) as watched:
         async with grpc.aio.insecure_channel(watched.target) as own:
             stub: Any = health_pb2_grpc.HealthStub(own)
@@ -478,7 +487,7 @@ async def test_a_job_ends_when_the_graph_has_followed_whoever_projects_it(
     (tmp_path / "a.py").write_text("def one():\n    return 1\n")
     at_it, let_go = asyncio.Event(), asyncio.Event()
     store: Any = await app.graph()
-    publish, apply = app.truth.publish, store.apply
+    publish, apply = app.truth.index.publish, store.apply
 
     async def published(draft: Any, stats: Any) -> Any:
         revision = await publish(draft, stats)

@@ -13,7 +13,7 @@ import grpc.aio
 import pytest
 
 from plait.client import AsyncPlaitClient, PlaitClient, PlaitRpcError
-from plait.client.values import AppendedEpisode
+from plait.domain.answers.memories import AppendedEpisode
 from plait.domain.values import (
     Artifact,
     ArtifactKind,

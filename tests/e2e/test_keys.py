@@ -57,7 +57,7 @@ async def test_a_key_lives_and_ends(owner: AsyncPlaitClient, app: App, name: str
         ttl=timedelta(days=90),
     )
     assert made.secret not in repr(made)
-    key, cache = made.key, KeyCache(app.truth)
+    key, cache = made.key, KeyCache(app.truth.keys)
     assert (key.name, key.made_by, key.caller.tenant) == (name, "owner", "acme")
     assert key.expires_at is not None
     assert key.expires_at - key.created_at == timedelta(days=90)
@@ -213,7 +213,7 @@ async def test_a_key_by_commands(plait: Plait, app: App, name: str) -> None:
     secret = added.out.strip()
     assert secret not in added.err
     assert "read,write in app, lib of tenant acme" in added.err
-    caller = await KeyCache(app.truth).caller(secret)
+    caller = await KeyCache(app.truth.keys).caller(secret)
     assert (caller.tenant, caller.quota.calls_per_minute) == ("acme", 600)
 
     listed = await plait("keys", "list")
@@ -231,7 +231,7 @@ async def test_a_key_by_commands(plait: Plait, app: App, name: str) -> None:
     assert (taken.code, "KEY_NAME_TAKEN" in taken.err, taken.out) == (1, True, "")
 
     rotated = json.loads((await plait("keys", "rotate", name, "--grace", "0", "--json")).out)
-    cache = KeyCache(app.truth)
+    cache = KeyCache(app.truth.keys)
     with pytest.raises(Unauthenticated):
         await cache.caller(secret)
     assert (await cache.caller(rotated["secret"])).id == caller.id == rotated["key"]["id"]

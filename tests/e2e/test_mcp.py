@@ -28,7 +28,6 @@ from plait.client.discovery import ServerAddress
 from plait.settings import Settings
 from server.app import App
 from server.grpc.server import Server, running
-from server.mcp import indexing
 from server.mcp.answer import META
 from server.mcp.server import Setup, build
 from server.mcp.service import Service
@@ -46,12 +45,6 @@ def text(result: CallToolResult) -> str:
     return content.text
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexing, "WAIT_S", LIMIT_S)
-    monkeypatch.setattr(indexing, "QUIET_S", 0.5)
-
-
 @pytest.fixture
 def service(server: Server) -> Service:
     return Service(lambda: AsyncPlaitClient(server.target))
@@ -65,7 +58,7 @@ def opened(service: Service, source: Path, indexed: str) -> Opened:
     """A client in memory of a server that was started in `source`, or in another folder."""
 
     def make(folder: Path | None = source, *, trusts: bool = True, **options: Any) -> Client:
-        return Client(build(Setup(service, folder, trusts)), **options)
+        return Client(build(Setup(service, folder, trusts, LIMIT_S, 0.5)), **options)
 
     return make
 

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from plait.client import AsyncPlaitClient, PlaitRpcError, new_memory
-from plait.client.memory_values import StoredMemory, Tool
+from plait.domain.answers.memories import StoredMemory, Tool
 from plait.domain.memory import (
     MemoryEntry,
     MemoryFilter,
@@ -19,6 +19,7 @@ from plait.domain.memory import (
     MemorySource,
     MemoryType,
 )
+from plait.domain.values import Collection, Filter
 from plait.v1 import memory_service_pb2 as pb
 from plait.v1 import memory_service_pb2_grpc
 from server.grpc.server import Server
@@ -249,6 +250,25 @@ async def test_a_query_finds_by_words_and_soon_by_meaning(
 
     match = await eventually(by_meaning)
     assert "Bananas" in match.entry.content
+
+
+async def test_of_equal_texts_a_query_prefers_the_important_and_the_new(
+    client: AsyncPlaitClient, repo: str
+) -> None:
+    """And a search of memories ranks as the query does: both run the same stages."""
+    now = datetime.now(UTC)
+    for name, importance, days in (("plain", 0.5, 900), ("new", 0.5, 1), ("important", 1.0, 800)):
+        then = now - timedelta(days=days)
+        text = f"The scheduler drops jobs: {name}"
+        await client.store(note(text, repo, importance=importance, valid_from=then))
+    matches = (await client.query("scheduler drops jobs", MemoryFilter(repos=(repo,)))).matches
+    found = [match.entry.content.rpartition(" ")[2] for match in matches]
+    assert found[-1] == "plain"
+    assert set(found) == {"plain", "new", "important"}
+    assert matches[0].score > matches[-1].score
+    where = Filter(repos=(repo,), collections=(Collection.MEMORIES,))
+    hits = (await client.search("scheduler drops jobs", where=where)).hits
+    assert [hit.item.content for hit in hits] == [match.entry.content for match in matches]
 
 
 @pytest.mark.parametrize("name", ["Acme", "a" * 65, "-a", "a b", "../a", "default@x"])

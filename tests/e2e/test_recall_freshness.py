@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from plait.client import AsyncPlaitClient, new_memory
+from plait.domain.options import RecallOptions
 from plait.domain.recall import AnchorState, Freshness, NamedAnchor, RecalledItem
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from server.app import App
@@ -114,8 +115,7 @@ async def asked(client: AsyncPlaitClient) -> list[RecalledItem]:
     answer = await client.recall(
         "what is known of grain, the silo, its sacks and the harvest's carts",
         where=Filter((REPO,), collections=(Collection.MEMORIES, Collection.REFLECTIONS)),
-        with_content=True,
-        min_score=0.0,
+        options=RecallOptions(with_content=True, min_score=0.0),
     )
     assert answer.degraded == ()
     return list(answer.items)

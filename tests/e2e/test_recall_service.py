@@ -19,6 +19,7 @@ from plait.client import (
     format_context,
     new_memory,
 )
+from plait.domain.options import RecallOptions, SearchOptions
 from plait.domain.recall import Freshness, Tier, Trust
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, ItemId, Outcome
 from plait.text import token_count
@@ -145,8 +146,12 @@ async def refused(call: Any) -> PlaitRpcError:
     return caught.value
 
 
-async def ask(client: AsyncPlaitClient, query: str = QUESTION, **more: Any) -> RecallResult:
-    return await client.recall(query, where=WHERE, **more)
+async def ask(
+    client: AsyncPlaitClient, query: str = QUESTION, attached: str = "", **options: Any
+) -> RecallResult:
+    return await client.recall(
+        query, where=WHERE, attached=attached, options=RecallOptions(**options)
+    )
 
 
 # -- what comes back ---------------------------------------------------------------------------------------
@@ -244,12 +249,20 @@ async def test_question_in_string_out(
 ) -> None:
     def both() -> tuple[str, str]:
         with PlaitClient(server.target) as sync:
-            text = sync.query_and_format(QUESTION, where=WHERE, budget_tokens=500)
-            return text, sync.recall(QUESTION, where=WHERE, budget_tokens=500).context
+            text = sync.query_and_format(
+                QUESTION, where=WHERE, options=RecallOptions(budget_tokens=500)
+            )
+            return text, sync.recall(
+                QUESTION, where=WHERE, options=RecallOptions(budget_tokens=500)
+            ).context
 
     text, context = await asyncio.to_thread(both)
     assert (
-        text == context == await client.query_and_format(QUESTION, where=WHERE, budget_tokens=500)
+        text
+        == context
+        == await client.query_and_format(
+            QUESTION, where=WHERE, options=RecallOptions(budget_tokens=500)
+        )
     )
     assert "next_berth" in text
 
@@ -271,7 +284,7 @@ async def test_a_transactional_query_returns_at_once_and_says_so(
     async def view(*_: object) -> None:
         raise AssertionError("nothing is to be read")
 
-    monkeypatch.setattr(app.truth, "view", view)
+    monkeypatch.setattr(app.truth.search, "view", view)
     answer = await ask(client, text)
     assert (answer.items, answer.context, answer.kind) == ((), "", "transactional")
     assert answer.silence
@@ -356,26 +369,34 @@ async def test_search_tells_why_not_and_leaves_stages_out(
     where = Filter(repos=(REPO,))
     hits = (await client.search("timetable of a port", where=where)).hits
     answer = await client.search(
-        "timetable of a port", where=where, k=1, why_not=[hits[-1].item.id], explain=True
+        "timetable of a port",
+        where=where,
+        k=1,
+        options=SearchOptions(why_not=[hits[-1].item.id], explain=True),
     )
     why = answer.why_not[hits[-1].item.id]
     assert (why.stage, why.cause) == ("format", "limit")
     assert answer.ranks[answer.hits[0].item.id]
-    off = await client.search("timetable", where=where, stages_off=["semantic"], explain=True)
+    off = await client.search(
+        "timetable", where=where, options=SearchOptions(stages_off=["semantic"], explain=True)
+    )
     assert all("semantic" not in hit.arms for hit in off.hits)
     assert "semantic" not in {t.stage for t in off.timings}
 
 
-@pytest.mark.parametrize("call", ["search", "recall"])
+@pytest.mark.parametrize(
+    ("call", "options"), [("search", SearchOptions), ("recall", RecallOptions)]
+)
 async def test_a_stage_that_is_none_is_refused_with_those_there_are(
-    client: AsyncPlaitClient, recalled: str, call: str
+    client: AsyncPlaitClient, recalled: str, call: str, options: type[SearchOptions]
 ) -> None:
-    error = await refused(getattr(client, call)("x", where=WHERE, stages_off=["semantics"]))
+    ask_for = getattr(client, call)
+    error = await refused(ask_for("x", where=WHERE, options=options(stages_off=["semantics"])))
     assert error.code is grpc.StatusCode.INVALID_ARGUMENT
     assert "stages_off" in error.fields
     for stage in ("rewrite", "semantic", "fts", "relations", "tags", "rerank"):
         assert stage in error.message
-    error = await refused(getattr(client, call)("x", where=WHERE, stages_off=["format"]))
+    error = await refused(ask_for("x", where=WHERE, options=options(stages_off=["format"])))
     assert "cannot be left out" in error.message
 
 
@@ -530,9 +551,11 @@ async def test_bad_input_names_its_field(
 
 async def test_a_recall_is_answered_as_of_a_time(client: AsyncPlaitClient, recalled: str) -> None:
     first = await ask(client)
-    now = await client.recall(QUESTION, where=WHERE, recorded_as_of="now")
+    now = await client.recall(QUESTION, where=WHERE, options=RecallOptions(recorded_as_of="now"))
     assert now.as_of.recorded is not None
     assert {i.item.id for i in now.items} == {i.item.id for i in first.items}
-    before = await client.recall(QUESTION, where=WHERE, recorded_as_of="2001-01-01")
+    before = await client.recall(
+        QUESTION, where=WHERE, options=RecallOptions(recorded_as_of="2001-01-01")
+    )
     assert not before
     assert before.silence

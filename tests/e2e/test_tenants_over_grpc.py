@@ -14,6 +14,7 @@ import pytest
 
 from plait.client import AsyncPlaitClient, PlaitRpcError, new_memory
 from plait.domain.memory import MemoryEntry, MemoryFilter
+from plait.domain.options import RecallOptions
 from plait.domain.retention import Selector
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.settings import load
@@ -124,7 +125,9 @@ async def test_a_recall_finds_ones_own_and_its_id_is_nobody_elses(
     word = SECRET[mine]
     # Not the session of this test's other side, in which both were shown something.
     session = f"session-of-{mine}"
-    own = await clients[mine].recall(f"{word} price of an order", where=where, session_key=session)
+    own = await clients[mine].recall(
+        f"{word} price of an order", where=where, options=RecallOptions(session_key=session)
+    )
     assert word in own.context
     assert {item.item.repo for item in own.items} == {REPO}
     assert own.recall_id is not None
@@ -141,9 +144,9 @@ async def test_a_recall_finds_ones_own_and_its_id_is_nobody_elses(
     other = await clients[theirs].recall(
         f"{word} price of an order",
         where=where,
-        session_key=session,
-        explain=True,
-        why_not=[item.item.id for item in own.items][:5],
+        options=RecallOptions(
+            session_key=session, explain=True, why_not=[item.item.id for item in own.items][:5]
+        ),
     )
     assert word not in other.context
     assert {why.cause for why in other.why_not.values()} == {"not-found"}

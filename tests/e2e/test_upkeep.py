@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from plait.client import AsyncPlaitClient, MemoryFilter, PlaitRpcError, Selector, new_memory
-from plait.client.memory_values import DeadLetters
+from plait.domain.answers.upkeep import DeadLetters
 from plait.domain.memory import MemoryEntry
 from plait.domain.retention import Budget
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etl.ingest.importers.commands import read, runner
+from etl.ingest.importers.test_runs.commands import read, runner
 from etl.ingest.importers.trim import trim
 
 

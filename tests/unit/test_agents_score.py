@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.domain.deadline import Deadline
-from plait.domain.recall import AnchorState, Freshness, NamedAnchor, RecallOptions, Trust
+from plait.domain.recall import AnchorState, Freshness, NamedAnchor, PackingOptions, Trust
 from plait.domain.values import Candidate, Collection, ItemId, Revision
 from plait.ports import Place, RecallStore, SearchStore, Standing, View
 from plait.retrieval.query.analysis import SearchQuery, analyse
@@ -110,9 +110,11 @@ def test_recency_halves_with_each_half_life() -> None:
 def test_ages_count_from_the_newest_that_competes() -> None:
     old = {n(1): place(days=1_000), n(2): place(days=1_090)}
     new = {n(1): place(days=0), n(2): place(days=90)}
-    assert memory_score.factors(old, BLEND) == pytest.approx(memory_score.factors(new, BLEND))
+    assert memory_score.age_and_importance(old, BLEND) == pytest.approx(
+        memory_score.age_and_importance(new, BLEND)
+    )
     code = place(collection=Collection.FILES)
-    assert memory_score.factors({n(1): code}, BLEND) == {}
+    assert memory_score.age_and_importance({n(1): code}, BLEND) == {}
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ def test_freshness_of_what_a_text_names(
 ) -> None:
     standing = replace(given, named=named(*states))
     assert freshness.freshness(place(), standing) is expected
-    found = freshness.factors({n(1): place()}, {n(1): standing})
+    found = freshness.freshness_factors({n(1): place()}, {n(1): standing})
     assert found == ({} if factor == 1.0 else {n(1): factor})
 
 
@@ -219,9 +221,9 @@ def test_trust_of_an_item() -> None:
 
 def test_no_prior_moves_an_item_by_much() -> None:
     for factor in (
-        *freshness.FACTORS.values(),
-        *freshness.TEXT_FACTORS.values(),
-        *trust.FACTORS.values(),
+        *freshness.WEIGHTS.freshness.values(),
+        *freshness.WEIGHTS.freshness_of_text.values(),
+        *trust.WEIGHTS.trust.values(),
     ):
         assert 0.7 <= factor <= 1.1
 
@@ -280,7 +282,7 @@ def in_session(cooldown_s: float = 60.0, session: str = "s") -> SearchContext:
     from dataclasses import replace
 
     ctx = context("why", {1: place(), 2: place()}, {1: 0.9, 2: 0.8})
-    return replace(ctx, options=RecallOptions(session_key=session, cooldown_s=cooldown_s))
+    return replace(ctx, options=PackingOptions(session_key=session, cooldown_s=cooldown_s))
 
 
 async def test_what_a_session_was_shown_is_left_out_for_a_while() -> None:

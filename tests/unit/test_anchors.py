@@ -14,8 +14,8 @@ from plait.retrieval.query.code_references import (
     AnchorKind,
     Anchors,
     changed,
+    find_references,
     own_path,
-    read,
 )
 from plait.text.diff import Hunk
 
@@ -50,7 +50,7 @@ KeyError: ''
 
 
 def named(text: str, kind: AnchorKind, attached: str = "") -> list[Spot]:
-    found = read(text, attached, identifiers(text))
+    found = find_references(text, attached, identifiers(text))
     return [anchor.spot for anchor in found.places if anchor.kind is kind]
 
 
@@ -124,7 +124,7 @@ def test_where_other_peoples_code_is_installed(printed: str, own: str) -> None:
 
 
 def test_a_diff_names_the_lines_it_changes_in_the_old_file() -> None:
-    for found in (read(DIFF), read("Handle empty keys", DIFF)):
+    for found in (find_references(DIFF), find_references("Handle empty keys", DIFF)):
         assert found.is_diff
         assert not found.is_trace
         assert [a.spot for a in found.places if a.kind is AnchorKind.HUNK] == [
@@ -143,7 +143,7 @@ def test_lines_only_added_belong_to_the_line_above() -> None:
 
 
 def test_a_trace_names_frames_and_errors() -> None:
-    found = read(TRACE)
+    found = find_references(TRACE)
     assert found.is_trace
     assert [(a.kind, a.spot.path, a.spot.symbol) for a in found.places] == [
         (AnchorKind.FRAME, "lib/store.py", "__getitem__"),
@@ -167,20 +167,20 @@ def test_a_trace_names_frames_and_errors() -> None:
     ],
 )
 def test_errors_without_a_trace(text: str, errors: tuple[str, ...]) -> None:
-    assert read(text).errors == errors
+    assert find_references(text).errors == errors
 
 
 def test_an_attachment_alone_is_read_once() -> None:
-    assert read(TRACE, TRACE) == read(TRACE)
+    assert find_references(TRACE, TRACE) == find_references(TRACE)
 
 
 def test_issues_that_a_text_names() -> None:
-    assert read("fixes #12 as owner/repo#3 does").issues == ("#12", "owner/repo#3")
-    assert read("nothing here").issues == ()
+    assert find_references("fixes #12 as owner/repo#3 does").issues == ("#12", "owner/repo#3")
+    assert find_references("nothing here").issues == ()
 
 
 def test_plain_words_name_nothing() -> None:
-    assert read("how does the scheduler pick a job?") == Anchors(
+    assert find_references("how does the scheduler pick a job?") == Anchors(
         prose="how does the scheduler pick a job?"
     )
 
@@ -196,7 +196,7 @@ def test_a_text_that_names_everything_is_cut() -> None:
 
 @given(st.text(alphabet=st.sampled_from("a./\\:#L12 ()`@-+\n\"'<>[]é"), max_size=300))
 def test_any_text_is_read(text: str) -> None:
-    found = read(text, "", identifiers(text))
+    found = find_references(text, "", identifiers(text))
     assert all(anchor.spot.path or anchor.spot.symbol for anchor in found.places)
     assert all(0.0 < anchor.weight <= 1.0 for anchor in found.places)
     assert len({anchor.spot for anchor in found.places}) == len(found.places)

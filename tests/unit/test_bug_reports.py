@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.retrieval.query.analysis import SearchQuery, analyse
-from plait.retrieval.query.bug_report import LEAST, SHOWN, TITLE, as_report, embedded
+from plait.retrieval.query.bug_report import as_report, embedded
 from plait.retrieval.query.code_references import Anchors
-from plait.retrieval.query.strategy import LONG, SEMANTIC_WEIGHT, choose
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.stages.resolve import about
-from plait.text.bug_reports import Report, read
+from plait.text.bug_reports import Report, parse_report
 
 REPORT = """\
 Timeouts of `Pool.acquire` are ignored
@@ -41,7 +41,7 @@ zebra==1.2
 
 
 def test_a_report_is_taken_apart() -> None:
-    report = read(REPORT)
+    report = parse_report(REPORT)
     assert report is not None
     assert report.title == "Timeouts of `Pool.acquire` are ignored"
     assert report.said.split("\n")[0] == (
@@ -56,7 +56,7 @@ def test_a_report_is_taken_apart() -> None:
 
 def test_line_ends_of_web_forms_are_line_ends() -> None:
     crlf = REPORT.replace("\n", "\r\n")
-    assert read(crlf) == read(REPORT)
+    assert parse_report(crlf) == parse_report(REPORT)
     assert as_report(analyse(SearchQuery(crlf))) == as_report(analyse(SearchQuery(REPORT)))
 
 
@@ -90,12 +90,12 @@ def test_line_ends_of_web_forms_are_line_ends() -> None:
     ],
 )
 def test_layouts(text: str, report: Report | None) -> None:
-    assert read(text) == report
+    assert parse_report(text) == report
 
 
 @given(st.text(alphabet="`~{}#*>: \n.()=ab@1", max_size=300))
 def test_a_report_holds_nothing_but_the_text(text: str) -> None:
-    report = read(text)
+    report = parse_report(text)
     if report is not None:
         assert report.title
         for line in f"{report.title}\n{report.said}\n{report.shown}".split("\n"):
@@ -104,8 +104,10 @@ def test_a_report_holds_nothing_but_the_text(text: str) -> None:
 
 def test_what_is_said_counts_before_what_is_shown() -> None:
     asked = as_report(analyse(SearchQuery(REPORT)))
-    assert asked.weights["acquir" if "acquir" in asked.terms else "acquire"] == TITLE
-    assert asked.weights["parcel"] == asked.weights["warehous"] == SHOWN
+    assert (
+        asked.weights["acquir" if "acquir" in asked.terms else "acquire"] == DEFAULT.reports.title
+    )
+    assert asked.weights["parcel"] == asked.weights["warehous"] == DEFAULT.reports.shown
     assert "exhaust" in asked.terms
     assert "exhaust" not in asked.weights
     assert asked.identifiers == ("Pool.acquire",)
@@ -121,7 +123,7 @@ def test_names_that_are_only_shown_are_better_than_none() -> None:
 
 def test_a_short_question_with_code_stays_as_it_is() -> None:
     asked = analyse(SearchQuery("why does this fail?\n```\nstore.save_all()\n```"))
-    assert asked.words < LEAST
+    assert asked.words < DEFAULT.reports.least_words
     assert as_report(asked) is asked
 
 
@@ -131,7 +133,7 @@ def test_a_short_question_with_code_stays_as_it_is() -> None:
 def test_code_with_next_to_nothing_said_of_it_is_what_the_question_is_about(said: str) -> None:
     code = "\n".join(f"parcel_{n} = store.fetch(parcel_{n}, 1)" for n in range(20))
     asked = analyse(SearchQuery(f"{said}\n```\n{code}\n```"))
-    assert asked.words >= LEAST
+    assert asked.words >= DEFAULT.reports.least_words
     assert as_report(asked) is asked
     assert embedded(asked) == asked.text
 
@@ -144,13 +146,5 @@ def test_errors_of_a_trace_are_shown() -> None:
         is_trace=True, prose=REPORT, subject="KeyError: lantern", functions=("turn_wheel",)
     )
     asked = about(analyse(SearchQuery(REPORT + trace)), found, located=False)
-    assert asked.weights["lantern"] == asked.weights["wheel"] == SHOWN
-    assert asked.weights["timeout"] == TITLE
-
-
-def test_a_report_is_compared_by_meaning_as_a_short_text_is() -> None:
-    long = " ".join(f"word{n}" for n in range(LONG))
-    plain = choose(analyse(SearchQuery(long)), Anchors()).weights["semantic"]
-    asked = as_report(analyse(SearchQuery(f"{long}\n```\nsave(1)\n```")))
-    assert choose(asked, Anchors()).weights["semantic"] == SEMANTIC_WEIGHT[asked.kind]
-    assert plain < SEMANTIC_WEIGHT[asked.kind]
+    assert asked.weights["lantern"] == asked.weights["wheel"] == DEFAULT.reports.shown
+    assert asked.weights["timeout"] == DEFAULT.reports.title

@@ -9,47 +9,59 @@ from uuid import UUID
 
 import pytest
 
-from plait.client import admin_calls, calls, memory_calls, recall_calls
-from plait.client.calls import fusion_of, mode_of
+from plait.client.calls import admin, knowledge, memory, recall
 from plait.domain.errors import InvalidInput
-from plait.domain.memory import MemoryEntry, MemoryFilter
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryFilter
+from plait.domain.options import RecallOptions, SearchOptions
 from plait.domain.recall import ItemVerdict
 from plait.domain.values import Episode, Filter, ItemId, Outcome
 from plait.v1 import knowledge_service_pb2 as pb
-from plait.wire import memory_messages, messages
+from plait.wire import episodes, items, memories
 
 
 def test_a_mode_and_a_fusion_that_are_none_say_which_there_are() -> None:
     unknown: Any = "turbo"
     with pytest.raises(InvalidInput, match="'fast' or 'full'"):
-        mode_of(unknown)
+        searched(SearchOptions(mode=unknown))
     with pytest.raises(InvalidInput, match="'minmax', 'rrf'"):
-        fusion_of(unknown)
-    assert mode_of("full") == pb.SEARCH_MODE_FULL
-    assert fusion_of(None) == pb.FUSION_UNSPECIFIED
+        searched(SearchOptions(fusion=unknown))
+    assert searched(SearchOptions(mode="full")).mode == pb.SEARCH_MODE_FULL
+    assert searched(SearchOptions()).fusion == pb.FUSION_UNSPECIFIED
 
 
-def options(cooldown_s: float | None, min_score: float | None) -> Any:
-    return recall_calls.options("markdown", 0, 0, False, "", "", cooldown_s, min_score, True)
+def searched(options: SearchOptions) -> pb.SearchRequest:
+    request = knowledge.search("x", None, 0, 0.0, options, None).request
+    assert isinstance(request, pb.SearchRequest)
+    return request
+
+
+def recalled(options: RecallOptions) -> pb.RecallRequest:
+    request = recall.recall("x", None, (), "", options, None).request
+    assert isinstance(request, pb.RecallRequest)
+    return request
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, -1.0, 1e12])
 def test_times_and_scores_that_can_be_none_are_refused(wrong: float) -> None:
     with pytest.raises(InvalidInput, match="cooldown_s is"):
-        options(wrong, None)
+        recalled(RecallOptions(cooldown_s=wrong))
     with pytest.raises(InvalidInput, match="min_score is"):
-        options(None, -abs(wrong) if wrong == wrong else -0.1)
-    assert (options(0.0, 1.0).cooldown_s, options(0.0, 1.0).min_score) == (0.0, 1.0)
-    assert (options(None, None).cooldown_s, options(None, None).min_score) == (-1.0, -1.0)
+        recalled(RecallOptions(min_score=-abs(wrong) if wrong == wrong else -0.1))
+    sent = recalled(RecallOptions(cooldown_s=0.0, min_score=1.0))
+    assert sent.HasField("cooldown")
+    assert sent.min_score == 1.0
+    unset = recalled(RecallOptions())
+    assert not unset.HasField("cooldown")
+    assert not unset.HasField("min_score")
 
 
 @pytest.mark.parametrize(
     "made",
     [
-        lambda: messages.outcome(Outcome(cast("Any", "meh"))),
-        lambda: messages.filter_(Filter(repos=("app",), collections=(cast("Any", "meh"),))),
-        lambda: memory_messages.filter_(MemoryFilter(repos=("app",), types=(cast("Any", "meh"),))),
-        lambda: recall_calls.report(
+        lambda: episodes.outcome(Outcome(cast("Any", "meh"))),
+        lambda: items.filter_(Filter(repos=("app",), collections=(cast("Any", "meh"),))),
+        lambda: memories.filter_(MemoryFilter(repos=("app",), types=(cast("Any", "meh"),))),
+        lambda: recall.report(
             UUID(int=1),
             [ItemVerdict(ItemId(UUID(int=2)), cast("Any", "meh"))],
             None,
@@ -57,7 +69,7 @@ def test_times_and_scores_that_can_be_none_are_refused(wrong: float) -> None:
             "",
             None,
         ),
-        lambda: recall_calls.options(cast("Any", "meh"), 0, 0, False, "", "", None, None, True),
+        lambda: recall.check(RecallOptions(format="meh")),
     ],
 )
 def test_a_value_that_is_none_of_its_set_says_which_there_are(made: Callable[[], object]) -> None:
@@ -68,12 +80,10 @@ def test_a_value_that_is_none_of_its_set_says_which_there_are(made: Callable[[],
 @pytest.mark.parametrize(
     "made",
     [
-        lambda: calls.append_request(Episode("", "app", Outcome("success", "ok\ud83d"), ())),
-        lambda: memory_calls.store_request(
-            MemoryEntry(memory_messages.NO_ID, "app", "me", "ok\ud83d"), None, "request"
-        ),
-        lambda: recall_calls.report(UUID(int=1), (), Outcome("success"), ("ok\ud83d",), "", None),
-        lambda: admin_calls.rebuild(["ok\ud83d"], False, None),
+        lambda: knowledge.append_request(Episode("", "app", Outcome("success", "ok\ud83d"), ())),
+        lambda: memory.store_request(MemoryEntry(NO_ID, "app", "me", "ok\ud83d"), None, "request"),
+        lambda: recall.report(UUID(int=1), (), Outcome("success"), ("ok\ud83d",), "", None),
+        lambda: admin.rebuild(["ok\ud83d"], False, None),
     ],
 )
 def test_half_a_surrogate_pair_is_refused_with_its_place(made: Callable[[], object]) -> None:

@@ -9,8 +9,11 @@ from typing import Any
 import grpc
 import pytest
 
-from plait.client import calls, here
+from plait.client import here
+from plait.client.calls import index, knowledge
+from plait.client.calls.call import Call
 from plait.client.errors import PlaitRpcError
+from plait.domain.options import SearchOptions
 
 REFUSED = PlaitRpcError(
     grpc.StatusCode.INVALID_ARGUMENT, "filter.repositories is empty", reason="SCOPE_MISSING"
@@ -23,19 +26,16 @@ class Indexed:
     root: str
 
 
-def search() -> calls.Call[Any]:
-    return calls.search(
-        "x", where=None, k=0, min_score=0.0, mode="fast", fusion=None, explain=False, timeout_s=None,
-        valid_as_of=None, recorded_as_of=None, stages_off=(), why_not=(),
-    )  # fmt: skip
+def search() -> Call[Any]:
+    return knowledge.search("x", None, 0, 0.0, SearchOptions(), None)
 
 
-def template() -> calls.Call[Any]:
-    where = calls.GraphScope((), False, None, None)
-    return calls.template("callers", {"symbol": "x"}, where, 0, None)
+def template() -> Call[Any]:
+    where = knowledge.GraphScope((), False, None, None)
+    return knowledge.template("callers", {"symbol": "x"}, where, 0, None)
 
 
-def scoped(call: calls.Call[Any], *indexed: Indexed) -> Any:
+def scoped(call: Call[Any], *indexed: Indexed) -> Any:
     found: Any = indexed
     request: Any = here.scoped(call, found, REFUSED).request
     return request.filter if call.method == "Search" else request
@@ -43,7 +43,7 @@ def scoped(call: calls.Call[Any], *indexed: Indexed) -> Any:
 
 @pytest.mark.parametrize("call", [search(), template()], ids=["search", "template"])
 def test_the_innermost_around_the_current_folder_else_the_only_one(
-    call: calls.Call[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -65,4 +65,4 @@ def test_only_reads_are_sent_again() -> None:
     call = search()
     other = PlaitRpcError(grpc.StatusCode.NOT_FOUND, "no", reason="REPOSITORY_NOT_INDEXED")
     assert not here.is_missing(call, other)
-    assert not here.is_missing(calls.delete_repository("x", None), REFUSED)
+    assert not here.is_missing(index.delete_repository("x", None), REFUSED)

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from etl import index_repo
-from plait.client import PlaitClient, discovery
-from plait.client.aio import AsyncPlaitClient
+from plait.client import AsyncPlaitClient, PlaitClient, discovery
 from plait.client.discovery import ServerAddress
 from plait.domain.errors import ServerNotAnswering
 

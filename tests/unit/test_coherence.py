@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from plait.domain.deadline import Deadline
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Collection, Filter, ItemId, Revision
 from plait.ports import Place, View
 from plait.retrieval.query.analysis import SearchQuery, analyse
@@ -102,13 +102,13 @@ async def test_a_context_shows_a_part_with_its_head_and_hits_do_not() -> None:
     asked = context(SHORT, spots, [0.5, 0.4, 0.3, 0.2])
     assert (await hierarchical(asked, deps(store))).also == {}
     assert store.asked == []
-    wanted = replace(asked, options=RecallOptions())
+    wanted = replace(asked, options=PackingOptions())
     assert (await hierarchical(wanted, deps(store))).also == {n(0): (n(77),)}
     assert store.asked == [("r", "a.py", s) for s in ("m.long", "m.short", "m.other#2")]
 
 
 async def test_a_head_that_is_gone_is_not_joined() -> None:
-    wanted = replace(context(SHORT, [place("m.long", (91, 99))], [0.5]), options=RecallOptions())
+    wanted = replace(context(SHORT, [place("m.long", (91, 99))], [0.5]), options=PackingOptions())
     assert (await hierarchical(wanted, deps(Heads({})))).also == {}
 
 

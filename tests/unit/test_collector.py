@@ -20,7 +20,7 @@ class Receipts:
         self.enough = enough
         self.stop = asyncio.Event()
 
-    async def collect_recalls(self) -> Mapping[str, int]:
+    async def collect(self) -> Mapping[str, int]:
         self.calls += 1
         if self.calls == self.enough:
             self.stop.set()

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from plait import settings
-from plait.client.values import Repository, RepositoryRevision
+from plait.domain.answers.indexing import Repository
+from plait.domain.answers.search import RepositoryRevision
 from plait.domain.errors import FolderNotIndexed, ScopeMissing
 from server.commands import frame
 from server.commands.frame import Repos

@@ -8,12 +8,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from plait.domain.answers import GraphEdge, GraphNode
+from plait.domain.answers.graph import GraphEdge, GraphNode
 from plait.domain.errors import InvalidInput, MemoryNotFound, PlaitError
 from plait.text.time_expressions import resolve
 from server.commands import frame
 from server.commands.graph import without_doubles
-from server.commands.output.wording import said
+from server.commands.output import wording
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime.fromisoformat("2026-03-18T15:30:00+01:00")  # a Wednesday
@@ -93,12 +93,15 @@ def test_what_names_no_time_is_wrong_usage(text: str) -> None:
     ],
 )
 def test_errors_name_options(field: str, message: str, expected: str) -> None:
-    assert said(InvalidInput(message, field=field)) == expected
+    assert wording.message(InvalidInput(message, field=field)) == expected
 
 
 def test_errors_without_a_field_keep_their_words() -> None:
-    assert said(PlaitError("path is gone; recorded_to stays")) == "path is gone; recorded_to stays"
-    assert "`plait memory list` shows" in said(MemoryNotFound("1", "app"))
+    assert (
+        wording.message(PlaitError("path is gone; recorded_to stays"))
+        == "path is gone; recorded_to stays"
+    )
+    assert "`plait memory list` shows" in wording.message(MemoryNotFound("1", "app"))
 
 
 def test_a_table_says_a_word_once() -> None:

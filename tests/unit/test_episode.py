@@ -19,7 +19,7 @@ from plait.domain.errors import EpisodeInvalid
 from plait.domain.values import ArtifactKind, Collection, Episode, Evidence
 from plait.memory import episode as episodes
 from plait.memory.episode import check, parse
-from plait.wire import messages
+from plait.wire import episodes as wire_episodes
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -236,7 +236,7 @@ def test_json_and_the_wire_make_the_same_episode(
 ) -> None:
     document = artifact(meta=meta) | {"outcome": {"status": "partial", "metrics": metrics}}
     direct = parse(document)
-    sent = messages.episode_of(messages.episode(direct), direct.request_id)
+    sent = wire_episodes.episode_of(wire_episodes.episode(direct), direct.request_id)
     assert check(sent) == direct
 
 

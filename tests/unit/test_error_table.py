@@ -22,7 +22,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
 def kinds(root: type[PlaitError] = PlaitError) -> Iterator[type[PlaitError]]:
     """Every error class that Plait itself defines (the client's mirrors others' reasons)."""
     for kind in root.__subclasses__():
-        if kind.__module__ == errors.__name__:
+        if kind.__module__.startswith(f"{errors.__name__}."):
             yield kind
         yield from kinds(kind)
 

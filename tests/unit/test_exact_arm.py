@@ -15,9 +15,10 @@ from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.ports import Place, View
 from plait.retrieval.query.analysis import SearchQuery, analyse
 from plait.retrieval.query.code_references import Anchors
-from plait.retrieval.query.strategy import EXACT_WEIGHT, LEAST_SEMANTIC, choose
+from plait.retrieval.query.strategy import choose
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import SearchContext
-from plait.retrieval.stages.fts import MOST_EXACT, fts
+from plait.retrieval.stages.fts import fts
 from plait.settings import SearchSettings
 
 
@@ -52,13 +53,15 @@ async def test_a_number_that_few_items_hold_is_an_arm_over_what_agents_wrote() -
     both = (Collection.FILES, Collection.REFLECTIONS)
     ctx = await asked("reflection on run 1234", store, *both)
     assert len(ctx.rankings["exact"]) == 1
-    assert ctx.strategy.weights["exact"] == EXACT_WEIGHT
+    assert ctx.strategy.weights["exact"] == DEFAULT.arms.exact
     assert (("1234",), (Collection.REFLECTIONS,)) in store.asked
     assert any("1234" in terms and where == both for terms, where in store.asked)
 
 
 async def test_a_number_that_many_hold_tells_nothing() -> None:
-    ctx = await asked("what happened in 2026", Words(MOST_EXACT + 1), Collection.MEMORIES)
+    ctx = await asked(
+        "what happened in 2026", Words(DEFAULT.arms.most_exact + 1), Collection.MEMORIES
+    )
     assert ctx.rankings["exact"] == []
 
 
@@ -82,5 +85,5 @@ async def test_it_is_not_asked_for_code_or_without_a_number(
 def test_vectors_of_few_chunks_weigh_less() -> None:
     asked = analyse(SearchQuery("where are sessions kept"))
     whole, none = (choose(asked, Anchors(), coverage=c).weights for c in (1.0, 0.0))
-    assert none["semantic"] == pytest.approx(LEAST_SEMANTIC * whole["semantic"])
+    assert none["semantic"] == pytest.approx(DEFAULT.arms.least_semantic * whole["semantic"])
     assert none["lexical"] + none["semantic"] == pytest.approx(1.0)

@@ -52,13 +52,15 @@ def test_an_outcome_is_small_and_goes_by_score() -> None:
     proven = replace(NOTHING, outcome=Outcome("success"), proof=("t",))
     told = fb.attribute(proven, RECEIPT)
     assert [s.item_id for s in told.shares] == [n(1), n(2), n(3)]
-    assert sum(s.helped for s in told.shares) == pytest.approx(fb.SUCCESS_WEIGHT)
+    assert sum(s.helped for s in told.shares) == pytest.approx(fb.WEIGHTS.success)
     assert told.shares[0].helped == pytest.approx(3 * told.shares[2].helped)
     assert told.attributed == 3
     alone = fb.attribute(replace(proven, proof=()), RECEIPT)
-    assert sum(s.helped for s in alone.shares) == pytest.approx(fb.SUCCESS_WEIGHT * fb.UNPROVEN)
+    assert sum(s.helped for s in alone.shares) == pytest.approx(
+        fb.WEIGHTS.success * fb.WEIGHTS.unproven
+    )
     failed = fb.attribute(replace(proven, outcome=Outcome("failure")), RECEIPT)
-    assert sum(s.harmed for s in failed.shares) == pytest.approx(fb.FAILURE_WEIGHT)
+    assert sum(s.harmed for s in failed.shares) == pytest.approx(fb.WEIGHTS.failure)
     for status in ("partial", "unknown"):
         assert fb.attribute(replace(proven, outcome=Outcome(status)), RECEIPT).shares == ()
 
@@ -72,7 +74,7 @@ def test_verdicts_keep_their_items_out_of_the_outcome() -> None:
     told = fb.attribute(replace(NOTHING, verdicts=verdicts, outcome=Outcome("success")), RECEIPT)
     assert (told.accepted, told.unknown, told.attributed) == (2, (n(9),), 1)
     assert told.shares[:2] == (
-        fb.Share(n(1), 0.0, fb.UNUSED_WEIGHT, True),
+        fb.Share(n(1), 0.0, fb.WEIGHTS.unused, True),
         fb.Share(n(2), 0.0, 1.0, True, "why"),
     )
     assert told.shares[2].item_id == n(3)

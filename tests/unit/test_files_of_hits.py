@@ -16,7 +16,8 @@ from plait.domain.deadline import Deadline
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
 from plait.retrieval.query.analysis import SearchQuery, analyse
-from plait.retrieval.ranking.files import AGAIN, PART, coherent, spread
+from plait.retrieval.ranking.files import coherent, spread
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Deps, SearchContext
 from plait.retrieval.stages.files import files
 
@@ -101,7 +102,7 @@ def test_each_further_hit_of_a_file_counts_less() -> None:
     places = dict(enumerate_([place("a.py", "m.a"), place("a.py", "m.b"), place("a.py", "m.b#2")]))
     scores = {n(0): 0.9, n(1): 0.8, n(2): 0.7}
     assert spread(list(places), places, scores) == pytest.approx(
-        {n(1): AGAIN, n(2): PART * AGAIN**2}
+        {n(1): DEFAULT.files.again, n(2): DEFAULT.files.part * DEFAULT.files.again**2}
     )
 
 

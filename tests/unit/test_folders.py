@@ -10,7 +10,8 @@ import pytest
 
 from plait.client import folders
 from plait.client.folders import locate, root_of
-from plait.client.values import Repository, RepositoryRevision
+from plait.domain.answers.indexing import Repository
+from plait.domain.answers.search import RepositoryRevision
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

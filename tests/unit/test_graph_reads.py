@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 
 from plait.domain.deadline import Deadline
 from plait.domain.errors import GraphUpdating, UnknownSymbol
-from plait.retrieval.code_graph import graph_query
-from plait.retrieval.code_graph.graph_query import read_steady
+from plait.retrieval.code_graph.graph_query import Waits
+from plait.retrieval.code_graph.graph_query import read_steady as read_waiting
+
+read_steady = partial(read_waiting, waits=Waits(0.0001, 0.0001, 0.0001))
 
 
 class Scripted:
@@ -35,13 +38,6 @@ class Reads:
     async def __call__(self) -> int:
         self.count += 1
         return self.count
-
-
-@pytest.fixture(autouse=True)
-def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_query, "FIRST_WAIT_S", 0.0001)
-    monkeypatch.setattr(graph_query, "LONGEST_WAIT_S", 0.0001)
-    monkeypatch.setattr(graph_query, "LONGEST_WAIT_MEMORY_S", 0.0001)
 
 
 async def test_a_steady_graph_is_read_once() -> None:

@@ -59,7 +59,7 @@ def test_confidences_multiply_along_a_path_and_the_best_path_counts() -> None:
     g = graph(["a1", "b1", "c1"], [
         ("CALLS", "a1", "b1", 0.5), ("CALLS", "b1", "c1", 0.5), ("CALLS", "a1", "c1", 0.2),
     ])  # fmt: skip
-    hop = blast.BACK[blast.CALLS]
+    hop = blast.WEIGHTS.back[blast.CALLS]
     assert reached(g, "c1")["b1"].score == pytest.approx(0.5 * hop)
     assert reached(g, "c1")["a1"].score == pytest.approx(max(0.2 * hop, 0.25 * hop * hop))
 
@@ -235,7 +235,7 @@ def test_words_and_graph_add_up_and_helpers_of_tests_stay_out() -> None:
             (("test_a", 1.0), ("test_b", 0.5), ("fixture", 0.9), ("gone.test_c", 0.9))]  # fmt: skip
     found = tests_to_run.together(g, near, like)
     assert [node.id for node in found] == ["r:test_a", "r:test_b"]
-    assert found[0].confidence == min(1.0, near[0].confidence + tests_to_run.WORDS)
+    assert found[0].confidence == min(1.0, near[0].confidence + tests_to_run.WEIGHTS.test_words)
     assert found[0].distance == 1
     assert found[1].via == "words"
     alone = tests_to_run.together(None, like)

@@ -19,15 +19,23 @@ class Sender:
 
     def __init__(self, total: int, size: int = 10) -> None:
         self.taken = 0
+        self._more = asyncio.Event()
         self._total = total
         self._size = size
 
     async def __aiter__(self) -> AsyncIterator[pb.IngestEpisodesRequest]:
         for _ in range(self._total):
             self.taken += 1
+            self._more.set()
             request = pb.IngestEpisodesRequest()
             request.append.request_id = "x" * self._size
             yield request
+
+    async def took(self, number: int) -> None:
+        """Once so many were taken."""
+        while self.taken < number:
+            self._more.clear()
+            await self._more.wait()
 
 
 async def read(request: pb.AppendEpisodeRequest) -> Episode:
@@ -50,8 +58,9 @@ async def test_while_a_batch_is_stored_one_request_more_is_read(
 
     async def store(episodes: Sequence[Episode]) -> Sequence[EpisodeReceipt | PlaitError]:
         batches.append(len(episodes))
-        for _ in range(20):
-            await asyncio.sleep(0)
+        if sum(batches) < total:
+            await sender.took(sum(batches) + 1)
+        await asyncio.sleep(0)  # who reads on would by now
         taken.append(sender.taken)
         return [EpisodeReceipt(uuid4(), (), False) for _ in episodes]
 
@@ -61,7 +70,7 @@ async def test_while_a_batch_is_stored_one_request_more_is_read(
     done = 0
     for batch, seen in zip(batches, taken, strict=True):
         done += batch
-        assert seen <= done + 1
+        assert seen == min(done + 1, total)
 
 
 async def test_a_store_that_fails_ends_the_stream_after_what_was_answered() -> None:

@@ -20,7 +20,7 @@ from etl.ingest.episode_json import Read
 from etl.ingest.feed import MAX_ITEMS, Feed
 from etl.ingest.inputs import Input, Told
 from etl.ingest.sink import NotStored, Sink, Stored
-from plait.client.values import MemoryUsage
+from plait.domain.answers.status import MemoryUsage
 from plait.domain.errors import PlaitError, RequestIdReused, StoreUnavailable
 from plait.domain.retention import Budget
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
@@ -223,7 +223,11 @@ def test_a_format_can_be_forced(tmp_path: Path, capsys: pytest.CaptureFixture[st
     capsys.readouterr()
 
 
-def test_a_store_that_is_gone_stops_the_run(tmp_path: Path) -> None:
+def test_a_store_that_is_gone_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAIT_INDEX__OUTAGE_S", "0")  # by default it waits for minutes
+
     class Gone(Memory):
         async def append_many(self, episodes: Sequence[Episode]) -> list[Stored | NotStored]:
             raise StoreUnavailable("gone; try again")

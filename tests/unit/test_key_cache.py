@@ -32,10 +32,10 @@ class Kept:
         self.gate: asyncio.Event | None = None
         self.away = False
 
-    async def add_key(self, key: ApiKey, digest: bytes) -> None:
+    async def add(self, key: ApiKey, digest: bytes) -> None:
         self.secrets[digest] = KeySecret(key, digest)
 
-    async def keys(self) -> Sequence[ApiKey]:
+    async def list(self) -> Sequence[ApiKey]:
         return [secret.key for secret in self.secrets.values()]
 
     async def secret_of(self, digest: bytes) -> KeySecret | None:
@@ -56,7 +56,7 @@ class Kept:
     async def replace_secret(self, key_id: str, digest: bytes, old_until: datetime) -> ApiKey:
         raise NotImplementedError
 
-    async def revoke_key(self, key_id: str) -> ApiKey:
+    async def revoke(self, key_id: str) -> ApiKey:
         for digest, secret in self.secrets.items():
             if secret.key.id == key_id:
                 revoked = replace(secret.key, revoked_at=NOW)
@@ -95,7 +95,7 @@ async def made(store: Kept, id_: str = "k1", **more: object) -> str:
     secret = new_secret()
     caller = Caller(id_, frozenset({Verb.READ}), "acme", frozenset({"app"}))
     key = ApiKey(caller, id_, NOW, **more)  # type: ignore[arg-type]
-    await store.add_key(key, digest_of(secret))
+    await store.add(key, digest_of(secret))
     return secret
 
 
@@ -133,7 +133,7 @@ async def test_a_key_revoked_elsewhere_is_out_within_the_stated_time(
 ) -> None:
     secret = await made(store)
     await cache.caller(secret)
-    await store.revoke_key("k1")
+    await store.revoke("k1")
     clock.s += keys.FRESH_S
     with pytest.raises(Unauthenticated, match="revoked"):
         await cache.caller(secret)
@@ -142,7 +142,7 @@ async def test_a_key_revoked_elsewhere_is_out_within_the_stated_time(
 async def test_a_key_revoked_here_is_out_at_once(store: Kept, cache: KeyCache) -> None:
     secret = await made(store)
     await cache.caller(secret)
-    await store.revoke_key("k1")
+    await store.revoke("k1")
     cache.clear()
     with pytest.raises(Unauthenticated, match="revoked"):
         await cache.caller(secret)
@@ -154,7 +154,7 @@ async def test_an_answer_from_before_a_revocation_is_not_kept(store: Kept, cache
     store.gate = asyncio.Event()
     early = asyncio.create_task(cache.caller(secret))
     await asyncio.sleep(0.01)
-    await store.revoke_key("k1")
+    await store.revoke("k1")
     cache.clear()
     store.secrets[digest_of(secret)], revoked = found, store.secrets[digest_of(secret)]
     store.gate.set()  # the answer that was on its way says what was

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etl.ingest.importers.looking import of_command, of_tool, pushed_by_plait
+from etl.ingest.importers.costs.look_ups import of_command, of_tool, pushed_by_plait
 from plait.domain.savings import Looked
 
 PLAIT, SEARCH, READ = Looked.PLAIT, Looked.SEARCH, Looked.READ

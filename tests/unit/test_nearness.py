@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
 from plait.retrieval.query.code_references import Span
-from plait.retrieval.query.nearness import OTHERS, OUTSIDE, SAME_SESSION, in_scope, in_time, span
+from plait.retrieval.query.nearness import in_scope, in_time, span
+from plait.retrieval.ranking.weights import DEFAULT
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
 
@@ -83,7 +84,7 @@ def test_items_of_another_time_weigh_less() -> None:
         n(4): place(day(2026, 11, 15) + timedelta(hours=10)),  # the zone is not known
     }
     named = Span(day(2026, 11, 9), day(2026, 11, 15))
-    assert in_time(places, named) == {n(2): OUTSIDE}
+    assert in_time(places, named) == {n(2): DEFAULT.memories.outside_time}
     assert in_time(places, None) == {}
 
 
@@ -99,6 +100,9 @@ def test_the_chain_from_session_to_repository() -> None:
         n(3): place(None),
         n(4): place(None, "other", "s9"),
     }
-    assert in_scope(places, "s1", "me") == {n(1): SAME_SESSION, n(4): OTHERS}
-    assert in_scope(places, "s1", "") == {n(1): SAME_SESSION}
+    assert in_scope(places, "s1", "me") == {
+        n(1): DEFAULT.memories.same_session,
+        n(4): DEFAULT.memories.other_agent,
+    }
+    assert in_scope(places, "s1", "") == {n(1): DEFAULT.memories.same_session}
     assert in_scope(places, "", "") == {}

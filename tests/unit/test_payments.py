@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etl.ingest.importers import payments, registry
+from etl.ingest.importers import registry
+from etl.ingest.importers.costs import payments
+from etl.ingest.importers.costs.payments import Payments, sent_tokens
 from etl.ingest.importers.draft import Options
-from etl.ingest.importers.payments import Payments, sent_tokens
 from plait.domain import savings
 from plait.domain.savings import Looked, metric
 from plait.domain.values import Episode

@@ -9,7 +9,7 @@ import pytest
 
 from plait.domain.deadline import Deadline
 from plait.domain.errors import InvalidInput
-from plait.domain.recall import Block, Dropped, RecallFormat, RecallOptions, Trust
+from plait.domain.recall import Block, Dropped, PackingOptions, RecallFormat, Trust
 from plait.domain.values import Collection, Item, ItemId, Revision
 from plait.ports import Place, Standing, View
 from plait.retrieval.packing import context_block
@@ -41,7 +41,7 @@ def item(
 
 def context(
     *items: Item,
-    options: RecallOptions | None = None,
+    options: PackingOptions | None = None,
     text: str = "where are the cookies",
     k: int = 24,
     scores: dict[int, float] | None = None,
@@ -58,7 +58,7 @@ def context(
         },
         "view": View(tuple(Revision(j, f"r{j}", 1) for j in range(revisions)), "m", 2),
     } | more
-    wanted = options or RecallOptions()
+    wanted = options or PackingOptions()
     return SearchContext(
         query,
         analyse(query),
@@ -212,15 +212,15 @@ def test_several_repositories_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("options", "budget"),
     [
-        (RecallOptions(), 1000),
-        (RecallOptions(budget_tokens=123), 123),
-        (RecallOptions(window_tokens=200_000), 20_000),
-        (RecallOptions(budget_tokens=500, window_tokens=200_000), 500),
-        (RecallOptions(tokenizer="claude-3"), 1000),
+        (PackingOptions(), 1000),
+        (PackingOptions(budget_tokens=123), 123),
+        (PackingOptions(window_tokens=200_000), 20_000),
+        (PackingOptions(budget_tokens=500, window_tokens=200_000), 500),
+        (PackingOptions(tokenizer="claude-3"), 1000),
     ],
 )
 def test_the_budget_is_asked_for_or_a_share_of_the_window(
-    options: RecallOptions, budget: int
+    options: PackingOptions, budget: int
 ) -> None:
     assert context_block.limits(options, RecallSettings(), 24).budget == budget
 
@@ -228,20 +228,20 @@ def test_the_budget_is_asked_for_or_a_share_of_the_window(
 @pytest.mark.parametrize(
     "options",
     [
-        RecallOptions(budget_tokens=5),
-        RecallOptions(budget_tokens=-1),
-        RecallOptions(budget_tokens=10**9),
-        RecallOptions(window_tokens=-7),
-        RecallOptions(tokenizer="x" * 201),
+        PackingOptions(budget_tokens=5),
+        PackingOptions(budget_tokens=-1),
+        PackingOptions(budget_tokens=10**9),
+        PackingOptions(window_tokens=-7),
+        PackingOptions(tokenizer="x" * 201),
     ],
 )
-def test_what_is_out_of_range_is_refused(options: RecallOptions) -> None:
+def test_what_is_out_of_range_is_refused(options: PackingOptions) -> None:
     with pytest.raises(InvalidInput):
         context_block.limits(options, RecallSettings(), 24)
 
 
 def test_a_repo_map_holds_more_items() -> None:
     items = [item(i) for i in range(1, 60)]
-    block = block_of(context(*items, options=RecallOptions(format=RecallFormat.REPO_MAP)), *items)
+    block = block_of(context(*items, options=PackingOptions(format=RecallFormat.REPO_MAP)), *items)
     assert len(block.items) == 59
     assert block.context.startswith("## Repository Map\n\nsrc/f1.py:\n  1: def f1()\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -11,12 +12,12 @@ from uuid import UUID
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from plait.client import recall_calls
-from plait.client.recall_calls import Asked, recalled
+from plait.client.calls import recall as recall_calls
 from plait.client.recall_context import format_context
 from plait.domain.deadline import Deadline
 from plait.domain.errors import InvalidInput
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryMatch, MemoryMetadata
+from plait.domain.options import RecallOptions
 from plait.domain.recall import (
     AnchorState,
     Block,
@@ -27,11 +28,11 @@ from plait.domain.recall import (
     ItemVerdict,
     NamedAnchor,
     Omission,
+    PackingOptions,
     PastEvent,
     RecalledItem,
     RecallFormat,
     RecallId,
-    RecallOptions,
     Tier,
     TokenCount,
     Trust,
@@ -46,7 +47,7 @@ from plait.retrieval.recall import RecallAnswer
 from plait.retrieval.search_context import Degraded, Snapshot
 from plait.text import token_count
 from plait.v1 import knowledge_service_pb2 as pb
-from plait.wire import recall_messages
+from plait.wire import recall_parts, recalls
 from server.grpc.messages import convert_recall, parse_recall
 from server.grpc.messages.convert_recall import Shape
 
@@ -122,8 +123,12 @@ ANSWER = RecallAnswer(
 
 
 def sent(answer: RecallAnswer, *, explain: bool = True, with_content: bool = True) -> Any:
-    message = convert_recall.response("acme", answer, Shape(explain, with_content), Filter().as_of)
-    return recalled(pb.RecallResponse.FromString(message.SerializeToString()))
+    message = response(answer, Shape(explain, with_content))
+    return recalls.response_of(pb.RecallResponse.FromString(message.SerializeToString()))
+
+
+def response(answer: RecallAnswer, shape: Shape) -> pb.RecallResponse:
+    return recalls.response(convert_recall.result("acme", answer, shape, Filter().as_of))
 
 
 def test_an_answer_survives_the_wire_with_the_callers_names() -> None:
@@ -182,7 +187,7 @@ def test_whole_texts_are_sent_only_when_asked() -> None:
 def test_an_answer_too_large_to_send_loses_texts_from_its_end_and_says_so() -> None:
     big = [dataclasses.replace(RECALLED, item=item(n, content="x" * 1000)) for n in (1, 2, 3)]
     answer = dataclasses.replace(ANSWER, block=dataclasses.replace(ANSWER.block, items=tuple(big)))
-    message = convert_recall.response("acme", answer, Shape(False, True), Filter().as_of)
+    message = response(answer, Shape(False, True))
     limit = message.ByteSize() - 500
     convert_recall.fit(message, limit)
     assert message.ByteSize() <= limit
@@ -194,21 +199,29 @@ def test_an_answer_too_large_to_send_loses_texts_from_its_end_and_says_so() -> N
 # -- requests ------------------------------------------------------------------------------------------
 
 
-OPTIONS = RecallOptions(
-    format=RecallFormat.REPO_MAP,
-    budget_tokens=500,
-    window_tokens=9000,
-    tokenizer="gpt-4o",
-    session_key="run",
-    cooldown_s=2.5,
-    min_score=0.0,
-    receipt=False,
-    prefer_source=True,
-)
+PACKING: dict[str, Any] = {
+    "format": RecallFormat.REPO_MAP,
+    "budget_tokens": 500,
+    "window_tokens": 9000,
+    "tokenizer": "gpt-4o",
+    "session_key": "run",
+    "cooldown_s": 2.5,
+    "min_score": 0.0,
+    "receipt": False,
+    "prefer_source": True,
+}
 
 
-def request(options: RecallOptions = OPTIONS, **asked: Any) -> pb.RecallRequest:
-    made = recall_calls.recall("what now", Asked(**({"where": EVERY} | asked)), options, None)
+def request(
+    where: Filter = EVERY,
+    attached: str = "",
+    collections: Sequence[Collection] = (),
+    **options: Any,
+) -> pb.RecallRequest:
+    options = PACKING | options
+    made = recall_calls.recall(
+        "what now", where, collections, attached, RecallOptions(**options), None
+    )
     assert isinstance(made.request, pb.RecallRequest)
     return made.request
 
@@ -228,7 +241,7 @@ def test_a_request_says_what_was_asked() -> None:
         "explain": True,
     }
     query, options = parsed(request(**asked))
-    assert options == OPTIONS
+    assert options == PackingOptions(**PACKING)
     assert (query.text, query.attached, query.k) == ("what now", "--- a\n+++ b\n", 7)
     assert (str(query.mode), query.fusion, query.off) == ("full", "rrf", ("rerank",))
     assert query.why_not == (id_(4),)
@@ -247,9 +260,11 @@ def test_no_collections_mean_all_of_them_and_named_ones_only_those() -> None:
 
 
 def test_what_is_not_said_is_left_to_the_settings() -> None:
-    _, options = parsed(request(RecallOptions()))
-    assert options == RecallOptions()
-    _, options = parsed(request(RecallOptions(cooldown_s=0.0)))
+    made = recall_calls.recall("what now", EVERY, (), "", RecallOptions(), None).request
+    assert isinstance(made, pb.RecallRequest)
+    _, options = parsed(made)
+    assert options == PackingOptions()
+    _, options = parsed(request(cooldown_s=0.0))
     assert options.cooldown_s == 0.0
 
 
@@ -364,11 +379,11 @@ def test_a_budget_out_of_range_is_told_one_range(value: int) -> None:
 
 
 def test_every_value_of_a_closed_set_has_its_number() -> None:
-    assert set(recall_messages.FORMATS) == set(RecallFormat)
-    assert set(recall_messages.TIERS) == set(Tier)
-    assert set(recall_messages.FRESHNESS) == set(Freshness)
-    assert set(recall_messages.TRUST) == set(Trust)
-    assert set(recall_messages.VERDICTS) == set(Verdict)
+    assert set(recalls.FORMATS) == set(RecallFormat)
+    assert set(recall_parts.TIERS) == set(Tier)
+    assert set(recall_parts.FRESHNESS) == set(Freshness)
+    assert set(recall_parts.TRUST) == set(Trust)
+    assert set(recalls.VERDICTS) == set(Verdict)
 
 
 # -- blocks made in the client -----------------------------------------------------------------------------

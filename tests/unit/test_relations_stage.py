@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from plait.domain.deadline import Deadline
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Candidate, Collection, Filter, ItemId, Revision
 from plait.ports import CodeGraph, MemoryLink, Place, View
 from plait.retrieval.query.analysis import SearchQuery, analyse
@@ -20,6 +20,7 @@ from plait.retrieval.query.code_references import Anchors
 from plait.retrieval.query.strategy import Kind, Strategy
 from plait.retrieval.search_context import Degraded, Deps, SearchContext
 from plait.retrieval.stages.relations import relations
+from plait.settings import SearchSettings
 from tests.unit.code_graphs import graph
 
 CODE = graph([("CALLS", "m.caller", "m.hit"), ("VALIDATED_BY", "m.hit", "test_hit")])
@@ -80,10 +81,10 @@ def place(symbol: str = "m.hit", collection: Collection = Collection.FILES) -> P
     return Place("r", collection, "a.py", symbol, "function", False)
 
 
-CONTEXT = RecallOptions()
+CONTEXT = PackingOptions()
 
 
-def context(where: Filter | None = None, options: RecallOptions | None = CONTEXT) -> SearchContext:
+def context(where: Filter | None = None, options: PackingOptions | None = CONTEXT) -> SearchContext:
     query = SearchQuery("why does it fail", where or Filter(collections=EVERYTHING))
     return SearchContext(
         query,
@@ -99,7 +100,7 @@ def context(where: Filter | None = None, options: RecallOptions | None = CONTEXT
 
 
 def deps(truth: Truth) -> Deps:
-    return cast(Deps, SimpleNamespace(store=truth, relations=truth))
+    return cast(Deps, SimpleNamespace(store=truth, relations=truth, settings=SearchSettings()))
 
 
 def link(relation: str, source: str, target: str) -> MemoryLink:

@@ -15,16 +15,11 @@ from plait.domain.deadline import Deadline
 from plait.domain.values import Collection, Filter, ItemId, Revision
 from plait.ports import Spot, View
 from plait.retrieval.query.analysis import QueryKind, SearchQuery, analyse
-from plait.retrieval.query.code_references import Anchors, read
+from plait.retrieval.query.code_references import Anchors, find_references
 from plait.retrieval.query.strategy import Kind
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import SearchContext
-from plait.retrieval.stages.resolve import (
-    AT_ONCE,
-    DECAY,
-    MAX_PLACES,
-    WHOLE_FILE,
-    resolve,
-)
+from plait.retrieval.stages.resolve import AT_ONCE, MAX_PLACES, resolve
 from plait.retrieval.stages.strategy import strategy
 from plait.settings import SearchSettings
 
@@ -105,7 +100,7 @@ async def test_the_repositorys_own_name_is_no_identifier() -> None:
 async def test_frames_count_from_the_innermost_of_the_repository() -> None:
     store = Places(core=[1, 2], cli=[3])
     ctx = await staged(store, TRACE)
-    assert scores(ctx) == {1: 1.0, 3: pytest.approx(DECAY)}
+    assert scores(ctx) == {1: 1.0, 3: pytest.approx(DEFAULT.locations.frame_decay)}
     assert ctx.reasons[n(1)] == ("frame 1 of the stack trace",)
     assert ctx.reasons[n(3)] == ("frame 2 of the stack trace",)
     assert ctx.strategy.kind is Kind.TRACE
@@ -133,7 +128,7 @@ async def test_an_attached_diff_is_asked_for_by_its_lines() -> None:
 async def test_a_file_that_is_named_lifts_all_that_is_in_it() -> None:
     store = Places(core=[1, 2, 3])
     ctx = await staged(store, "why does app/core.py load twice when started again")
-    assert scores(ctx) == {i: pytest.approx(0.8 * WHOLE_FILE) for i in (1, 2, 3)}
+    assert scores(ctx) == {i: pytest.approx(0.8 * DEFAULT.locations.whole_file) for i in (1, 2, 3)}
     assert 0.0 < ctx.strategy.weights["anchors"] < 0.5
     assert ctx.strategy.kind is Kind.NATURAL or ctx.asked.kind is QueryKind.IDENTIFIERS
     ctx = await staged(store, "why does app/core.py:12 load twice")
@@ -180,9 +175,9 @@ async def test_what_is_long_is_read_beside_the_loop(
 
     def noted(text: str, attached: str = "", identifiers: Sequence[str] = ()) -> Anchors:
         here.append(threading.current_thread() is threading.main_thread())
-        return read(text, attached, identifiers)
+        return find_references(text, attached, identifiers)
 
-    monkeypatch.setattr("plait.retrieval.query.code_references.read", noted)
+    monkeypatch.setattr("plait.retrieval.query.code_references.find_references", noted)
     ctx = await staged(Places(core=[1]), "loading fails", TRACE + "#1 + " * (size // 5))
     assert here == [size < AT_ONCE]
     assert ctx.anchors.is_trace

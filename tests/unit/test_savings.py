@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from plait.domain.savings import Basis, Comparison, Paid, SessionCounts, Side
 from plait.memory.savings import MIN_SESSIONS, compare, report, session, totals
-from plait.wire import savings_messages
+from plait.wire import savings
 from server.commands import savings as command
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -71,10 +71,8 @@ def test_the_order_of_sessions_does_not_matter(
 @given(st.lists(any_counts, max_size=5))
 def test_a_report_comes_over_the_wire_as_it_was(found: list[SessionCounts]) -> None:
     told = report(found, 3, cut=True)
-    message = savings_messages.response(told)
-    assert (
-        savings_messages.savings_of(type(message).FromString(message.SerializeToString())) == told
-    )
+    message = savings.response(told)
+    assert savings.savings_of(type(message).FromString(message.SerializeToString())) == told
 
 
 SCALES = [
@@ -173,6 +171,6 @@ def test_the_newest_sessions_are_listed_and_all_are_summed() -> None:
 def test_the_estimate_is_said_in_plain_words(saved: float | None, words: str) -> None:
     one = Comparison("shop", Side(7, 1, 10, 5), Side(2), saved, 5)
     told = replace(report([counts()], 1), comparisons=(one,))
-    (line,) = [line for line in command.said(told) if line.startswith("shop")]
+    (line,) = [line for line in command.notes(told) if line.startswith("shop")]
     assert words in line
     assert saved is None or "an estimate" in line

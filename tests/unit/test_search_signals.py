@@ -7,19 +7,13 @@ import pytest
 from plait.domain.values import Collection
 from plait.ports import Place
 from plait.retrieval.query.analysis import SearchQuery, analyse
-from plait.retrieval.ranking.signals import (
-    DEFINITION,
-    DEFINITION_IN_LONG,
-    FACTORS,
-    LONG,
-    signals,
-    wanted,
-)
+from plait.retrieval.ranking.signals import prepared, signals
+from plait.retrieval.ranking.weights import DEFAULT
 
 
 def factors(text: str, path: str, kind: str = "function", *, is_test: bool = False) -> set[str]:
     place = Place("r", Collection.FILES, path, "", kind, is_test)
-    return set(signals(place, wanted(analyse(SearchQuery(text)))).factors)
+    return set(signals(place, prepared(analyse(SearchQuery(text)))).factors)
 
 
 @pytest.mark.parametrize(
@@ -81,16 +75,16 @@ def test_plain_words_name_the_symbol_that_is_made_of_them(
     text: str, symbol: str, means: bool
 ) -> None:
     place = Place("r", Collection.FILES, "src/a.x", symbol, "method", False)
-    assert ("definition" in signals(place, wanted(analyse(SearchQuery(text)))).bonuses) is means
+    assert ("definition" in signals(place, prepared(analyse(SearchQuery(text)))).bonuses) is means
 
 
 @pytest.mark.parametrize(
     ("words", "kind", "expected"),
     [
-        (LONG, "class", {"class"}),
-        (LONG, "trait", {"class"}),
-        (LONG, "method", set()),
-        (LONG - 1, "class", set()),
+        (DEFAULT.signals.long_words, "class", {"class"}),
+        (DEFAULT.signals.long_words, "trait", {"class"}),
+        (DEFAULT.signals.long_words, "method", set()),
+        (DEFAULT.signals.long_words - 1, "class", set()),
     ],
 )
 def test_a_long_text_is_about_methods_before_their_class(
@@ -102,17 +96,20 @@ def test_a_long_text_is_about_methods_before_their_class(
 @pytest.mark.parametrize(
     ("text", "bonus"),
     [
-        ("Session.get", 2 * DEFINITION),
-        ("Other.get", DEFINITION),
-        ("Session.get " + "word " * LONG, 2 * DEFINITION_IN_LONG),
-        ("Other.get " + "word " * LONG, DEFINITION_IN_LONG),
+        ("Session.get", 2 * DEFAULT.signals.definition),
+        ("Other.get", DEFAULT.signals.definition),
+        (
+            "Session.get " + "word " * DEFAULT.signals.long_words,
+            2 * DEFAULT.signals.definition_in_long,
+        ),
+        ("Other.get " + "word " * DEFAULT.signals.long_words, DEFAULT.signals.definition_in_long),
     ],
 )
 def test_a_named_symbol_gets_a_bonus_a_smaller_one_in_a_long_text(text: str, bonus: float) -> None:
     place = Place("r", Collection.FILES, "a.py", "m.Session.get", "method", is_test=False)
-    said = signals(place, wanted(analyse(SearchQuery(text))))
+    said = signals(place, prepared(analyse(SearchQuery(text))))
     assert said.bonuses["definition"] == pytest.approx(bonus)
 
 
 def test_factors_only_demote() -> None:
-    assert all(0.0 < factor < 1.0 for factor in FACTORS.values())
+    assert all(0.0 < factor < 1.0 for factor in DEFAULT.signals.factors.values())

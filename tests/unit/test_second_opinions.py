@@ -13,12 +13,10 @@ import pytest
 
 from plait.domain.deadline import Deadline
 from plait.domain.errors import BadModelFile, LanguageModelUnavailable
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Candidate, Filter
 from plait.ports import LanguageModel, Reranker, Vectors, View
-from plait.retrieval.query.analysis import Mode, SearchQuery, analyse
-from plait.retrieval.query.expansion import JOINED, RELATED, joins
-from plait.retrieval.query.prompts import (
+from plait.retrieval.opinions.prompts import (
     MAX_PASSAGE_CHARS,
     MAX_TERMS,
     Unreadable,
@@ -27,12 +25,14 @@ from plait.retrieval.query.prompts import (
     read_scores,
     rewrite_prompt,
 )
+from plait.retrieval.query.analysis import Mode, SearchQuery, analyse
+from plait.retrieval.query.expansion import joins
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.runner import unasked
 from plait.retrieval.search import SearchService
 from plait.retrieval.search_context import Degraded, Deps, Rewrite, SearchContext
-from plait.retrieval.stages.cross_encoder import cross_encoder
-from plait.retrieval.stages.rerank import rerank
-from plait.retrieval.stages.rewrite import MODEL_WEIGHT, rewrite, rewrites
+from plait.retrieval.stages.opinions import cross_encoder, rerank
+from plait.retrieval.stages.rewrite import rewrite, rewrites
 from plait.settings import LanguageSettings, RerankSettings, SearchSettings
 from tests.unit.test_search_pipeline import Model, Shelf, found, item, n
 
@@ -284,7 +284,7 @@ SAID = json.dumps({"terms": ["CookieJar", "set_cookie"], "passage": "class Cooki
 
 async def test_a_models_terms_and_passage_go_on_with_the_query() -> None:
     ctx = await rewrite(context(), deps(Shelf(), Chat(SAID)))
-    assert ctx.rewrite.terms["cookiejar"] == MODEL_WEIGHT
+    assert ctx.rewrite.terms["cookiejar"] == DEFAULT.expansion.by_model
     assert "set_cookie" in ctx.rewrite.terms
     assert "cookie" not in ctx.rewrite.terms, "the query's own words keep their weight"
     assert ctx.rewrite.passages == ("class CookieJar: ...",)
@@ -300,7 +300,7 @@ async def test_terms_reach_bm25_with_their_weights_and_passages_the_vector() -> 
         shelf.terms
     )
     assert shelf.weights is not None
-    assert shelf.weights["cookiejar"] == MODEL_WEIGHT
+    assert shelf.weights["cookiejar"] == DEFAULT.expansion.by_model
     assert shelf.vector is not None
     assert shelf.vector.tolist() == pytest.approx([0.5**0.5, 0.5**0.5]), "half query, half passage"
 
@@ -381,7 +381,10 @@ async def test_names_of_the_repository_that_go_with_the_words_are_asked_for() ->
     shelf.names = {"serialization": ["serializ"], "command_name": ["command_name"]}
     ctx = context("serialization of the command name", mode=Mode.FAST)
     ctx = await rewrite(ctx, deps(shelf, expansion="on"))
-    assert ctx.rewrite.terms == {"serializ": RELATED, "command_name": JOINED}
+    assert ctx.rewrite.terms == {
+        "serializ": DEFAULT.expansion.related,
+        "command_name": DEFAULT.expansion.joined,
+    }
     assert ctx.rewrite.by == "identifiers"
 
 
@@ -398,7 +401,7 @@ async def test_names_of_the_repository_that_go_with_the_words_are_asked_for() ->
 def test_expansion_is_for_those_who_have_the_time(
     setting: str, mode: Mode, recall: bool, expands: bool
 ) -> None:
-    ctx = context(mode=mode, options=RecallOptions() if recall else None)
+    ctx = context(mode=mode, options=PackingOptions() if recall else None)
     assert rewrites(ctx, deps(Shelf(), expansion=setting)) is expands
 
 

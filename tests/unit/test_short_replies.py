@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from plait.domain.deadline import Deadline
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Collection, Item, ItemId
 from plait.ports import Place, Standing, View
 from plait.retrieval.packing import context_block
@@ -47,14 +47,14 @@ def shown(*, external: bool = False, known: bool = True, asked: str = TEXTS[ASKE
         10,
         "minmax",
         Deadline.after(10.0),
-        options=RecallOptions(),
+        options=PackingOptions(),
         view=View((), "", 0),
         fused={REPLY: 1.0},
         places=PLACES,
         before=threads.before(AROUND, PLACES),
         standing={ASKED: Standing(False, external=external)} if known else {},
     )
-    assert set(context_block.wanted(ctx, [REPLY])) == {REPLY, ASKED}
+    assert set(context_block.ids_to_fetch(ctx, [REPLY])) == {REPLY, ASKED}
     block = context_block.block(ctx, [REPLY], {}, items, {}, RecallSettings()).block
     assert block is not None
     return block.context

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from plait.domain.answers import GraphEdge, GraphNode, GraphPath
+from plait.domain.answers.graph import GraphEdge, GraphNode, GraphPath
 from plait.domain.recall import StageRank
 from plait.domain.values import Collection, Hit, Item, ItemId
 from server.commands.output import show

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from plait.domain.deadline import Deadline
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.domain.values import Candidate, Collection, Filter, ItemId, Revision
 from plait.ports import Place, SearchStore, View
 from plait.retrieval.query.analysis import SearchQuery, analyse
@@ -38,22 +38,20 @@ def test_words_that_are_there_and_a_near_meaning_speak_for_an_answer() -> None:
     sure = features({"lexical": ranking(8.0, 3.0), "semantic": NEAR}, 1_000, KNOWN, calibrated=True)
     assert sure.coverage > 0.9
     assert (sure.unseen, sure.cosine) == (0.0, 0.72)
-    assert sure.rise is not None
-    assert sure.rise > 5.0
     assert chance(sure) > 0.8
 
 
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_words_that_are_nowhere_and_no_near_meaning_speak_against(calibrated: bool) -> None:
     poor = features({"lexical": [], "semantic": FAR}, 1_000, UNKNOWN, calibrated=calibrated)
-    assert (poor.coverage, poor.unseen, poor.agreement, poor.both) == (0.0, 1.0, 0.0, 0.0)
+    assert (poor.coverage, poor.unseen) == (0.0, 1.0)
     assert chance(poor) < BAR
 
 
 def test_an_index_without_vectors_goes_by_words() -> None:
     sure = features({"lexical": ranking(8.0, 3.0)}, 1_000, KNOWN, calibrated=False)
     poor = features({"lexical": []}, 1_000, UNKNOWN | {"corkscrew": 0}, calibrated=False)
-    assert (sure.rise, sure.cosine) == (None, None)
+    assert sure.cosine is None
     assert chance(poor) < BAR < chance(sure)
 
 
@@ -62,32 +60,20 @@ def test_a_paraphrase_without_common_words_is_not_silent() -> None:
     assert chance(said) > BAR
 
 
-def test_scores_of_another_scale_change_nothing_but_the_cosine() -> None:
-    scaled = [Candidate(c.id, 0.5 + c.score / 2) for c in NEAR]
-    one = features({"semantic": NEAR}, 10, {}, calibrated=False)
-    other = features({"semantic": scaled}, 10, {}, calibrated=False)
-    assert one.rise == pytest.approx(other.rise)
-
-
-def test_equal_cosines_have_no_background() -> None:
-    flat = features({"semantic": ranking(*[0.5] * 60)}, 10, {}, calibrated=True)
-    assert flat.rise is None
-    assert 0.0 < chance(flat) < 1.0
-
-
-def test_agreement_is_a_share_of_what_is_possible() -> None:
-    both = {"lexical": ranking(3.0, 2.0), "semantic": ranking(0.9, 0.8, 0.7)}
-    assert features(both, 10, KNOWN, calibrated=False).agreement == 1.0
-    apart = {"lexical": ranking(3.0, 2.0, first=50), "semantic": ranking(0.9, 0.8)}
-    assert features(apart, 10, KNOWN, calibrated=False).agreement == 0.0
+def test_without_meanings_or_their_scale_words_decide() -> None:
+    by_words = features({"lexical": ranking(8.0)}, 1_000, KNOWN, calibrated=False)
+    other_model = features(
+        {"lexical": ranking(8.0), "semantic": NEAR}, 1_000, KNOWN, calibrated=False
+    )
+    assert other_model == by_words
 
 
 def test_more_of_anything_that_speaks_for_it_makes_an_answer_likelier() -> None:
-    for weights in (silence.WITH_COSINE, silence.WITH_RISE, silence.WORDS_ALONE):
+    for weights in (silence.WEIGHTS.with_cosine, silence.WEIGHTS.words_alone):
         assert weights.cosine >= 0.0
-        assert weights.agreement >= 0.0
+        assert weights.covered >= 0.0
         assert weights.unseen < 0.0
-    assert chance(Features(0.9, 4, 8.0, 0.6)) > chance(Features(0.1, 4, 1.0, 0.1))
+    assert chance(Features(0.9, 4, 0.6)) > chance(Features(0.1, 4, 0.1))
 
 
 class Store:
@@ -110,7 +96,7 @@ def recall(text: str, rankings: dict[str, list[Candidate]]) -> SearchContext:
         10,
         "minmax",
         Deadline.after(60.0),
-        options=RecallOptions(),
+        options=PackingOptions(),
         view=View((Revision(1, "r", 1),), "local:all-MiniLM-L6-v2-int8", 384),
         strategy=Strategy(weights={"semantic": 0.6, "lexical": 0.4}),
         rankings=rankings,

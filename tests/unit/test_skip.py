@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from plait.domain.recall import RecallOptions
+from plait.domain.recall import PackingOptions
 from plait.ports import SearchStore
 from plait.retrieval.query import skip
 from plait.retrieval.query.analysis import SearchQuery
@@ -94,7 +94,7 @@ async def test_nothing_is_asked_for_a_greeting() -> None:
 
     # No store at all: whatever asked it would fail.
     deps = Deps(cast(SearchStore, None), cast("object", no_model), SearchSettings())  # type: ignore[arg-type]
-    answer = await RecallService(deps).recall(SearchQuery("hello!"), RecallOptions())
+    answer = await RecallService(deps).recall(SearchQuery("hello!"), PackingOptions())
     assert answer.kind is Kind.TRANSACTIONAL
     assert (answer.block.context, answer.block.items, answer.recall_id) == ("", (), None)
     assert answer.block.silence

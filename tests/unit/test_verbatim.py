@@ -15,10 +15,14 @@ PASSAGE = "the cache of part 7 was cold because nobody\n  had warmed it before t
 
 def test_the_text_that_holds_all_of_it_counts_more() -> None:
     texts = {A: f"Then I saw:\n{PASSAGE}\nand went on.", B: PASSAGE.replace("7", "8")}
-    assert verbatim.factors(verbatim.passage(PASSAGE), texts) == {A: verbatim.HOLDS}
+    assert verbatim.passage_factors(verbatim.passage(PASSAGE), texts) == {
+        A: verbatim.WEIGHTS.verbatim
+    }
     # However it is broken into lines.
     again = " ".join(PASSAGE.split())
-    assert verbatim.factors(verbatim.passage(again), texts) == {A: verbatim.HOLDS}
+    assert verbatim.passage_factors(verbatim.passage(again), texts) == {
+        A: verbatim.WEIGHTS.verbatim
+    }
 
 
 @pytest.mark.parametrize(
@@ -26,4 +30,4 @@ def test_the_text_that_holds_all_of_it_counts_more() -> None:
 )
 def test_what_is_no_passage_changes_nothing(text: str) -> None:
     assert verbatim.passage(text) == ""
-    assert verbatim.factors(verbatim.passage(text), {A: f"{text} and more"}) == {}
+    assert verbatim.passage_factors(verbatim.passage(text), {A: f"{text} and more"}) == {}

@@ -10,7 +10,7 @@ import pytest
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
 from plait.retrieval.ranking import query_intent, threads
-from plait.retrieval.ranking.query_intent import Part, Wish
+from plait.retrieval.ranking.query_intent import Intent, Part
 
 PROMPT, SAID, OUTPUT, LATER, TEST, DIFF, TRIED = (ItemId(UUID(int=n)) for n in range(1, 8))
 
@@ -34,20 +34,20 @@ EXTERNAL = frozenset([OUTPUT, TRIED])
 @pytest.mark.parametrize(
     ("text", "wishes"),
     [
-        ("Why did the checkout test fail?", {Wish.WHY, Wish.RESULT}),
-        ("which fix was tried first and why was it dropped", {Wish.CHANGE, Wish.WHY}),
-        ("What command did the agent use to run the suite?", {Wish.COMMAND, Wish.RESULT}),
-        ("What did the user forbid?", {Wish.USER}),
-        ("How many warnings were there?", {Wish.RESULT}),
+        ("Why did the checkout test fail?", {Intent.WHY, Intent.RESULT}),
+        ("which fix was tried first and why was it dropped", {Intent.CHANGE, Intent.WHY}),
+        ("What command did the agent use to run the suite?", {Intent.COMMAND, Intent.RESULT}),
+        ("What did the user forbid?", {Intent.USER}),
+        ("How many warnings were there?", {Intent.RESULT}),
         ("the release of the parser", set()),
     ],
 )
-def test_words_say_what_is_asked_for(text: str, wishes: set[Wish]) -> None:
-    assert query_intent.wishes(text) == wishes
+def test_words_say_what_is_asked_for(text: str, wishes: set[Intent]) -> None:
+    assert query_intent.intents(text) == wishes
 
 
 def less(text: str) -> set[ItemId]:
-    return set(query_intent.factors(text, RUN, EXTERNAL, frozenset([PROMPT])))
+    return set(query_intent.intent_factors(text, RUN, EXTERNAL, frozenset([PROMPT])))
 
 
 def test_a_diff_and_the_prompt_count_less_where_nobody_asks_for_them() -> None:
@@ -73,13 +73,19 @@ def test_a_question_for_a_fix_prefers_changes_and_what_was_said_of_them() -> Non
 def test_a_conversation_without_tools_is_left_alone() -> None:
     talk = {id_: RUN[id_] for id_ in (PROMPT, SAID, LATER)}
     assert (
-        query_intent.factors("Which command was run?", talk, frozenset(), frozenset([PROMPT])) == {}
+        query_intent.intent_factors(
+            "Which command was run?", talk, frozenset(), frozenset([PROMPT])
+        )
+        == {}
     )
 
 
 def test_a_prompt_of_the_system_makes_no_run() -> None:
     talk = {OUTPUT: RUN[OUTPUT], SAID: RUN[SAID], LATER: RUN[LATER]}
-    assert query_intent.factors("How many?", talk, frozenset([OUTPUT]), frozenset([OUTPUT])) == {}
+    assert (
+        query_intent.intent_factors("How many?", talk, frozenset([OUTPUT]), frozenset([OUTPUT]))
+        == {}
+    )
 
 
 def test_other_sessions_and_code_keep_their_scores() -> None:
@@ -87,37 +93,45 @@ def test_other_sessions_and_code_keep_their_scores() -> None:
     code = replace(place(Collection.FILES), session_key="")
     ids = [ItemId(UUID(int=n)) for n in (20, 21)]
     places = {**RUN, ids[0]: other, ids[1]: code}
-    found = query_intent.factors("the release", places, EXTERNAL, frozenset([PROMPT, ids[0]]))
+    found = query_intent.intent_factors(
+        "the release", places, EXTERNAL, frozenset([PROMPT, ids[0]])
+    )
     assert not set(ids) & set(found)
 
 
 def test_what_an_agent_is_going_to_do_counts_less_but_not_a_question_once_more() -> None:
-    places = {**RUN, SAID: replace(RUN[SAID], ahead=True), LATER: replace(RUN[LATER], ahead=True)}
-    found = query_intent.factors("the release", places, EXTERNAL, frozenset([PROMPT]))
-    assert found[SAID] == query_intent.AHEAD
+    places = {
+        **RUN,
+        SAID: replace(RUN[SAID], announces_step=True),
+        LATER: replace(RUN[LATER], announces_step=True),
+    }
+    found = query_intent.intent_factors("the release", places, EXTERNAL, frozenset([PROMPT]))
+    assert found[SAID] == query_intent.WEIGHTS.announces_next_step
     assert LATER not in found
-    places[SAID] = replace(places[SAID], asks=True)
-    assert SAID not in query_intent.factors("the release", places, EXTERNAL, frozenset([PROMPT]))
+    places[SAID] = replace(places[SAID], is_question=True)
+    assert SAID not in query_intent.intent_factors(
+        "the release", places, EXTERNAL, frozenset([PROMPT])
+    )
 
 
 def test_the_first_and_the_last_of_a_kind_come_first() -> None:
     edits = [ItemId(UUID(int=n)) for n in (30, 31, 32)]
     places = dict.fromkeys(edits, RUN[DIFF]) | {TEST: RUN[TEST]}
-    first = query_intent.factors("What was the first fix?", places, frozenset())
+    first = query_intent.intent_factors("What was the first fix?", places, frozenset())
     assert [first.get(id_, 1.0) for id_ in edits] == pytest.approx([1.0, 0.85, 0.7])
-    last = query_intent.factors("What is the final fix?", places, frozenset())
+    last = query_intent.intent_factors("What is the final fix?", places, frozenset())
     assert [last.get(id_, 1.0) for id_ in edits] == pytest.approx([0.7, 0.85, 1.0])
-    both = query_intent.factors("the first fix and the last fix", places, frozenset())
+    both = query_intent.intent_factors("the first fix and the last fix", places, frozenset())
     assert not set(edits) & set(both)
 
 
 def test_nothing_is_taken_away_altogether() -> None:
     for part in Part:
-        for first in Wish:
-            for second in Wish:
-                assert 0.3 < query_intent.factor(part, frozenset([first, second])) <= 1.0
+        for first in Intent:
+            for second in Intent:
+                assert 0.3 < query_intent.intent_factor(part, frozenset([first, second])) <= 1.0
 
 
 def test_an_opening_has_nothing_right_before_it() -> None:
     around = {PROMPT: {SAID: 1}, SAID: {PROMPT: -1, OUTPUT: 1}}
-    assert threads.openings(around) == {PROMPT}
+    assert threads.first_turns(around) == {PROMPT}

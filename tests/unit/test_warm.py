@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from plait.domain.errors import StoreUnavailable
 from plait.domain.values import Filter, Revision
 from plait.ports import CodeGraph, View
@@ -54,7 +52,7 @@ async def test_every_published_revision_is_read_once_the_newest_last() -> None:
         default=[revision("new", 3, 9), revision("old", 1, 1), revision("empty", 0, 0)],
         acme=[revision("acme@mid", 2, 5)],
     )
-    warmer = Warmer(store)
+    warmer = Warmer(store, store, store)
     assert await warmer.read_new() == ["old", "acme@mid", "new"]
     assert store.read == [("default", "old"), ("acme", "acme@mid"), ("default", "new")]
     assert await warmer.read_new() == []
@@ -64,16 +62,15 @@ async def test_every_published_revision_is_read_once_the_newest_last() -> None:
 
 async def test_of_many_only_the_newest_are_read() -> None:
     store = Store(default=[revision(f"r{n}", 1, n) for n in range(warm.MOST + 5)])
-    read = await Warmer(store).read_new()
+    read = await Warmer(store, store, store).read_new()
     assert read == [f"r{n}" for n in range(5, warm.MOST + 5)]
 
 
-async def test_a_fault_is_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm, "EVERY_S", 0.001)
+async def test_a_fault_is_waited_out() -> None:
     store = Store(default=[revision("app", 1, 1)])
     store.broken = 2
     stop = asyncio.Event()
-    running = asyncio.create_task(Warmer(store).run_forever(stop))
+    running = asyncio.create_task(Warmer(store, store, store, every_s=0.001).run_forever(stop))
     await asyncio.wait_for(store.enough.wait(), LIMIT_S)
     stop.set()
     await asyncio.wait_for(running, LIMIT_S)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from grpc_health.v1 import health_pb2
 
 from plait.domain.errors import StoreUnavailable
@@ -46,12 +45,9 @@ class Truth:
         raise AssertionError("unreachable")
 
 
-async def test_a_lost_cancellation_does_not_keep_the_server_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(server, "HEALTH_EVERY_S", 0.0)
+async def test_a_lost_cancellation_does_not_keep_the_server_up() -> None:
     truth, told, stop = Truth(True, False, False, True), Told(), asyncio.Event()
-    watch = asyncio.create_task(server.watch_health(truth, told, stop))
+    watch = asyncio.create_task(server.watch_health(truth, told, stop, 0.0))
     await asyncio.wait_for(truth.asked.wait(), 60)
     stop.set()
     watch.cancel()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.domain.answers import GraphEdge, GraphNode, GraphPath
+from plait.domain.answers.graph import GraphEdge, GraphNode, GraphPath
 from plait.domain.memory import (
     AsOf,
     MemoryEntry,
@@ -32,7 +32,7 @@ from plait.domain.values import (
     Outcome,
 )
 from plait.v1 import episode_pb2, graph_pb2, memory_service_pb2, types_pb2
-from plait.wire import memory_messages, messages
+from plait.wire import episodes, graph, items, memories, read_times, scalars
 
 text = st.text(max_size=20)
 times = st.datetimes(
@@ -49,7 +49,7 @@ json_values = st.recursive(
     max_leaves=10,
 )
 meta = st.dictionaries(text, json_values, max_size=4)
-scalars = (
+plain_values = (
     st.none()
     | st.booleans()
     | st.integers(min_value=-(2**63), max_value=2**63 - 1)
@@ -57,14 +57,14 @@ scalars = (
     | text
     | st.binary(max_size=10)
 )
-properties = st.dictionaries(text, scalars, max_size=3)
+properties = st.dictionaries(text, plain_values, max_size=3)
 nodes = st.builds(GraphNode, text, st.lists(text, max_size=2).map(tuple), properties)
 edges = st.builds(GraphEdge, text, text, text, properties)
 paths = st.builds(
     GraphPath, st.lists(nodes, max_size=2).map(tuple), st.lists(edges, max_size=2).map(tuple)
 )
 graph_values = st.recursive(
-    scalars | nodes | edges | paths,
+    plain_values | nodes | edges | paths,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
     max_leaves=10,
 )
@@ -72,22 +72,22 @@ graph_values = st.recursive(
 
 @given(graph_values)
 def test_graph_values_come_back_with_their_types(value: Any) -> None:
-    data = messages.graph_value(value).SerializeToString()
-    back = messages.value_of(graph_pb2.GraphValue.FromString(data))
+    data = graph.graph_value(value).SerializeToString()
+    back = graph.value_of(graph_pb2.GraphValue.FromString(data))
     assert back == value
     assert type(back) is type(value)
 
 
 def test_a_graph_value_outside_the_contract_is_refused() -> None:
     with pytest.raises(OverflowError):
-        messages.graph_value(2**63)
+        graph.graph_value(2**63)
     with pytest.raises(TypeError):
-        messages.graph_value(object())
+        graph.graph_value(object())
 
 
 @given(meta)
 def test_json_survives_a_struct(data: dict[str, Any]) -> None:
-    assert messages.dict_of(messages.struct(data)) == data
+    assert scalars.dict_of(scalars.struct(data)) == data
 
 
 @given(
@@ -110,8 +110,8 @@ def test_json_survives_a_struct(data: dict[str, Any]) -> None:
     )
 )
 def test_items_come_back(item: Item) -> None:
-    data = messages.item(item).SerializeToString()
-    assert messages.item_of(types_pb2.Item.FromString(data)) == item
+    data = items.item(item).SerializeToString()
+    assert items.item_of(types_pb2.Item.FromString(data)) == item
 
 
 names = st.lists(text, max_size=3).map(tuple)
@@ -135,12 +135,12 @@ names = st.lists(text, max_size=3).map(tuple)
     )
 )
 def test_filters_come_back(where: Filter) -> None:
-    data = messages.filter_(where).SerializeToString()
-    assert messages.filter_of(types_pb2.Filter.FromString(data)) == where
+    data = items.filter_(where).SerializeToString()
+    assert items.filter_of(types_pb2.Filter.FromString(data)) == where
 
 
 def test_an_empty_filter_means_files() -> None:
-    assert messages.filter_of(types_pb2.Filter()) == Filter()
+    assert items.filter_of(types_pb2.Filter()) == Filter()
 
 
 artifacts = st.builds(Artifact, st.sampled_from(ArtifactKind), text, text, meta)
@@ -153,7 +153,7 @@ artifacts = st.builds(Artifact, st.sampled_from(ArtifactKind), text, text, meta)
         repo=text,
         outcome=st.builds(
             Outcome,
-            status=st.sampled_from(sorted(messages.STATUSES)),
+            status=st.sampled_from(sorted(episodes.STATUSES)),
             summary=text,
             metrics=st.dictionaries(text, st.floats(allow_nan=False), max_size=3),
             commit=text,
@@ -170,15 +170,15 @@ artifacts = st.builds(Artifact, st.sampled_from(ArtifactKind), text, text, meta)
     )
 )
 def test_episodes_come_back(episode: Episode) -> None:
-    data = messages.episode(episode).SerializeToString()
-    back = messages.episode_of(episode_pb2.Episode.FromString(data), episode.request_id)
+    data = episodes.episode(episode).SerializeToString()
+    back = episodes.episode_of(episode_pb2.Episode.FromString(data), episode.request_id)
     assert back == episode
 
 
 def test_stores_may_put_times_and_ids_into_meta() -> None:
     at = datetime(2026, 1, 2, tzinfo=UTC)
     data = {"at": at, "id": UUID(int=1), "pair": (1, 2)}
-    assert messages.dict_of(messages.struct(data)) == {
+    assert scalars.dict_of(scalars.struct(data)) == {
         "at": "2026-01-02T00:00:00+00:00",
         "id": str(UUID(int=1)),
         "pair": [1, 2],
@@ -220,8 +220,8 @@ entries = st.builds(
 
 @given(entries.filter(lambda entry: entry.id.int != 0))
 def test_memories_travel(entry: MemoryEntry) -> None:
-    data = memory_messages.memory(entry).SerializeToString()
-    assert memory_messages.memory_of(memory_service_pb2.Memory.FromString(data)) == entry
+    data = memories.memory(entry).SerializeToString()
+    assert memories.memory_of(memory_service_pb2.Memory.FromString(data)) == entry
 
 
 memory_filters = st.builds(
@@ -243,11 +243,11 @@ memory_filters = st.builds(
 
 @given(memory_filters)
 def test_memory_filters_travel(where: MemoryFilter) -> None:
-    data = memory_messages.filter_(where).SerializeToString()
-    assert memory_messages.filter_of(memory_service_pb2.MemoryFilter.FromString(data)) == where
+    data = memories.filter_(where).SerializeToString()
+    assert memories.filter_of(memory_service_pb2.MemoryFilter.FromString(data)) == where
 
 
 @given(st.builds(AsOf, st.none() | times, st.none() | times))
 def test_resolved_times_travel(as_of: AsOf) -> None:
-    message = memory_messages.resolved(as_of) or types_pb2.ResolvedAsOf()
-    assert memory_messages.resolved_of(message) == as_of
+    message = read_times.resolved(as_of) or types_pb2.ResolvedAsOf()
+    assert read_times.resolved_of(message) == as_of

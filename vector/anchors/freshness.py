@@ -69,8 +69,9 @@ OUTSIDE = ["tool", "function", "system", "environment", "web", "browser", "exit"
 
 
 class Standings:
-    _app: Scoped
-    _named_cache: freshness_text.Cache
+    def __init__(self, app: Scoped) -> None:
+        self._app = app
+        self._named_cache = freshness_text.Cache()
 
     async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
         """See `SearchStore.standing`. One query; two more when there are items of runs that changed the file

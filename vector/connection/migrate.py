@@ -10,7 +10,7 @@ from importlib import resources
 from psycopg import errors as pg
 
 from plait.domain.errors import SchemaMismatch
-from vector.connection import roles
+from vector.connection import roles, turn_kinds
 from vector.connection.pool import Connection
 
 # Any constant will do, so long as every Plait takes the same one.
@@ -18,6 +18,9 @@ LOCK = 0x506C616974  # "Plait"
 MIN_PGVECTOR = (0, 8)
 MIN_SERVER = 15
 EXTENSIONS = ("vector", "pg_trgm")
+
+# What a migration does beside its SQL, in the same transaction.
+FILLS = {15: turn_kinds.fill}
 
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 
@@ -141,6 +144,8 @@ async def _apply(conn: Connection, shipped: list[Migration]) -> None:
         async with conn.transaction():
             await conn.execute("SET LOCAL statement_timeout = 0")
             await conn.execute(migration.body.encode())
+            if (fill := FILLS.get(migration.number)) is not None:
+                await fill(conn)
             await conn.execute(
                 "INSERT INTO plait.schema_migration (number, name, checksum) VALUES (%s, %s, %s)",
                 (migration.number, migration.name, migration.checksum),

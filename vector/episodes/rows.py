@@ -29,6 +29,7 @@ from plait.text.mentions import Mentions, mentions
 from plait.text.test_names import parse_name
 from plait.text.token_count import count
 from plait.text.tokenize import tokens
+from plait.text.turn_kinds import announces_next_step, is_question
 from vector.anchors.anchored import Anchor
 from vector.anchors.freshness import OUTSIDE
 from vector.connection.bulk import array_literal
@@ -59,7 +60,7 @@ ITEM_COLUMNS = (
     ("content_hash", "bytea"), ("path", "text"), ("symbol", "text"), ("name", "text"),
     ("agent_id", "text"), ("session_key", "text"), ("source", "text"), ("type", "text"),
     ("episode_id", "uuid"), ("tags", "text[]"), ("meta", "jsonb"), ("content", "text"),
-    ("tokens", "int4"), ("ts", "timestamptz"), ("recorded_at", "timestamptz"),
+    ("tokens", "int4"), ("is_question", "bool"), ("announces_step", "bool"), ("ts", "timestamptz"), ("recorded_at", "timestamptz"),
     ("valid_from", "timestamptz"), ("entry_id", "uuid"), ("created_at", "timestamptz"),
     ("context", "text"), ("anchor_hash", "bytea"), ("anchors", "jsonb"),
 )  # fmt: skip
@@ -237,13 +238,14 @@ def prepare(numbered: Numbered) -> Prepared:
             clean(_symbol(artifact)),
             clean(artifact.content),
         )
+        source = _source(artifact)
         rows.append(
             (
                 id_, collection.value, artifact.kind.value,
                 digest(embedded_text(path, symbol, content, about)), path, symbol,
-                symbol.rpartition(".")[2], agent, session, _source(artifact), "episodic",
+                symbol.rpartition(".")[2], agent, session, source, "episodic",
                 numbered.id, tags, json_text(artifact.meta), content,
-                count(content) if collection is Collection.MEMORIES else 0,
+                *_turn(collection, source, content),
             )
         )  # fmt: skip
     return Prepared(
@@ -269,6 +271,14 @@ def _mentions(numbered: Numbered) -> Iterator[tuple[ItemId, Mentions]]:
             found = mentions(artifact.content[:MAX_SPOKEN])
             if found.paths or found.names:
                 yield id_, found
+
+
+def _turn(collection: Collection, source: str, content: str) -> tuple[int, bool, bool]:
+    """Tokens of a memory, and whether it asks or announces; of other items nobody wants to know."""
+    if collection is not Collection.MEMORIES:
+        return 0, False, False
+    announces = source == "agent" and announces_next_step(content)
+    return count(content), is_question(content), announces
 
 
 def _source(artifact: Artifact) -> str:

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 from uuid import UUID
 
 from plait.domain import failpoint
-from plait.domain.errors import PlaitError, RequestForgotten, RequestIdReused, StoreContended
+from plait.domain.errors import RequestForgotten, RequestIdReused, StoreContended
 from plait.domain.off_loop import off_loop
 from plait.domain.values import Episode, EpisodeReceipt, ItemId
 from vector.anchors import anchored, anchored_text
-from vector.connection import locks
 from vector.connection.bulk import array_literal, insert_rows
 from vector.connection.clock import tick
-from vector.connection.pool import Connection, Database, Scoped
+from vector.connection.pool import Connection, Scoped
 from vector.episodes import rows as r
 from vector.index import segments
-from vector.index.repositories import drop_segments, ensure_row
+from vector.index.merger import SegmentMerger
+from vector.index.repositories import ensure_row
 from vector.memories import links
-
-logger = logging.getLogger(__name__)
 
 Answer = EpisodeReceipt | RequestIdReused
 
 MAX_ITEMS = 500  # of one transaction
 MAX_EPISODES = 500
-# A search reads every segment: at most this many more than merging leaves before it is merged again.
-MERGE_EVERY = 8
 
 _REQUESTS = """
 INSERT INTO request (tenant, request_id, repo_id, body_hash, episode_id, item_ids)
@@ -51,10 +45,11 @@ SELECT repo, 'episode', id FROM unnest(%s::int4[], %s::uuid[]) AS sent (repo, id
 
 
 class Episodes:
-    _db: Database
-    _app: Scoped
-    _unmerged: dict[tuple[int, str], int]
-    _merging: set[asyncio.Task[None]]
+    """EpisodeStore. `merger`: what keeps the segments of the text index few."""
+
+    def __init__(self, app: Scoped, merger: SegmentMerger) -> None:
+        self._app = app
+        self._merger = merger
 
     async def append(self, episode: Episode) -> EpisodeReceipt:
         (answer,) = await self.append_many([episode])
@@ -71,7 +66,7 @@ class Episodes:
 
     async def _append_batch(self, batch: Sequence[r.Numbered]) -> list[Answer]:
         answers, grown = await self._app.retry(lambda _: self._append(batch))
-        self._merge_grown(grown)
+        self._merger.add(grown)
         return answers
 
     async def _append(
@@ -91,54 +86,6 @@ class Episodes:
             failpoint.hit("append.before_commit")
         failpoint.hit("append.after_commit")
         return answers, grown
-
-    def _merge_grown(self, grown: Sequence[tuple[int, str]]) -> None:
-        """Merge where segments may have become many, behind the answer; a process that begins looks
-        at once. One at a time."""
-        due: dict[int, list[str]] = {}
-        for place in grown:
-            since = self._unmerged.get(place, MERGE_EVERY) + 1
-            self._unmerged[place] = since
-            if since >= MERGE_EVERY and not self._merging:
-                self._unmerged[place] = 0
-                due.setdefault(place[0], []).append(place[1])
-        if due:
-            task = asyncio.create_task(self._merge_all(due))
-            self._merging.add(task)
-            task.add_done_callback(self._merging.discard)
-
-    async def _merge_all(self, due: dict[int, list[str]]) -> None:
-        for repo_id, collections in due.items():
-            await self._merge(repo_id, collections)
-
-    async def merged(self) -> None:
-        """Wait for the merging that has begun; `close` does."""
-        while tasks := set(self._merging):
-            await asyncio.wait(tasks)
-            self._merging -= tasks
-
-    async def _merge(self, repo_id: int, collections: Sequence[str]) -> None:
-        """Keep segments few. What fails here is logged: the episode is stored, a later one tries again."""
-        try:
-            async with self._db.transaction() as conn:
-                cursor = await conn.execute(
-                    "SELECT pg_try_advisory_xact_lock(%s, %s)", (locks.MERGING, repo_id)
-                )
-                row = await cursor.fetchone()
-                if not row or not row[0]:
-                    self._unmerged.update({(repo_id, c): MERGE_EVERY for c in collections})
-                    return
-                for collection in collections:
-                    await segments.merge_small(conn, repo_id, collection)
-                await drop_segments(
-                    conn,
-                    "repo_id = %(repo)s AND replaced_at < now() - interval '10 minutes'",
-                    {"repo": repo_id},
-                )
-        except PlaitError as exc:
-            logger.warning(
-                "merging segments failed", extra={"reason": exc.reason, "error": str(exc)}
-            )
 
 
 def _portions(episodes: Sequence[Episode]) -> Iterator[list[int]]:

@@ -55,7 +55,8 @@ class StoredText:
 
 
 class Exposed:
-    _db: Database
+    def __init__(self, db: Database) -> None:
+        self._db = db
 
     async def texts(self) -> AsyncIterator[StoredText]:
         """All of them, of every tenant, a page in memory at a time."""

@@ -2,7 +2,7 @@
 
 What goes with a memory: all its versions; duplicates that were closed in its favour; summaries that were
 made of it, since they hold its words (what else they stood for comes back); the raw evidence of an
-episode that loses a part. docs/retention.md says why, and what stays on disk for a while.
+episode that loses a part. docs/forgetting.md says why, and what stays on disk for a while.
 """
 
 from __future__ import annotations
@@ -78,8 +78,11 @@ class _Going:
 
 
 class Forgetting:
-    _db: Database
-    _spaces: bm25.SpaceCache
+    """ForgetStore. `spaces`: cached text indexes, which may hold what goes."""
+
+    def __init__(self, db: Database, spaces: bm25.SpaceCache) -> None:
+        self._db = db
+        self._spaces = spaces
 
     async def forget(
         self, tenant: str, repo: str, selector: Selector, *, dry_run: bool

@@ -26,7 +26,8 @@ _TITLE = 160
 
 
 class Impacts:
-    _app: Scoped
+    def __init__(self, app: Scoped) -> None:
+        self._app = app
 
     async def changed(self, view: View, diff: str) -> ChangedCode:
         # A diff may have 256 kB, and its hunks are looked for in whole files: a thread's work.

@@ -25,10 +25,10 @@ Floats = npt.NDArray[np.float32]
 K1 = 1.2
 B = 0.75
 # What agents and people say is short, and the shortest of it says least: "Hanna says hi" is not the best
-# answer to a question about Hanna. See docs/recall.md for what it gave.
+# answer to a question about Hanna. See docs/experiments/conversations.md for what it gave.
 B_SAID = 0.3
 # A term in more than a third or so of the documents says little and costs most. With 1.5 (a fifth)
-# function MRR was 2 points lower for BM25 alone, below 1.0 nothing changed; see docs/retrieval.md.
+# function MRR was 2 points lower for BM25 alone, below 1.0 nothing changed; see docs/experiments/ablations.md.
 MIN_IDF = 1.0
 # Documents of which only the best score is looked at when the best of all are sought.
 BLOCK = 64

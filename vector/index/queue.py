@@ -69,7 +69,8 @@ UPDATE repository r SET embedded =
 
 
 class Queue:
-    _db: Database
+    def __init__(self, db: Database) -> None:
+        self._db = db
 
     async def ensure_space(self, model: str, dim: int) -> None:
         await self._db.retry(lambda _: self._ensure_space(model, dim))

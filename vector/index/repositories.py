@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from plait.domain.errors import RepositoryBusy, RepositoryNameTaken, RepositoryNotIndexed
@@ -69,12 +70,13 @@ async def ensure_row(conn: Connection, repo: str, tenant: str = DEFAULT_TENANT) 
 
 
 class Repositories:
-    """The part of IndexStore that is about whole repositories."""
+    """RepositoryStore."""
 
-    _db: Database
-    _app: Scoped
+    def __init__(self, db: Database, app: Scoped) -> None:
+        self._db = db
+        self._app = app
 
-    async def repositories(self, tenant: str | None = None) -> list[Revision]:
+    async def list(self, tenant: str | None = None) -> Sequence[Revision]:
         query = f"SELECT {COLUMNS} FROM repository r WHERE r.published > 0 ORDER BY r.name"
         if tenant is None:
             rows = await self._db.rows(query, {})
@@ -82,7 +84,7 @@ class Repositories:
             rows = await self._app.rows(query, {}, tenant=check_tenant(tenant))
         return [to_revision(row) for row in rows]
 
-    async def tenants(self) -> list[str]:
+    async def tenants(self) -> Sequence[str]:
         return [row[0] for row in await self._db.rows(TENANTS, {})]
 
     async def revision(self, repo: str) -> Revision:
@@ -94,7 +96,7 @@ class Repositories:
             raise RepositoryNotIndexed(repo)
         return to_revision(rows[0])
 
-    async def delete_repository(self, repo: str, tenant: str = DEFAULT_TENANT) -> None:
+    async def delete(self, repo: str, tenant: str = DEFAULT_TENANT) -> None:
         """Remove code, episodes and memories of `repo`, and queue its removal from the graph.
 
         Its row stays as a tombstone, so that revision numbers go on where they were.

@@ -63,10 +63,11 @@ class _Open:
 
 
 class Drafts:
-    """The part of IndexStore that writes. One object may hold drafts of several repositories."""
+    """IndexStore. One object may hold drafts of several repositories."""
 
-    _db: Database
-    _drafts: dict[int, _Open]
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._drafts: dict[int, _Open] = {}
 
     async def begin(
         self, repo: str, root: str, *, move: bool = False, tenant: str = DEFAULT_TENANT
@@ -298,7 +299,7 @@ class Drafts:
         if mine is not None:
             await locks.release(mine.conn, locks.INDEXING, draft.repo_id)
 
-    async def _close_drafts(self) -> None:
+    async def close(self) -> None:
         """Locks go; the rows go with the next `begin`."""
         for repo_id in list(self._drafts):
             await locks.release(self._drafts.pop(repo_id).conn, locks.INDEXING, repo_id)

@@ -1,7 +1,7 @@
 """The words of a repository's own names: what a query's words are called there.
 
 One vocabulary a revision is read on first need, by one task for all who wait, and kept in memory; it
-never changes. Who has waited `WAIT_S` goes on without it.
+never changes. Who has waited `search.names_wait_s` goes on without it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ MAX_REPOSITORIES = 8
 MAX_NAMES = 200_000
 CACHED_TERMS = 1_000_000  # of all revisions together, some 100 bytes each
 MAX_WORDS = 500  # of a question
-WAIT_S = 0.25
 
 NAMES = """
 SELECT DISTINCT name FROM files
@@ -76,10 +75,12 @@ def related(one: str, other: str) -> bool:
 
 
 class VocabularyCache:
-    """Of the revisions that were asked for last, `terms` terms together."""
+    """Of the revisions that were asked for last, `terms` terms together. `wait_s`: how long one that is
+    being read is waited for."""
 
-    def __init__(self, terms: int = CACHED_TERMS) -> None:
+    def __init__(self, terms: int = CACHED_TERMS, *, wait_s: float = 0.25) -> None:
         self._limit = terms
+        self._wait_s = wait_s
         self._held: OrderedDict[tuple[int, int], Vocabulary] = OrderedDict()
         self._reading: dict[tuple[int, int], asyncio.Task[Vocabulary]] = {}
 
@@ -97,14 +98,14 @@ class VocabularyCache:
     async def read(
         self, revision: Revision, names: Callable[[], Awaitable[Sequence[str]]]
     ) -> Vocabulary | None:
-        """Read it, once however many ask; None after `WAIT_S`, while the reading goes on."""
+        """Read it, once however many ask; None after `wait_s`, while the reading goes on."""
         key = (revision.repo_id, revision.number)
         task = self._reading.get(key)
         if task is None:
             task = asyncio.create_task(self._read(revision, names), name="vocabulary")
             self._reading[key] = task
             task.add_done_callback(lambda done: self._done(key, done))
-        done, _ = await asyncio.wait({task}, timeout=WAIT_S)
+        done, _ = await asyncio.wait({task}, timeout=self._wait_s)
         return task.result() if done else None
 
     async def _read(
@@ -129,8 +130,13 @@ class VocabularyCache:
 class Words:
     """SearchStore's `vocabulary`."""
 
-    _app: Scoped
-    _vocabularies: VocabularyCache
+    def __init__(self, app: Scoped) -> None:
+        self._app = app
+        self._vocabularies = VocabularyCache(wait_s=app.settings.search.names_wait_s)
+
+    async def close(self) -> None:
+        """End the reads that nobody waits for any more."""
+        await self._vocabularies.close()
 
     async def vocabulary(self, view: View, words: Sequence[str], k: int) -> dict[str, list[str]]:
         revisions = [revision for revision in view.revisions if revision.chunks]

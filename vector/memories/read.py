@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from plait.domain.errors import InvalidInput, PageTokenInvalid, ScopeMissing
+from plait.domain.errors import PageTokenInvalid
 from plait.domain.memory import (
     AsOf,
     MemoryEntry,
@@ -21,9 +21,9 @@ from plait.domain.memory import (
     MemoryMetadata,
     MemorySource,
     MemoryType,
+    check_filter,
 )
 from vector.connection.pool import Scoped
-from vector.search.compacted import SEEN_NOW, seen_as_of
 
 COLUMNS = (
     "i.entry_id, r.name, i.agent_id, i.content, i.type, i.kind, i.path, i.symbol, i.pinned,"
@@ -114,21 +114,6 @@ async def repositories(app: Scoped, where: MemoryFilter) -> list[int]:
     return [row[0] for row in await app.rows(query, params, tenant=where.tenant)]
 
 
-def check_filter(where: MemoryFilter) -> None:
-    """Raises: ScopeMissing, InvalidInput."""
-    if not where.repos and not where.all_repos:
-        raise ScopeMissing(
-            "no repository is named; name those whose memories are meant in `repositories`, or say "
-            "`all_repositories`",
-            field="repositories",
-        )
-    if where.repos and where.all_repos:
-        raise InvalidInput(
-            "`repositories` and `all_repositories` are both given; leave one out",
-            field="repositories",
-        )
-
-
 def matching(where: MemoryFilter, repo_ids: Sequence[int]) -> Where:
     """What `where` asks for inside `repo_ids`, but for the times."""
     out = Where()
@@ -161,19 +146,12 @@ def matching(where: MemoryFilter, repo_ids: Sequence[int]) -> Where:
     return out
 
 
-def see(
-    where: Where, as_of: AsOf, *, include_superseded: bool = False, compacted: bool = False
-) -> Where:
-    """Narrow `where` to what was known and true as of those times, see docs/memories.md. `compacted`:
-    with what compaction closed by then."""
+def see(where: Where, as_of: AsOf, *, include_superseded: bool = False) -> Where:
+    """Narrow `where` to what was known and true as of those times, see docs/memories.md."""
     if as_of.recorded is not None:
         where.add("i.recorded_at <= %(known)s", known=as_of.recorded)
-        if compacted:
-            where.add(seen_as_of("%(known)s"))
-        elif not include_superseded:
+        if not include_superseded:
             where.add("(i.superseded_at IS NULL OR i.superseded_at > %(known)s)")
-    elif compacted:
-        where.add(SEEN_NOW)
     elif not include_superseded:
         where.add("i.superseded_at IS NULL")
     if as_of.valid is not None:

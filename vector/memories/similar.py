@@ -49,9 +49,10 @@ SELECT a.repo_id, a.entry_id, '{Relation.SIMILAR_TO}', 'memory/' || a.entry_id, 
 
 
 class Similar:
-    _db: Database
+    def __init__(self, db: Database) -> None:
+        self._db = db
 
-    async def link_similar(self, repo: str, hashes: Sequence[bytes]) -> int:
+    async def link(self, repo: str, hashes: Sequence[bytes]) -> int:
         """See `MemoryStore.link_similar`. Compares each such memory with all of its agent, exactly:
         3 ms for 10,000 of 384 dimensions."""
         if not hashes:

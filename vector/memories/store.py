@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from plait.domain.errors import (
@@ -20,28 +20,28 @@ from plait.domain.memory import (
     MemoryFilter,
     MemoryId,
     MemoryPage,
+    MemoryQueryOptions,
     MemoryReceipt,
     MemoryWrite,
     TurnReceipt,
+    check_filter,
 )
 from plait.domain.off_loop import off_loop
 from plait.domain.scope import Scope
-from plait.domain.values import Collection
+from plait.domain.values import Collection, ItemId
 from plait.text.near_duplicates import same_words, words
 from vector.connection.clock import hold
 from vector.connection.pool import Database, Scoped
-from vector.episodes.store import Episodes
-from vector.memories import batch, requests
+from vector.index.merger import SegmentMerger
+from vector.memories import batch, requests, versions
 from vector.memories import write as rows
 from vector.memories.missing import missing
 from vector.memories.plan import Prepared
-from vector.memories.query import MemoryQuery
 from vector.memories.read import (
     COLUMNS,
     FROM,
     WIDTH,
     Where,
-    check_filter,
     entry_vector,
     matching,
     page_token,
@@ -76,9 +76,14 @@ SELECT n.sketch[1] FROM repository r
 """
 
 
-class Memories(MemoryQuery, Similar, Episodes):
-    _db: Database
-    _app: Scoped
+class Memories:
+    """MemoryStore. `merger`: what keeps the text index's segments few."""
+
+    def __init__(self, db: Database, app: Scoped, merger: SegmentMerger) -> None:
+        self._db = db
+        self._app = app
+        self._merger = merger
+        self._similar = Similar(db)
 
     # -- writing ------------------------------------------------------------------------------------
 
@@ -146,7 +151,7 @@ class Memories(MemoryQuery, Similar, Episodes):
         done = await self._app.retry(
             lambda _: batch.attempt(self._app, tenant, list(first.values()), model)
         )
-        self._merge_grown([(repo_id, Collection.MEMORIES.value) for repo_id in done.grown])
+        self._merger.add([(repo_id, Collection.MEMORIES.value) for repo_id in done.grown])
         out: list[TurnReceipt | PlaitError] = []
         for request in asked:
             again = first[request.id] is not request
@@ -187,6 +192,9 @@ class Memories(MemoryQuery, Similar, Episodes):
                 raise EmbeddingModelMismatch(model, dim, "the memory's", wrong)
         return str(model)
 
+    async def link_similar(self, repo: str, hashes: Sequence[bytes]) -> int:
+        return await self._similar.link(repo, hashes)
+
     async def delete(self, tenant: str, repo: str, id_: MemoryId) -> bool:
         async def attempt(_: int) -> bool:
             async with self._app.transaction(tenant) as conn:
@@ -215,6 +223,14 @@ class Memories(MemoryQuery, Similar, Episodes):
         if not found:
             raise await missing(self._app, tenant, repo, id_, as_of)
         return replace(to_entry(found[0], as_of.recorded), embedding=entry_vector(found[0][WIDTH]))
+
+    async def versions(
+        self, tenant: str, ids: Sequence[ItemId], as_of: AsOf = NOW
+    ) -> Mapping[ItemId, MemoryEntry]:
+        return await versions.by_id(self._app, tenant, ids, as_of)
+
+    async def unembedded(self, options: MemoryQueryOptions) -> bool:
+        return await versions.unembedded(self._app, options)
 
     async def recalled(self, scope: Scope, texts: Sequence[str]) -> list[bool]:
         said = [words(text) for text in texts]

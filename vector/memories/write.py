@@ -16,11 +16,12 @@ import numpy as np
 
 from plait.domain.graph import Relation
 from plait.domain.ids import new_item_ids
-from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
+from plait.domain.memory import MemoryEntry, MemoryId, MemorySource, MemoryWrite
 from plait.domain.values import Collection, ItemId, embedded_text
 from plait.ports import Segment
 from plait.text.near_duplicates import sketches, words
 from plait.text.tokenize import tokens
+from plait.text.turn_kinds import announces_next_step, is_question
 from vector.anchors.anchored import Anchor
 from vector.connection.arrays import bytea_array, text_array
 from vector.connection.bulk import Insert, array_literal, insert, send
@@ -38,7 +39,8 @@ ITEM_COLUMNS = (
     ("importance", "float4"), ("pinned", "bool"), ("ts", "timestamptz"),
     ("recorded_at", "timestamptz"), ("valid_from", "timestamptz"), ("valid_to", "timestamptz"),
     ("entry_id", "uuid"), ("version", "int4"), ("tokens", "int4"), ("created_at", "timestamptz"),
-    ("sketch", "int8[]"), ("anchor_hash", "bytea"), ("anchors", "jsonb"),
+    ("sketch", "int8[]"), ("anchor_hash", "bytea"), ("anchors", "jsonb"), ("is_question", "bool"),
+    ("announces_step", "bool"),
 )  # fmt: skip
 
 # One look-up a text by its hash, whatever else is indexed: the rest is written so that no index serves
@@ -276,7 +278,8 @@ def _item_row(
         str(entry.type), array_literal(meta.tags), json.dumps(meta.custom) if meta.custom else "{}", entry.content, meta.importance,
         entry.pinned, entry.created_at, at, entry.valid_from, entry.valid_to, entry.id, entry.version,
         entry.tokens, entry.created_at, _numbers(part.sketch),
-        anchors.get((entry.path, entry.symbol)), said.get(part.id),
+        anchors.get((entry.path, entry.symbol)), said.get(part.id), is_question(entry.content),
+        meta.source is MemorySource.AGENT and announces_next_step(entry.content),
     )  # fmt: skip
 
 

@@ -118,13 +118,14 @@ async def _queue_everything(conn: Connection, repo_id: int) -> None:
 
 
 class Outbox:
-    _db: Database
-    _claims: dict[int, _Claim]
-    # Repositories whose lock this process has or asks for: a session may take one lock twice, so it
-    # would not keep two tasks of one process apart.
-    _locked: set[int]
-    _claiming: Connection | None
-    _connecting: asyncio.Lock
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._claims: dict[int, _Claim] = {}
+        # Repositories whose lock this process has or asks for: a session may take one lock twice, so it
+        # would not keep two tasks of one process apart.
+        self._locked: set[int] = set()
+        self._claiming: Connection | None = None
+        self._connecting = asyncio.Lock()
 
     async def claim(self) -> GraphDelta | None:
         runnable = await self._db.rows(q.RUNNABLE, {"held": list(self._locked)})
@@ -212,7 +213,7 @@ class Outbox:
         finally:
             await self._unlock(claim.repo_id)
 
-    async def give_back(self, event_id: int) -> None:
+    async def release(self, event_id: int) -> None:
         claim = self._claims.pop(event_id, None)
         if claim is not None:
             await self._unlock(claim.repo_id)
@@ -308,7 +309,7 @@ class Outbox:
             except StoreUnavailable:
                 if not kept or self._claims:
                     raise
-                await self._close_claims()
+                await self.close()
                 self._locked.add(repo_id)
                 conn = await self._claim_connection()
                 taken = await locks.try_lock(conn, locks.PROJECTING, repo_id)
@@ -343,8 +344,14 @@ class Outbox:
         finally:
             self._locked.discard(repo_id)
 
-    async def _close_claims(self) -> None:
-        """Give every claim back, as dying would."""
+    async def refreshed(self) -> None:
+        """The server answers again after it did not."""
+        if self._claiming is not None:
+            # Who waits on it hears that it is closed; its locks are the server's to drop.
+            await self._claiming.close()
+
+    async def close(self) -> None:
+        """Release every claim, as dying would."""
         self._claims.clear()
         self._locked.clear()
         conn, self._claiming = self._claiming, None

@@ -85,8 +85,9 @@ SELECT scope.name, coalesce(s.session_key, r.session_key), coalesce(s.agent_id, 
 """
 
 
-class SavingsReads:
-    _app: Scoped
+class Savings:
+    def __init__(self, app: Scoped) -> None:
+        self._app = app
 
     async def session_counts(
         self,

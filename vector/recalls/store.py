@@ -12,7 +12,7 @@ from plait.domain.errors import RecallUnknown
 from plait.domain.recall import Evidence, Feedback, FeedbackReceipt, RecallId, Receipt
 from plait.domain.values import ItemId
 from plait.ports import View
-from plait.retrieval.ranking.feedback import SOURCE_CAP
+from plait.retrieval.ranking.weights import DEFAULT
 from vector.connection.pool import Database, Scoped
 from vector.recalls import report as reporting
 from vector.recalls import sql as q
@@ -25,8 +25,9 @@ MAX_KEY = 1_000  # characters of a session's or an agent's name
 
 
 class Recalls:
-    _db: Database
-    _app: Scoped
+    def __init__(self, db: Database, app: Scoped) -> None:
+        self._db = db
+        self._app = app
 
     async def keep_receipt(self, receipt: Receipt) -> bool:
         """See `RecallStore.keep_receipt`. One statement, seen by everybody when it returns and
@@ -87,7 +88,7 @@ class Recalls:
             return {}
         given = {
             "ids": list(ids),
-            "cap": SOURCE_CAP,
+            "cap": DEFAULT.feedback.source_cap,
             "half_life": self._app.settings.recall.feedback_half_life_days * DAY_S,
             # Decayed up to the time the answer is of: a replay finds the same.
             "at": view.recorded or view.valid,
@@ -103,7 +104,7 @@ class Recalls:
             lambda _: reporting.report(self._app, feedback, id_, self._keep_s)
         )
 
-    async def collect_recalls(self) -> Mapping[str, int]:
+    async def collect(self) -> Mapping[str, int]:
         """Remove receipts older than `recall.keep_s`, and feedback that hardly weighs; rows by place."""
         settings = self._db.settings.recall
         weighs = HALF_LIVES_KEPT * settings.feedback_half_life_days * DAY_S

@@ -34,7 +34,7 @@ from plait.domain.values import Collection
 from vector.connection.bulk import insert_rows
 from vector.connection.clock import tick
 from vector.connection.pool import Connection, Database
-from vector.episodes.store import Episodes
+from vector.index.merger import SegmentMerger
 from vector.memories import links
 from vector.memories import write as rows
 from vector.memories.plan import Plan, Row, Slot
@@ -52,8 +52,12 @@ STEP_COLUMNS = (
 )  # fmt: skip
 
 
-class Retention(Episodes):
-    _db: Database
+class Retention:
+    """RetentionStore. `merger`: what keeps the segments of the text index few."""
+
+    def __init__(self, db: Database, merger: SegmentMerger) -> None:
+        self._db = db
+        self._merger = merger
 
     async def living(
         self, scope: Scope, budget: Budget = Budget.STORED, most: int = 0
@@ -114,7 +118,7 @@ class Retention(Episodes):
 
         done, repo_id = await self._db.retry(attempt)
         if done.plan.summaries:
-            self._merge_grown([(repo_id, Collection.MEMORIES.value)])
+            self._merger.add([(repo_id, Collection.MEMORIES.value)])
         return done
 
     async def compacted(self, tenant: str, repo: str, request_id: str) -> Compaction | None:
@@ -141,7 +145,7 @@ class Retention(Episodes):
                 return undone
 
         repo_id, back = await self._db.retry(attempt)
-        self._merge_grown([(repo_id, Collection.MEMORIES.value)])
+        self._merger.add([(repo_id, Collection.MEMORIES.value)])
         return back
 
 

@@ -128,6 +128,22 @@ def _restrictions(where: Filter) -> list[tuple[str, dict[str, Any]]]:
         out.append(("i.agent_id = %(agent)s", {"agent": where.agent_id}))
     if where.session_key:
         out.append(("i.session_key = %(session)s", {"session": where.session_key}))
+    return out + _of_memories(where)
+
+
+def _of_memories(where: Filter) -> list[tuple[str, dict[str, Any]]]:
+    out: list[tuple[str, dict[str, Any]]] = []
+    if where.sources:
+        out.append(("i.source = ANY(%(sources)s)", {"sources": [str(s) for s in where.sources]}))
+    if where.types:
+        out.append(("i.type = ANY(%(types)s)", {"types": [str(t) for t in where.types]}))
+    if where.importance_min > 0:
+        # As a `real`, which is what the column holds: 0.7 has to match what was stored as 0.7.
+        out.append(("i.importance >= %(important)s::float4", {"important": where.importance_min}))
+    if where.created_after:
+        out.append(("i.created_at >= %(created_after)s", {"created_after": where.created_after}))
+    if where.created_before:
+        out.append(("i.created_at < %(created_before)s", {"created_before": where.created_before}))
     return out
 
 

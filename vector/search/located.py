@@ -89,8 +89,9 @@ class PathCache:
 
 
 class Located:
-    _app: Scoped
-    _path_cache: PathCache
+    def __init__(self, app: Scoped) -> None:
+        self._app = app
+        self._path_cache = PathCache()
 
     async def located(
         self, view: View, spots: Sequence[Spot], where: Filter, k: int
@@ -178,6 +179,39 @@ class Located:
             for r in missing:
                 out[r.repo_id] = self._path_cache.put((r.repo_id, r.number), read[r.repo_id])
         return {repo_id: paths or {} for repo_id, paths in out.items()}
+
+
+async def chunks_of(
+    app: Scoped, view: View, symbols: Sequence[tuple[str, str, str]], where: Filter
+) -> list[ItemId | None]:
+    """As `SearchStore.chunks_of`."""
+    if not symbols or Collection.FILES not in (where.collections or Collection):
+        return [None] * len(symbols)
+    ids = {revision.repo: revision.repo_id for revision in view.revisions}
+    asked = [
+        (ids[repo], path.replace("\0", ""), symbol.replace("\0", ""))
+        for repo, path, symbol in dict.fromkeys(symbols)
+        if repo in ids
+    ]
+    cond = condition(view, replace(where, collections=(Collection.FILES,)))
+    given = {
+        **cond.params,
+        "in": [repo_id for repo_id, _, _ in asked],
+        "paths": [path for _, path, _ in asked],
+        "symbols": [symbol for _, _, symbol in asked],
+    }
+    # The parts of a long symbol all have its name; `#n` is its n-th definition.
+    query = (
+        "SELECT DISTINCT ON (i.repo_id, i.path, i.symbol) i.repo_id, i.path, i.symbol, i.id"
+        " FROM unnest(%(in)s::int[], %(paths)s::text[], %(symbols)s::text[])"
+        " AS w (repo_id, path, symbol)"
+        f" JOIN {cond.table} i ON i.repo_id = w.repo_id AND i.path = w.path"
+        f" AND i.symbol = w.symbol WHERE {cond.where}"
+        " ORDER BY i.repo_id, i.path, i.symbol, i.start_line, i.id"
+    )
+    rows = await app.rows(query, given, tenant=view.tenant)
+    found = {(repo, path, symbol): ItemId(id_) for repo, path, symbol, id_ in rows}
+    return [found.get((ids.get(repo, 0), path, symbol)) for repo, path, symbol in symbols]
 
 
 def fit(named: str, path: str) -> int:

@@ -35,8 +35,13 @@ _VALID = (
 
 
 class Relations:
-    _app: Scoped
-    _graphs: GraphCache
+    def __init__(self, app: Scoped) -> None:
+        self._app = app
+        self._graphs = GraphCache(app.settings.recall.max_graph_edges)
+
+    async def close(self) -> None:
+        """End the reads of graphs that are not held yet."""
+        await self._graphs.close()
 
     async def code_graph(self, view: View, repo: str, *, wait_s: float = 0.0) -> CodeGraph | None:
         revision = _revision(view, repo)
@@ -107,37 +112,6 @@ class Relations:
                 for end in asked[kind].get(id_, ()):
                     found.setdefault(end, []).append(ItemId(row[0]))
         return found
-
-    async def chunks_of(
-        self, view: View, symbols: Sequence[tuple[str, str, str]], where: Filter
-    ) -> list[ItemId | None]:
-        if not symbols or Collection.FILES not in (where.collections or Collection):
-            return [None] * len(symbols)
-        ids = {revision.repo: revision.repo_id for revision in view.revisions}
-        asked = [
-            (ids[repo], path.replace("\0", ""), symbol.replace("\0", ""))
-            for repo, path, symbol in dict.fromkeys(symbols)
-            if repo in ids
-        ]
-        cond = condition(view, _only(where, (Collection.FILES,)))
-        given = {
-            **cond.params,
-            "in": [repo_id for repo_id, _, _ in asked],
-            "paths": [path for _, path, _ in asked],
-            "symbols": [symbol for _, _, symbol in asked],
-        }
-        # The parts of a long symbol all have its name; `#n` is its n-th definition.
-        query = (
-            "SELECT DISTINCT ON (i.repo_id, i.path, i.symbol) i.repo_id, i.path, i.symbol, i.id"
-            " FROM unnest(%(in)s::int[], %(paths)s::text[], %(symbols)s::text[])"
-            " AS w (repo_id, path, symbol)"
-            f" JOIN {cond.table} i ON i.repo_id = w.repo_id AND i.path = w.path"
-            f" AND i.symbol = w.symbol WHERE {cond.where}"
-            " ORDER BY i.repo_id, i.path, i.symbol, i.start_line, i.id"
-        )
-        rows = await self._app.rows(query, given, tenant=view.tenant)
-        found = {(repo, path, symbol): ItemId(id_) for repo, path, symbol, id_ in rows}
-        return [found.get((ids.get(repo, 0), path, symbol)) for repo, path, symbol in symbols]
 
 
 def _revision(view: View, repo: str) -> Revision | None:

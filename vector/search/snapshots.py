@@ -85,7 +85,8 @@ async def read_view(app: Scoped, where: Filter) -> PinnedView:
     query = (_NOW if recorded is None else _THEN) + (_NAMED if names else _ALL)
     rows = await app.rows(query, params, tenant=tenant)
     revisions = tuple(to_revision(row[:9]) for row in rows)
-    _check_named(names, revisions, where)
+    if not where.skip_unknown:
+        _check_named(names, revisions, where)
     if recorded is not None and code:
         _check_kept(rows, where, recorded)
     model, dim, now = rows[0][9:12] if rows else (None, None, None)

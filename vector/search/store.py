@@ -22,7 +22,6 @@ from vector.index.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
 from vector.index.segments import Bools, split_body
 from vector.search.filters import Condition, condition
 from vector.search.snapshots import PinnedView, read_view
-from vector.search.threads import AHEAD
 
 T = TypeVar("T")
 Docs = np.typing.NDArray[np.int64]
@@ -38,6 +37,8 @@ PHRASE_PARSED = 100
 MAX_PHRASE = 500  # characters
 SIMILAR_NAMES = 50
 TURNS = 6
+# Up to so many texts of agents every term counts: with few, a word of a third of them still tells them apart.
+FEW = 50_000
 
 SEGMENTS = """
 SELECT s.id, s.lengths, s.ids,
@@ -84,22 +85,18 @@ PLACE_COLUMNS = (
     "i.id, i.repo_id, i.collection, i.path, i.symbol, i.kind, i.is_test, i.start_line, i.end_line"
 )
 # What only agents' items have, in the order of `Place`. A chat that is learned later is as old as it is.
-# A text that asks and says nothing else: no end of a sentence before its question marks.
-ASKS = (
-    "CASE WHEN i.collection = 'memories' AND octet_length(i.content) <= 300"
-    " THEN i.content ~ '^[^.!\\n]*[?][^[:alnum:]]*$' ELSE false END"
-)
 AGENT_PLACE_COLUMNS = (
     f"{PLACE_COLUMNS}, i.importance, coalesce(i.valid_from, i.ts), i.type, i.source, i.agent_id,"
-    f" i.session_key, i.tags, i.episode_id, i.tokens, {ASKS}, {AHEAD}"
+    f" i.session_key, i.tags, i.episode_id, i.tokens, i.is_question, i.announces_step"
 )
 
 
 class Lexical:
     """The arms that work on text."""
 
-    _app: Scoped
-    _spaces: bm25.SpaceCache
+    def __init__(self, app: Scoped, spaces: bm25.SpaceCache) -> None:
+        self._app = app
+        self._spaces = spaces
 
     async def view(self, where: Filter) -> View:
         return await read_view(self._app, where)
@@ -113,11 +110,12 @@ class Lexical:
         weights: Mapping[str, float] | None = None,
     ) -> list[Candidate]:
         less = {term for term, weight in (weights or {}).items() if weight < 1.0}
-        space, postings = await self._postings(view, terms, where, beside=less)
+        every = _every_term_counts(view, where)
+        space, postings = await self._postings(view, terms, where, all_of_them=every, beside=less)
         if space is None:
             return []
         await _give_way()
-        scores = bm25.score(space, postings, weights=weights)
+        scores = bm25.score(space, postings, 0.0 if every else bm25.MIN_IDF, weights)
         await _give_way()
         return await self._filtered(view, where, space, scores, k)
 
@@ -145,7 +143,7 @@ class Lexical:
 
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         """The words of `phrase` are first looked up as BM25 terms; only texts that hold all of them
-        become a tsvector. No index of tsvectors is kept: see docs/schema-postgres.md for its cost."""
+        become a tsvector. No index of tsvectors is kept: see docs/experiments/indexing.md for its cost."""
         # A phrase of stop words alone is looked up by them.
         terms = query_terms(phrase[:MAX_PHRASE]) or sorted(set(tokens(phrase[:MAX_PHRASE])))
         space, postings = await self._postings(view, terms, where, all_of_them=True)
@@ -396,7 +394,7 @@ def to_place(repo: str, row: tuple[Any, ...]) -> Place:
         return Place(repo, _COLLECTIONS[row[2]], *row[3:])
     place = Place(repo, _COLLECTIONS[row[2]], *row[3:15])
     known = replace(place, tags=tuple(row[15]), episode_id=row[16], tokens=row[17])
-    return replace(known, asks=row[18], ahead=row[19])
+    return replace(known, is_question=row[18], announces_step=row[19])
 
 
 def to_item(row: tuple[Any, ...]) -> Item:
@@ -417,6 +415,12 @@ def to_item(row: tuple[Any, ...]) -> Item:
         tags=tuple(row[12]),
         is_test=row[13],
     )
+
+
+def _every_term_counts(view: View, where: Filter) -> bool:
+    refs = _segments_of(view, where)
+    said = all(ref.collection != Collection.FILES for ref in refs)
+    return said and sum(ref.docs for ref in refs) <= FEW
 
 
 def _segments_of(view: View, where: Filter) -> tuple[SegmentRef, ...]:

@@ -1,4 +1,4 @@
-"""What was said next to memories: the entries before and after them in one session, or one run."""
+"""Neighbouring turns: the memories before and after others in one session, or one run."""
 
 from __future__ import annotations
 
@@ -11,19 +11,6 @@ from plait.ports import Around, View
 from vector.connection.pool import Scoped
 from vector.search.filters import condition
 
-# A turn of an agent that is about what comes next: it ends with a question, or is one sentence that says what
-# it is going to do and no reason for it. A dot inside of a file's name ends no sentence.
-GOING_TO = (
-    r"^[^[:alnum:]]*(?:(?:ok|okay|so|now|next|then|first|good|great|alright)[,.:]?[[:space:]]+)*"
-    r"(?:let me|let''s|let us|let’s|now|i''ll|i’ll|i will|i want to|i''d like to|i’d like to|i need to|we need to"
-    r"|i''m going to|i’m going to|i am going to)\y(?:[^.!?\n]|[.](?=[^[:space:]]))*[.:!…]*[^[:alnum:]]*$"
-)
-REASON = r"\y(?:because|since|so that|instead|rather|not|n''t|n’t|never|as the)\y|n[''’]t\y"
-AHEAD = (
-    "CASE WHEN i.collection = 'memories' AND i.source = 'agent' AND octet_length(i.content) <= 300"
-    " THEN i.content ~ '[?][^[:alnum:]]*$'"
-    f" OR i.content ~* '{GOING_TO}' AND i.content !~* '{REASON}' ELSE false END"
-)
 # So many versions of entries on either side are looked through for those that match: with a filter that keeps
 # few, a session of 60,000 turns was read for each turn, and what is that far away is not next to it.
 MAX_FAR = 200
@@ -77,9 +64,10 @@ async def around(
 
 
 class Threads:
-    """The part of `SearchStore` that knows who spoke next."""
+    """The part of `SearchStore` that reads neighbouring turns."""
 
-    _app: Scoped
+    def __init__(self, app: Scoped) -> None:
+        self._app = app
 
     async def around(self, view: View, ids: Sequence[ItemId], where: Filter, reach: int) -> Around:
         if where.collections and Collection.MEMORIES not in where.collections:

@@ -14,11 +14,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 
 from etl.ingest.episode_json import Read
-from etl.ingest.importers import claude_payments, steps
 from etl.ingest.importers import claude_tools as tools
+from etl.ingest.importers import steps
+from etl.ingest.importers.costs import claude_payments
+from etl.ingest.importers.costs.payments import Payments
 from etl.ingest.importers.draft import Draft, Options, repo_name, time_of
 from etl.ingest.importers.jsonl import Line, items, lines, said, text
-from etl.ingest.importers.payments import Payments
 
 IDLE = timedelta(hours=1)  # a session this long without a line has ended its turn
 MAX_PENDING = 1_000  # tool calls without a result yet
@@ -30,6 +31,7 @@ _NOT_TYPED = (
     "<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>",
     "<user-memory-input>", "<task-notification>", "Caveat: The messages below", "<local-command-caveat>",
 )  # fmt: skip
+_COMMANDS = ("<command-name>", "<command-message>")
 _COMMAND = re.compile(r"<command-name>\s*(/?[^<\n]{1,100}?)\s*</command-name>")
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 _LOCAL = frozenset({
@@ -87,10 +89,9 @@ class _Session:
             return
         self._learn(entry)
         time = time_of(entry.get("timestamp"))
-        idle = time and self.last_time and time - self.last_time > IDLE
-        prompt = kind == "user" and not self._side(entry) and _prompt(entry) is not None
-        if idle or prompt or (self.turn and self.turn.draft.full):
-            yield from self._close(split=not (idle or prompt))
+        begins = self._begins_turn(entry, time)
+        if begins or (self.turn and self.turn.draft.full):
+            yield from self._close(split=not begins)
         self.last_time = time or self.last_time
         turn = self.turn or self._open(line, entry)
         for raw in [*self.others, line.raw]:
@@ -100,6 +101,13 @@ class _Session:
         turn.take(entry, time, side=self._side(entry))
         if turn.ended:
             yield from self._close()
+
+    def _begins_turn(self, entry: Mapping[str, Any], time: datetime | None) -> bool:
+        """Whether the turn before has ended: by an hour's silence, or by a prompt."""
+        if time and self.last_time and time - self.last_time > IDLE:
+            return True
+        is_users = text(entry, "type") == "user" and not self._side(entry)
+        return is_users and _prompt(entry) is not None
 
     def end(self) -> Iterator[Read]:
         turn = self.turn
@@ -212,12 +220,8 @@ class _Turn:
             meta["model"] = model[:100]
         if isinstance(message.get("usage"), dict):
             self.usage[text(message, "id") or str(len(self.usage))] = message["usage"]
-        spoke = False
-        content = message.get("content")
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        for block in blocks if isinstance(blocks, list) else []:
-            spoke = self._block(block, meta, side) or spoke
-        if spoke and not side and text(message, "stop_reason") == "end_turn":
+        spoke = [self._block(block, meta, side) for block in _blocks(message.get("content"))]
+        if any(spoke) and not side and text(message, "stop_reason") == "end_turn":
             self.ended = True
 
     def _block(self, block: object, meta: Mapping[str, Any], side: bool) -> bool:
@@ -240,25 +244,42 @@ class _Turn:
         return False
 
     def finish(self, last: datetime | None, *, whole: bool = True) -> None:
+        """Settle the draft. `last`: the time of the turn's last line; not `whole`: another part follows."""
         draft = self.draft
         if whole:
             for call in self.pending.values():
                 tools.add(draft, call, None, self.root)
             self.pending.clear()
+        self._count_usage()
+        if draft.started_at and last and last > draft.started_at:
+            draft.metrics["seconds"] = (last - draft.started_at).total_seconds()
+        if whole:
+            self._conclude()
+        draft.summary = draft.summary or self.prompt
+        steps.settle(draft, interrupted=self.interrupted, broken=self.broken)
+
+    def _count_usage(self) -> None:
         for usage in self.usage.values():
             for key, metric in _USAGE.items():
                 n = usage.get(key)
                 if isinstance(n, int) and 0 <= n < 10**9:
-                    draft.count(metric, n)
-        if draft.started_at and last and last > draft.started_at:
-            draft.metrics["seconds"] = (last - draft.started_at).total_seconds()
-        if whole and self.final >= 0:
-            draft.summary = steps.as_reflection(draft, self.final)
-            learned = steps.conclusion(self.thought)
-            if learned and learned not in draft.summary:
-                steps.add_reflection(draft, learned, {"from": "thinking"})
-        draft.summary = draft.summary or self.prompt
-        steps.settle(draft, interrupted=self.interrupted, broken=self.broken)
+                    self.draft.count(metric, n)
+
+    def _conclude(self) -> None:
+        """The agent's last message is the turn's summary; what it thought last may add to it."""
+        if self.final < 0:
+            return
+        draft = self.draft
+        draft.summary = steps.as_reflection(draft, self.final)
+        learned = steps.conclusion(self.thought)
+        if learned and learned not in draft.summary:
+            steps.add_reflection(draft, learned, {"from": "thinking"})
+
+
+def _blocks(content: object) -> list[object]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return content if isinstance(content, list) else []
 
 
 def _prompt(entry: Mapping[str, Any]) -> str | None:
@@ -271,10 +292,13 @@ def _prompt(entry: Mapping[str, Any]) -> str | None:
     spoken = steps.typed(said(entry["message"].get("content"))).strip()
     if not spoken or spoken.startswith((*_NOT_TYPED, _INTERRUPTED)):
         return None
-    if spoken.startswith(("<command-name>", "<command-message>")):
-        name = _COMMAND.search(spoken)
-        if name is None or name[1].lstrip("/") in _LOCAL:
-            return None
-        given = _ARGUMENTS.search(spoken)
-        return f"/{name[1].lstrip('/')} {given[1].strip() if given else ''}".strip()
-    return spoken
+    return _command(spoken) if spoken.startswith(_COMMANDS) else spoken
+
+
+def _command(spoken: str) -> str | None:
+    """A slash command with its arguments; None for one that the program itself answers."""
+    name = _COMMAND.search(spoken)
+    if name is None or name[1].lstrip("/") in _LOCAL:
+        return None
+    given = _ARGUMENTS.search(spoken)
+    return f"/{name[1].lstrip('/')} {given[1].strip() if given else ''}".strip()

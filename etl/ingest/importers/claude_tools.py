@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from etl.ingest.importers import edits, looking, steps
+from etl.ingest.importers import edits, steps
+from etl.ingest.importers.costs import look_ups
 from etl.ingest.importers.draft import Draft, inside
 from etl.ingest.importers.jsonl import items, said, text
 from etl.ingest.importers.trim import trim
@@ -59,7 +60,7 @@ def add(draft: Draft, call: Call, result: Result | None, root: str) -> None:
             _refused(draft, call, result)
             return
     make = _TOOLS.get(call.name)
-    if make is None and looking.of_tool(call.name, call.input) is Looked.PLAIT:
+    if make is None and look_ups.of_tool(call.name, call.input) is Looked.PLAIT:
         return  # what Plait said is in Plait: kept, it would be recalled as somebody else's
     if make is not None:
         make(draft, call, result, root)

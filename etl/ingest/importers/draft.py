@@ -189,19 +189,21 @@ def inside(path: str, root: str) -> str:
     """`path` relative to `root`, with '/'; "" when it does not lie inside, or can't be a path."""
     if not path or len(path) > 1000 or plain(path) != path or any(c in path for c in "\n\t"):
         return ""
-    windows = bool(_DRIVE.match(path) or _DRIVE.match(root))
-    if windows:
+    if _DRIVE.match(path) or _DRIVE.match(root):
         path, root = path.replace("\\", "/"), root.replace("\\", "/")
     elif "\\" in path:
         return ""
-    if path.startswith("/") or _DRIVE.match(path):
-        base = posixpath.normpath(root) if root else ""
-        path = posixpath.normpath(path)
-        if not base or base in ("/", ".") or not path.startswith(base.rstrip("/") + "/"):
-            return ""
-        return path[len(base) + 1 :]
+    is_absolute = path.startswith("/") or _DRIVE.match(path)
     path = posixpath.normpath(path)
+    if is_absolute:
+        return _below(path, posixpath.normpath(root)) if root else ""
     return "" if path in (".", "..") or path.startswith("../") else path
+
+
+def _below(path: str, base: str) -> str:
+    """`path` from `base` on; "" when it is not below it, or that is no folder of anybody's own."""
+    is_below = base not in ("/", ".") and path.startswith(base.rstrip("/") + "/")
+    return path[len(base) + 1 :] if is_below else ""
 
 
 def repo_name(folder: str) -> str:

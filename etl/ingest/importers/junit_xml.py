@@ -17,8 +17,8 @@ from typing import BinaryIO, NoReturn
 from xml.parsers import expat  # nosemgrep: declarations are refused below
 
 from etl.ingest.episode_json import Read
-from etl.ingest.importers import test_list
 from etl.ingest.importers.draft import Draft, Options, inside, time_of
+from etl.ingest.importers.test_runs import test_list
 from etl.ingest.importers.trim import trim
 from plait.domain.errors import TranscriptInvalid
 from plait.domain.values import ArtifactKind

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from etl.ingest.importers import commands, looking, test_list
+from etl.ingest.importers.costs import look_ups
 from etl.ingest.importers.draft import Draft
+from etl.ingest.importers.test_runs import commands, test_list
+from etl.ingest.importers.test_runs.verdict import verdict
 from etl.ingest.importers.trim import trim
-from etl.ingest.importers.verdict import verdict
 from plait.domain.savings import Looked
 from plait.domain.values import ArtifactKind
 
@@ -66,7 +67,7 @@ def add_command(
             _add_tests(draft, run, shown, output, about)
             return
         draft.count("test_runs")
-    if looking.of_command(command) is Looked.PLAIT:
+    if look_ups.of_command(command) is Looked.PLAIT:
         output = ""  # what Plait said is in Plait: kept, it would be recalled as somebody else's
     short = trim(output)
     _cut(draft, short.cut)

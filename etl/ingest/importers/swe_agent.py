@@ -16,10 +16,11 @@ from typing import Any, BinaryIO
 import msgspec
 
 from etl.ingest.episode_json import Read
-from etl.ingest.importers import edits, looking, steps
+from etl.ingest.importers import edits, steps
+from etl.ingest.importers.costs import look_ups
+from etl.ingest.importers.costs.payments import Payments
 from etl.ingest.importers.draft import Draft, Options, inside, repo_name
 from etl.ingest.importers.jsonl import items, said, text
-from etl.ingest.importers.payments import Payments
 from etl.ingest.importers.trim import trim
 from etl.ingest.importers.unified import FilePatch, add_file, split
 from plait.domain.errors import TranscriptInvalid
@@ -365,7 +366,7 @@ def _looked(action: str) -> Looked | None:
     words = action.split(None, 2)
     if words[0] in _READING or (words[0] in _EDITOR and words[1:2] == ["view"]):
         return Looked.READ
-    return Looked.SEARCH if words[0] in _SEARCHING else looking.of_command(action)
+    return Looked.SEARCH if words[0] in _SEARCHING else look_ups.of_command(action)
 
 
 def _status(exit_status: str, tests: str, submitted: bool) -> str:

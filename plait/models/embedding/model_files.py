@@ -18,7 +18,7 @@ SHIPPED_DIGESTS = {
     "model-int8.onnx": "04d8a7831f9e2965633d8765628de2dfae66cdcbc09c31d96583870fc4f28ce0",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
-# Chosen by measurement for MiniLM (512 tokens find less, see docs/retrieval.md); a folder of your own
+# Chosen by measurement for MiniLM (512 tokens find less, see docs/experiments/embedding-speed.md); a folder of your own
 # may say otherwise in sentence_bert_config.json.
 DEFAULT_TOKENS = 256
 

@@ -29,10 +29,6 @@ DEFAULT_URL = "https://api.openai.com/v1"
 DEFAULT_MODEL = "gpt-4o-mini"
 MAX_ATTEMPTS = 3
 MAX_ANSWER_BYTES = 262_144
-# After a failure searches go on without the model at once: a refusal is mended by a person, what is away
-# or slow may come back by itself.
-REST_REFUSED_S = 60.0
-REST_AWAY_S = 15.0
 BACKOFF_S = 0.25
 
 # What models that think aloud put before their answer.
@@ -78,7 +74,7 @@ def open(settings: LanguageSettings) -> ChatModel:
         timeout=settings.timeout_s,
         max_retries=0,  # retried here, inside one time limit
     )
-    return ChatModel(client, settings.model or DEFAULT_MODEL)
+    return ChatModel(client, settings)
 
 
 class ChatModel:
@@ -87,12 +83,14 @@ class ChatModel:
     def __init__(
         self,
         client: openai.AsyncOpenAI,
-        model: str,
+        settings: LanguageSettings,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._model = model
+        self._model = settings.model or DEFAULT_MODEL
+        self._rest_refused_s = settings.rest_refused_s
+        self._rest_away_s = settings.rest_away_s
         self._where = str(client.base_url).rstrip("/")
         self._clock = clock
         self._rest_until = -1.0
@@ -112,14 +110,16 @@ class ChatModel:
             async with asyncio.timeout(timeout_s):
                 return await self._retried(system, user, max_tokens)
         except TimeoutError:
-            raise self._rest(f"did not answer within {timeout_s:.1f} s", REST_AWAY_S) from None
+            raise self._rest(
+                f"did not answer within {timeout_s:.1f} s", self._rest_away_s
+            ) from None
         except openai.APIStatusError as exc:
-            rest = REST_AWAY_S if exc.status_code in _TRANSIENT else REST_REFUSED_S
+            rest = self._rest_away_s if exc.status_code in _TRANSIENT else self._rest_refused_s
             raise self._rest(f"refused with HTTP {exc.status_code}", rest) from exc
         except openai.OpenAIError as exc:
-            raise self._rest(f"does not answer ({type(exc).__name__})", REST_AWAY_S) from exc
+            raise self._rest(f"does not answer ({type(exc).__name__})", self._rest_away_s) from exc
         except (httpx.HTTPError, httpx.StreamError) as exc:  # while its answer was read
-            raise self._rest(f"broke off ({type(exc).__name__})", REST_AWAY_S) from exc
+            raise self._rest(f"broke off ({type(exc).__name__})", self._rest_away_s) from exc
         except _Wrong as exc:  # it answers: the next question may fare better
             raise self._unavailable(f"answered with {exc}") from exc
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from plait.domain.graph import Relation
 from plait.ports import CodeGraph
+from plait.retrieval.ranking.weights import DEFAULT
 
 HOPS = 3
-MIN_SCORE = 0.02  # below it a path says nothing
+WEIGHTS = DEFAULT.graph
 MAX_REACHED = 5_000  # nodes; a hub of a large repository has more callers than anybody reads
 MAX_FAN = 2_000  # edges of one node that are followed
 
@@ -29,15 +30,6 @@ OVERRIDES, CONTAINS, VALIDATED_BY = (
     Relation.CONTAINS.value,
     Relation.VALIDATED_BY.value,
 )
-
-# What one hop backwards passes on: who calls it, inherits from it, overrides it. Chosen on
-# benchmarks/tests_to_run.py, where 0.5 to 0.8 for calls differ by half a point.
-BACK = {CALLS: 0.65, INHERITS: 0.6, OVERRIDES: 0.3}
-# What one hop forwards passes on: a test that exercises the code. Callers of an overridden method that may
-# run the one that overrides it have calls of their own to it, by the rule `override`.
-FORTH = {VALIDATED_BY: 1.0}
-# Only from modules: who imports them.
-IMPORTED = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +53,7 @@ def reach(graph: CodeGraph, seeds: Mapping[int, float], hops: int = HOPS) -> dic
             for other, relation, passed in _neighbours(graph, row):
                 score = at.score * passed
                 known = step.get(other) or found.get(other)
-                if score < MIN_SCORE or (known is not None and known.score >= score):
+                if score < WEIGHTS.least_reached or (known is not None and known.score >= score):
                     continue
                 nearest = min(known.distance, distance) if known is not None else distance
                 if nearest:  # a seed stays one
@@ -100,17 +92,17 @@ def importers(graph: CodeGraph, modules: Mapping[int, float]) -> dict[int, Reach
 
     def meet(row: int, score: float, relation: str) -> None:
         known = found.get(row)
-        if score >= MIN_SCORE and (known is None or known.score < score):
+        if score >= WEIGHTS.least_reached and (known is None or known.score < score):
             found[row] = Reached(row, score, 1, relation)
 
     for module, sure in sorted(modules.items()):
         for other, relation, weight in edges_in(graph, module):
             if relation != IMPORTS or other in modules or len(found) >= MAX_REACHED:
                 continue
-            meet(other, sure * IMPORTED * weight, IMPORTS)
+            meet(other, sure * WEIGHTS.imported * weight, IMPORTS)
             for child in children(graph, other):
                 if graph.is_test[child]:
-                    meet(child, sure * IMPORTED * weight, IMPORTS)
+                    meet(child, sure * WEIGHTS.imported * weight, IMPORTS)
     return found
 
 
@@ -150,11 +142,11 @@ def row_of(graph: CodeGraph, path: str, symbol: str) -> int | None:
 
 def _neighbours(graph: CodeGraph, row: int) -> Iterator[tuple[int, str, float]]:
     for other, relation, weight in edges_in(graph, row):
-        if relation in BACK:
-            yield other, relation, weight * BACK[relation]
+        if relation in WEIGHTS.back:
+            yield other, relation, weight * WEIGHTS.back[relation]
     for other, relation, weight in edges_out(graph, row):
-        if relation in FORTH:
-            yield other, relation, weight * FORTH[relation]
+        if relation in WEIGHTS.forth:
+            yield other, relation, weight * WEIGHTS.forth[relation]
     # Code that is written inside a test, a view function say, runs when the test does.
     around = test_around(graph, row)
     if around is not None and around != row:

@@ -3,7 +3,7 @@
 A diff says which functions it touches (`ImpactStore.changed`) and what it does to their signatures. Who
 calls one that no longer takes the same arguments, or is gone, must change; so must what overrides it. The
 tests are those that call what was touched, or that a run has proved. One hop of the code graph, and only
-edges that a rule bound for sure: further ones are right in 60 to 83 of 100 (docs/recall.md).
+edges that a rule bound for sure: further ones are right in 60 to 83 of 100 (docs/experiments/tests-to-run.md).
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from plait.retrieval.code_graph import blast
 from plait.retrieval.code_graph import tests_to_run as ran
 from plait.retrieval.code_graph.signatures import Change, change_of
 from plait.retrieval.code_graph.test_ids import runnable
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Deps
 from plait.text.diff import FileDiff, parse_diff
 from plait.text.tokenize import tokens
 
-# A rule of the call graph with this confidence saw the definition, not just its name (`etl/resolve`).
-SURE = 0.9
-SURE_TEST = 0.9
+WEIGHTS = DEFAULT.graph
 MAX_CALLERS, MAX_OVERRIDES, MAX_TESTS = 8, 4, 6
 WAIT_S = 0.15  # for a code graph that is being read; the next edit finds it
 
@@ -122,7 +121,7 @@ def sources(graph: CodeGraph, row: int, relation: str) -> list[int]:
     found = {
         other
         for other, kind, weight in blast.edges_in(graph, row)
-        if kind == relation and weight >= SURE and other != row
+        if kind == relation and weight >= WEIGHTS.sure and other != row
     }
     return sorted(found, key=lambda r: (graph.paths[r], int(graph.lines[r]), r))
 
@@ -146,11 +145,11 @@ def _to_run(
         if graph.is_test[one.row]:
             continue  # who edits a test knows that it is there
         for other, relation, weight in blast.edges_out(graph, one.row):
-            if relation == Relation.VALIDATED_BY.value and weight >= SURE_TEST:
+            if relation == Relation.VALIDATED_BY.value and weight >= WEIGHTS.sure:
                 tests[other] = max(tests.get(other, 0.0), weight)
     for node in proven:
         row = graph.row.get(node.id.partition(":")[2])
-        if row is not None and graph.is_test[row] and node.confidence >= SURE_TEST:
+        if row is not None and graph.is_test[row] and node.confidence >= WEIGHTS.sure:
             tests[row] = 1.0
     wanted = {word for one in touched for word in tokens(one.name)}
     order = sorted(tests, key=lambda row: (-_said(graph, row, wanted), -tests[row], graph.ids[row]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
 from plait.domain.deadline import Deadline
@@ -26,11 +27,22 @@ T = TypeVar("T")
 
 # What a read says of what it found, or of a server that met half a change.
 OF_STATE = (UnknownSymbol, AmbiguousSymbol, CypherInvalid, ResultTooLarge, GraphUpdating)
-# Waits between tries: short at first, as most projections after an edit take well under a second.
-FIRST_WAIT_S = 0.02
-LONGEST_WAIT_S = 0.5
-# Under a stream of episodes the graph rests for some 30 ms between two deltas: don't sleep past it.
-LONGEST_WAIT_MEMORY_S = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Between tries: short at first, as most projections after an edit take well under a second.
+
+    Under a stream of episodes the graph rests for some 30 ms between two deltas: `longest_memory_s` is not
+    to sleep past it.
+    """
+
+    first_s: float = 0.02
+    longest_s: float = 0.5
+    longest_memory_s: float = 0.03
+
+
+WAITS = Waits()
 
 
 class Epochs(Protocol):
@@ -44,6 +56,7 @@ async def read_steady(
     deadline: Deadline,
     *,
     memory: bool = True,
+    waits: Waits = WAITS,
 ) -> T:
     """What `read` returns over one state of the graph of `repos` (of all repositories when empty);
     with `memory` False over one state of its code.
@@ -55,7 +68,7 @@ async def read_steady(
     Raises:
         GraphUpdating: the graph did not hold still before the deadline.
     """
-    wait_s = FIRST_WAIT_S
+    wait_s = waits.first_s
     while True:
         before, changing = await epochs.epoch(repos, memory=memory)
         if not changing:
@@ -78,5 +91,5 @@ async def read_steady(
                 limit_s=deadline.limit_s,
             )
         await asyncio.sleep(wait_s)
-        longest_s = LONGEST_WAIT_MEMORY_S if memory else LONGEST_WAIT_S
+        longest_s = waits.longest_memory_s if memory else waits.longest_s
         wait_s = min(2 * wait_s, longest_s) * random.uniform(0.5, 1.0)  # noqa: S311

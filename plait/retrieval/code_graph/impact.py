@@ -15,17 +15,15 @@ from plait.retrieval.code_graph import tests_to_run as ran
 from plait.retrieval.code_graph.test_ids import runnable
 from plait.retrieval.gather import all_of
 from plait.retrieval.query.code_references import AnchorKind
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Degraded, Deps, SearchContext
 
 MAX_TOUCHED, MAX_CALLERS, MAX_TESTS, MAX_HISTORY = 50, 50, 60, 20
 MAX_FRAMES = 24
 MAX_ERRORS, SAME_ERROR = 3, 5
-# What a frame weighs beside the one inside it: the innermost raised, the outer ones only called. Less than a
-# call passes on (`blast.BACK`): tests of an outer frame count for what they reach of the innermost, not more.
-FRAME_DECAY = 0.5
+WEIGHTS = DEFAULT.graph
 WORDED_FRAMES = 2  # innermost frames whose names are looked for in tests
-# The longest that an answer waits for a graph that is being read; then it goes without.
-WAIT_S, WAIT_SHARE = 1.0, 0.3
+WAIT_SHARE = 0.3  # of the time that is left, for a graph that is being read
 SHARE = 0.6  # of the time that is left; the rest is for packing
 
 T = TypeVar("T")
@@ -159,7 +157,7 @@ async def _frames(ctx: SearchContext, deps: Deps) -> list[Seed]:
 
 def frame(at: Place, symbol: str, line: int, n: int) -> Seed:
     """The frame `n` calls away from the innermost."""
-    return Seed(at.repo, at.path, symbol, line, FRAME_DECAY**n, n, at.is_test, is_frame=True)
+    return Seed(at.repo, at.path, symbol, line, WEIGHTS.frame**n, n, at.is_test, is_frame=True)
 
 
 def worded(seeds: Iterable[Seed]) -> list[str]:
@@ -188,7 +186,7 @@ async def _graph(ctx: SearchContext, deps: Deps, repo: str) -> tuple[CodeGraph |
     """The graph of `repo`, or why there is none now."""
     if deps.relations is None:
         return None, "no relations"
-    wait_s = min(WAIT_S, WAIT_SHARE * ctx.deadline.left_s)
+    wait_s = min(deps.settings.graph_wait_s, WAIT_SHARE * ctx.deadline.left_s)
     graph = await deps.relations.code_graph(ctx.at, repo, wait_s=wait_s)
     if graph is None:
         return None, f"the code graph is {deps.relations.graph_state(ctx.at, repo)}"

@@ -14,20 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from plait.ports import CodeGraph
+from plait.retrieval.ranking.weights import DEFAULT
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
-
-# How much of a node's mass goes along a relation, to its target and to its source, before confidence and
-# degrees. Guessed: no relation alone, and none left out, changed localisation by more than its noise.
-WEIGHTS: Mapping[str, tuple[float, float]] = {
-    "CALLS": (1.0, 1.0),
-    "CONTAINS": (0.5, 0.5),
-    "IMPORTS": (0.3, 0.3),
-    "INHERITS": (0.7, 0.7),
-    "OVERRIDES": (1.0, 1.0),
-    "VALIDATED_BY": (0.5, 0.5),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +30,9 @@ class Walk:
     epsilon: float = 1e-4
     rounds: int = 4
     most_edges: int = 5_000  # of one round
-    weights: Mapping[str, tuple[float, float]] = field(default_factory=lambda: WEIGHTS)
+    weights: Mapping[str, tuple[float, float]] = field(
+        default_factory=lambda: DEFAULT.graph.pagerank
+    )
 
 
 def near(graph: CodeGraph, seeds: Mapping[int, float], walk: Walk, k: int) -> dict[int, float]:

@@ -10,20 +10,11 @@ from plait.domain.values import Collection, ItemId
 from plait.ports import CodeGraph, MemoryLink, Place
 from plait.retrieval.code_graph import pagerank
 from plait.retrieval.code_graph.pagerank import Walk
+from plait.retrieval.ranking.weights import DEFAULT
 
 Node = tuple[str, str]  # repo, node id without `repo:`
 
-# How much a link says that its ends belong together; times its confidence. Guessed.
-LINKS: Mapping[str, float] = {
-    "TOUCHES": 1.0,
-    "FIXES": 1.0,
-    "CAUSES": 1.0,
-    "VALIDATED_BY": 0.8,
-    "MENTIONS": 0.8,
-    "DERIVED_FROM": 0.5,
-    "SIMILAR_TO": 0.5,
-    "CONTAINS": 0.5,
-}
+WEIGHTS = DEFAULT.graph
 # Ends that are not code: what `items_of` and nothing else knows.
 OF_AGENTS = ("diff/", "memory/", "episode/", "issue/", "commit/")
 # As a reason says it, from the seed to what was found: where the seed is the source, and the target.
@@ -155,7 +146,7 @@ def by_links(
     for link in links:
         source, target = (link.repo, link.source), (link.repo, link.target)
         for near, far, way in ((source, target, 0), (target, source, 1)):
-            score = seeds.get(near, 0.0) * LINKS.get(link.relation, 0.0) * link.confidence
+            score = seeds.get(near, 0.0) * WEIGHTS.links.get(link.relation, 0.0) * link.confidence
             if score <= 0.0:
                 continue
             into = items if far[1].startswith(OF_AGENTS) else code

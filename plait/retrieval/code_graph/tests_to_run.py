@@ -18,13 +18,11 @@ from plait.domain.values import Collection
 from plait.ports import CodeGraph, View
 from plait.retrieval.code_graph import blast
 from plait.retrieval.code_graph.test_ids import runnable
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Deps, SearchContext
 from plait.text.tokenize import tokens
 
-# Chosen on benchmarks/tests_to_run.py between 0.2 and 2.0; between 0.2 and 1.0 little changes.
-WORDS = 0.5
-# Of a test that a change of the symbol turned green; times the confidence of that link.
-PROVEN = 0.9
+WEIGHTS = DEFAULT.graph
 MAX_NAMES, MAX_TERMS = 12, 48  # symbols whose names are looked for, and words of them
 CANDIDATES = 300  # by words, code among them
 BY_WORDS = 100  # tests of those that count
@@ -66,7 +64,7 @@ async def proven(
     ends = [(repo, name) for name in symbols]
     for link in await deps.relations.links(view, ends, MAX_LINKS):
         if link.relation == Relation.VALIDATED_BY and link.source in symbols:
-            sure = PROVEN * link.confidence * symbols[link.source]
+            sure = WEIGHTS.proven_test * link.confidence * symbols[link.source]
             best[link.target] = max(best.get(link.target, 0.0), sure)
     return [_proven(graph, repo, test, sure) for test, sure in best.items()]
 
@@ -110,7 +108,7 @@ async def by_words(
 
 def alike(repo: str, path: str, symbol: str, line: int, share: float) -> ImpactNode:
     """A test that words found. `share`: its BM25 score, of the best test's."""
-    sure = round(WORDS * share, 4)
+    sure = round(WEIGHTS.test_words * share, 4)
     return ImpactNode(
         f"{repo}:{symbol}", runnable(path, symbol), path, line, blast.HOPS + 1, "words", sure
     )

@@ -15,22 +15,9 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from plait.domain.recall import Tier
+from plait.retrieval.ranking.weights import DEFAULT
 
-# What a tier shows of an item's worth: a line tells where to look, a signature a little more. Of what agents
-# wrote the first paragraph is often all one needs.
-SHOWN = {Tier.FULL: 1.0, Tier.OUTLINE: 0.15, Tier.LINE: 0.13}
-SAID = {Tier.FULL: 1.0, Tier.OUTLINE: 0.2, Tier.LINE: 0.05}
-# An item is worth its score to this power: the best of a ranking is far likelier the answer than its
-# tenth, which scores about half. As `SHOWN` and `SIZE`, chosen on benchmarks/context_budget.py.
-SHARPNESS = 3.0
-# A long function is likelier the one that is looked for than a short one of its score: worth grows with its
-# length to this power. Without it short ones, cheaper each, push the best out.
-SIZE = 0.75
-USUAL_CHARS = 480  # at which length counts 1
-MAX_CHARS = 1200  # from which it counts no more
-# What is in no function: a class without its methods, loose lines of a module. The benchmark counts functions
-# alone and would have less; no chunk of these is looked for as often as one of a function, all the same.
-OUTSIDE = 0.4
+WEIGHTS = DEFAULT.packing
 # Tokens of names from which on shares count: of few, a poor item of the other group took a good one's. A guess.
 LEAD = 100
 
@@ -105,10 +92,12 @@ def choose(
     return Choice(tuple(run.sizes), sum(run.spent.values()), inside, refused)
 
 
-def worth(score: float, chars: int = USUAL_CHARS, *, outside: bool = False) -> float:
+def worth(score: float, chars: int = WEIGHTS.usual_chars, *, outside: bool = False) -> float:
     """What showing an item of so many characters whole is worth, above 0. `outside`: of any function."""
-    size = (min(max(chars, 1), MAX_CHARS) / USUAL_CHARS) ** SIZE
-    return float(max(score, 0.01) ** SHARPNESS * size * (OUTSIDE if outside else 1.0))
+    size = (min(max(chars, 1), WEIGHTS.max_chars) / WEIGHTS.usual_chars) ** WEIGHTS.size
+    return float(
+        max(score, 0.01) ** WEIGHTS.sharpness * size * (WEIGHTS.outside if outside else 1.0)
+    )
 
 
 def naming_order(entries: Sequence[Entry], shares: Mapping[str, float]) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from plait.domain.errors import InvalidInput
-from plait.domain.recall import Dropped, Omission, RecallFormat, RecallOptions
+from plait.domain.recall import Dropped, Omission, PackingOptions, RecallFormat
 from plait.domain.scope import unqualify
 from plait.domain.values import Collection, Item, ItemId
 from plait.ports import Place
@@ -32,7 +32,7 @@ MAX_ALSO = 4  # neighbours that are joined to one item
 MAP_ITEMS = 200  # of a repo map, whose items are one line each
 
 
-def check(options: RecallOptions) -> None:
+def check(options: PackingOptions) -> None:
     """Raises: InvalidInput, for a budget, window or model's name that is out of range."""
     for name, value, least, most in (
         ("budget_tokens", options.budget_tokens, MIN_BUDGET, MAX_BUDGET),
@@ -52,7 +52,7 @@ def check(options: RecallOptions) -> None:
         )
 
 
-def limits(options: RecallOptions, settings: RecallSettings, k: int) -> Limits:
+def limits(options: PackingOptions, settings: RecallSettings, k: int) -> Limits:
     """Raises: InvalidInput, as `check`."""
     check(options)
     budget = _budget(options, settings)
@@ -60,7 +60,7 @@ def limits(options: RecallOptions, settings: RecallSettings, k: int) -> Limits:
     return Limits(budget, token_count.counter(options.tokenizer), k, shares, options.prefer_source)
 
 
-def _budget(options: RecallOptions, settings: RecallSettings) -> int:
+def _budget(options: PackingOptions, settings: RecallSettings) -> int:
     if options.budget_tokens or not options.window_tokens:
         return options.budget_tokens or settings.budget_tokens
     return max(MIN_BUDGET, min(MAX_BUDGET, int(options.window_tokens * settings.window_share)))
@@ -88,7 +88,7 @@ def pool(ctx: SearchContext, bar: float) -> tuple[list[ItemId], dict[ItemId, Dro
     return kept, below
 
 
-def wanted(ctx: SearchContext, kept: Sequence[ItemId]) -> list[ItemId]:
+def ids_to_fetch(ctx: SearchContext, kept: Sequence[ItemId]) -> list[ItemId]:
     """The ids whose texts are needed: the candidates, the neighbours that are joined to them, and what short
     turns reply to."""
     near = [other for id_ in kept for other in ctx.also.get(id_, ())[:MAX_ALSO]]
@@ -111,7 +111,7 @@ def block(
     repeats = same_text([items[id_] for id_ in kept])
     left_out = {**left_out, **{id_: Dropped(STAGE, "duplicate") for id_ in repeats}}
     omitted = tuple(Omission(id_, ctx.fused.get(id_, 0.0), why) for id_, why in left_out.items())
-    near = neighbours(ctx, {id_: items[id_] for id_ in wanted(ctx, kept) if id_ in items})
+    near = neighbours(ctx, {id_: items[id_] for id_ in ids_to_fetch(ctx, kept) if id_ in items})
     own = own_names.of_repositories(ctx.at) | own_names.of_packages([items[i] for i in kept])
     words = words_of(ctx.asked, own)
     pieces = [

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from plait.domain.values import Collection, Item, ItemId
 from plait.retrieval.packing.piece import Body
+from plait.retrieval.ranking.weights import DEFAULT
 
-# Share of a text's telling lines that shown code has already. Chosen by hand: what a memory adds to
-# its code is at least one line in five.
-REPEATED = 0.8
+WEIGHTS = DEFAULT.packing
 MIN_LINE = 8  # characters from which a line tells anything
 MAX_LINES = 400  # of one text that are compared
 
@@ -64,7 +63,7 @@ class Held:
                 held.add(other)
         for other in self._said:
             own = self._own(other)
-            if own and len(own & lines) >= REPEATED * len(own):
+            if own and len(own & lines) >= WEIGHTS.repeated * len(own):
                 held.add(other)
         return held
 

@@ -20,8 +20,6 @@ from plait.domain.recall import (
 from plait.domain.values import ItemId
 from plait.retrieval.packing import markdown, repo_map
 from plait.retrieval.packing.choose import (
-    SAID,
-    SHOWN,
     Choice,
     Entry,
     Room,
@@ -33,21 +31,14 @@ from plait.retrieval.packing.dedupe import Held
 from plait.retrieval.packing.piece import Piece
 from plait.retrieval.packing.ways import Way, ways
 from plait.retrieval.ranking.coherence import APART
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.text.token_count import Counter
 
 STAGE = "format"
 CODE, MEMORY = "code", "memory"
 # Kinds of chunks that are in no function.
 _OUTSIDE = frozenset(["class", "module", "doc", "config", "code"])
-# Joined neighbours are worth a little more than the item alone: they make it readable.
-JOINED_SHOWN = 1.05
-# What a change reaches may take so much of the budget.
-PREFACE_SHARE = 0.3
-# Tokens that names may have before any source is shown, and their share of a larger budget; and of any, where
-# source is asked for. Chosen on benchmarks/context_budget.py: 300 tokens name what 2,000 did before, and a share
-# of 0.3 shows 1 to 3 of 100 functions more whole within 1,000 tokens, and names 1 to 5 fewer.
-NAMES_FIRST, NAMES_SHARE = 300, 0.4
-NAMES_BESIDE_SOURCE = 0.2
+WEIGHTS = DEFAULT.packing
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +59,8 @@ class Limits:
     def names(self, left: int) -> int:
         """How many of `left` tokens names may take: never fewer of more."""
         if self.prefer_source:
-            return int(NAMES_BESIDE_SOURCE * left)
-        return max(min(left, NAMES_FIRST), int(NAMES_SHARE * left))
+            return int(WEIGHTS.names_beside_source * left)
+        return max(min(left, WEIGHTS.names_first), int(WEIGHTS.names_share * left))
 
 
 def pack(
@@ -121,7 +112,7 @@ def _preface(
     what is beside them grows with `left`."""
     texts = [f"{line.rstrip()}\n" for line in preface]
     costs = [count(text) for text in texts]
-    most = int(left * PREFACE_SHARE)
+    most = int(left * WEIGHTS.impact_share)
     lines: list[str] = []
     used = 0
     for text, tokens in zip(texts, costs, strict=True):
@@ -202,11 +193,11 @@ def _size(
     piece: Piece, way: Way, worths: Mapping[ItemId, float], index: Mapping[ItemId, int]
 ) -> Size:
     """Joined candidates bring what they are worth themselves."""
-    shown = (SHOWN if piece.is_code else SAID)[way.body.tier]
+    shown = (WEIGHTS.code_shown if piece.is_code else WEIGHTS.memory_shown)[way.body.tier]
     joined = [id_ for id_ in way.body.joined.ids if id_ in index]
     if way.body.joined.ids:
         others = sum(worths[id_] for id_ in joined)
-        shown = shown * JOINED_SHOWN + others / worths[piece.item.id]
+        shown = shown * WEIGHTS.joined + others / worths[piece.item.id]
     return Size(way.body.tier, way.tokens, shown, way.file, [index[id_] for id_ in joined])
 
 

@@ -88,6 +88,10 @@ class Analysis:
         return tuple(islice(found, MAX_EXACT))
 
 
+# Of a caller who sends a vector and no text.
+NO_TEXT = Analysis("", QueryKind.PLAIN, (), (), (), 0)
+
+
 def analyse(query: SearchQuery) -> Analysis:
     """Raises: InvalidInput, for a query that is empty, too long, or out of range."""
     attached = _attached(query)

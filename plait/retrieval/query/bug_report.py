@@ -1,6 +1,6 @@
 """A query that is a bug report: what is said in it is looked for before what it only shows.
 
-Measured on issues of other projects and the functions that closed them, see docs/retrieval.md.
+Measured on issues of other projects and the functions that closed them, see docs/experiments/issues.md.
 """
 
 from __future__ import annotations
@@ -9,15 +9,11 @@ import re
 from dataclasses import replace
 
 from plait.retrieval.query.analysis import MAX_TERMS, Analysis, identifiers, phrases
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.text import bug_reports
 from plait.text.tokenize import STOP_WORDS, query_terms
 
-# A shorter text is a question with a line of code in it, which is what it is about.
-LEAST = 30  # words
-# So few telling words, as in "explain this:", leave the code to say what is meant. Chosen by hand.
-LEAST_SAID = 3
-# What a term of the title counts, and one that stands in code and logs alone, where another counts 1.
-TITLE, SHOWN = 2.0, 0.3
+WEIGHTS = DEFAULT.reports
 
 _WORD = re.compile(r"\w+")
 
@@ -37,7 +33,7 @@ def as_report(asked: Analysis, subject: str = "") -> Analysis:
         asked,
         text=spoken,
         terms=tuple(terms | dict.fromkeys(shown))[:MAX_TERMS],
-        weights=dict.fromkeys(shown, SHOWN) | dict.fromkeys(title, TITLE),
+        weights=dict.fromkeys(shown, WEIGHTS.shown) | dict.fromkeys(title, WEIGHTS.title),
         identifiers=names or asked.identifiers,
         phrases=phrases(spoken),
     )
@@ -50,7 +46,7 @@ def embedded(asked: Analysis) -> str:
 
 
 def _report(asked: Analysis) -> bug_reports.Report | None:
-    report = bug_reports.read(asked.text) if asked.words >= LEAST else None
+    report = bug_reports.parse_report(asked.text) if asked.words >= WEIGHTS.least_words else None
     return report if report is not None and _says_something(_spoken(report)) else None
 
 
@@ -60,7 +56,7 @@ def _says_something(text: str) -> bool:
         word = match[0].lower()
         if word not in STOP_WORDS:
             telling.add(word)
-            if len(telling) == LEAST_SAID:
+            if len(telling) == WEIGHTS.least_telling:
                 return True
     return False
 

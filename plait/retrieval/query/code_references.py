@@ -1,6 +1,6 @@
 """What a query names in code: paths, symbols, stack frames, hunks of a diff, error texts.
 
-`read` is pure and linear in the text; a short question without a path or a name in it costs microseconds.
+`find_references` is pure and linear in the text; a short question without a path or a name in it costs microseconds.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import chain
 
 from plait.ports import Spot
 from plait.retrieval.query.analysis import identifiers as names_in
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.text.diff import FileDiff, Hunk, parse_diff, touched
 from plait.text.issue_references import references
 from plait.text.stack_traces import Frame, parse_traces
@@ -30,9 +31,7 @@ MAX_READ = 262_144  # characters
 MAX_SUBJECT = 4_000
 SUBJECT_FRAMES = 8
 
-# How sure each way of naming a place is. Guessed; only their order is used where one kind is alone.
-PATH_LINE, PATH, TEST, SYMBOL, LEAF = 1.0, 0.8, 0.9, 0.8, 0.4
-FRAME_DECAY = 0.85  # a frame further out, of those that are the repository's own
+WEIGHTS = DEFAULT.locations
 
 
 class AnchorKind(StrEnum):
@@ -79,7 +78,7 @@ class Anchors:
     span: Span | None = None
 
 
-def read(text: str, attached: str = "", identifiers: Sequence[str] = ()) -> Anchors:
+def find_references(text: str, attached: str = "", identifiers: Sequence[str] = ()) -> Anchors:
     """What `text` and the diff or trace `attached` to it name. `identifiers`: of the text, as
     `plait.retrieval.query.analysis.identifiers` gives them."""
     if not attached and not _may_hold_more(text):
@@ -165,7 +164,7 @@ def _frames(frames: Sequence[Frame]) -> Iterator[Anchor]:
         path = own_path(frame.path)
         if path:
             spot = Spot(path, frame.function, frame.line, frame.line)
-            yield Anchor(AnchorKind.FRAME, spot, FRAME_DECAY**frame.depth)
+            yield Anchor(AnchorKind.FRAME, spot, WEIGHTS.frame_decay**frame.depth)
 
 
 def own_path(path: str) -> str:
@@ -200,10 +199,10 @@ def _hunks(files: Sequence[FileDiff]) -> Iterator[Anchor]:
         path = file.old or file.new
         if not file.hunks and left > 0:
             left -= 1
-            yield Anchor(AnchorKind.HUNK, Spot(path), PATH)
+            yield Anchor(AnchorKind.HUNK, Spot(path), WEIGHTS.path)
         for hunk in file.hunks[:left]:
             first, last = changed(hunk)
-            yield Anchor(AnchorKind.HUNK, Spot(path, "", first, last), PATH_LINE)
+            yield Anchor(AnchorKind.HUNK, Spot(path, "", first, last), WEIGHTS.path_line)
         left -= len(file.hunks[:left])
 
 
@@ -262,9 +261,9 @@ def _tests(prose: str) -> Iterator[Anchor]:
         test = parse_name(text)
         if test.path:
             inner = text.split("::")[1:]
-            yield Anchor(AnchorKind.TEST, Spot(test.path, ".".join(inner)), TEST)
+            yield Anchor(AnchorKind.TEST, Spot(test.path, ".".join(inner)), WEIGHTS.test)
         elif len(test.parts) > 1:
-            yield Anchor(AnchorKind.TEST, Spot("", ".".join(test.parts)), TEST)
+            yield Anchor(AnchorKind.TEST, Spot("", ".".join(test.parts)), WEIGHTS.test)
 
 
 def _paths(prose: str) -> Iterator[Anchor]:
@@ -275,7 +274,7 @@ def _paths(prose: str) -> Iterator[Anchor]:
             continue
         first = int(match[2] or 0)
         last = max(int(match[3] or 0), first)
-        found.setdefault(Spot(path, "", first, last), PATH_LINE if first else PATH)
+        found.setdefault(Spot(path, "", first, last), WEIGHTS.path_line if first else WEIGHTS.path)
         if len(found) >= MAX_PATHS:
             break
     for spot, weight in found.items():
@@ -298,10 +297,10 @@ def _symbols(identifiers: Sequence[str]) -> Iterator[Anchor]:
         name = _SELF.sub("", name)
         if _FILE.search(name) or len(name) < 3:
             continue
-        yield Anchor(AnchorKind.SYMBOL, Spot("", name), SYMBOL)
+        yield Anchor(AnchorKind.SYMBOL, Spot("", name), WEIGHTS.symbol)
         leaf = name.rpartition(".")[2]
         if leaf != name and len(leaf) > 3:
-            yield Anchor(AnchorKind.SYMBOL, Spot("", leaf), LEAF)
+            yield Anchor(AnchorKind.SYMBOL, Spot("", leaf), WEIGHTS.leaf)
 
 
 _SELF = re.compile(r"\A(?:self|this|cls|super)\.")

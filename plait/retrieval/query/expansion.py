@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from plait.ports import SearchStore, View
 from plait.retrieval.query.analysis import Analysis
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.text.tokenize import stem, words
 
-# Beside 1.0 for the query's own terms; see docs/language.md for what was measured.
-RELATED = 0.3  # for a word that no name holds one of its family: serialize for serialization
-JOINED = 0.25  # a name made of words that follow each other: command_name for "command name"
+WEIGHTS = DEFAULT.expansion
 PER_WORD = 3
 MAX_WORDS = 48  # of a query; an issue's first lines
 MAX_JOINED = 3
@@ -19,8 +18,8 @@ async def expanded(asked: Analysis, view: View, store: SearchStore) -> dict[str,
     joined = joins(asked.text)
     wanted = dict.fromkeys((*asked.terms[:MAX_WORDS], *joined))
     found = await store.vocabulary(view, list(wanted), PER_WORD)
-    terms = {t: RELATED for word in asked.terms for t in found.get(word, ()) if t != word}
-    terms |= {name: JOINED for name in joined if name in found.get(name, ())}
+    terms = {t: WEIGHTS.related for word in asked.terms for t in found.get(word, ()) if t != word}
+    terms |= {name: WEIGHTS.joined for name in joined if name in found.get(name, ())}
     return {term: weight for term, weight in terms.items() if term not in asked.terms}
 
 

@@ -10,17 +10,13 @@ from plait.domain.errors import TimeNotUnderstood
 from plait.domain.values import ItemId
 from plait.ports import Place
 from plait.retrieval.query.code_references import Span
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.text import time_expressions
 
 MAX_READ = 4_000  # characters; what a question is about is said early
-# Of an item outside the time that the query names. A prior, no filter: words of time may be about
-# something else than when it was written.
-OUTSIDE = 0.6
+WEIGHTS = DEFAULT.memories
 # The caller's zone is not known here, and what was done "yesterday" is often written down the day after.
 SLACK = timedelta(hours=14)
-# The chain session → agent → repository: of the same session, of the same agent in another one or of
-# nobody in particular, of another agent.
-SAME_SESSION, SHARED, OTHERS = 1.1, 1.0, 0.95
 
 _DAYS = "mon|tues|wednes|thurs|fri|satur|sun"
 _MONTHS = (
@@ -94,7 +90,9 @@ def in_time(places: Mapping[ItemId, Place], named: Span | None) -> dict[ItemId, 
         return {}
     first, last = named.start - min(SLACK, named.start - _EARLIEST), named.end + SLACK
     return {
-        id_: OUTSIDE for id_, p in places.items() if p.ts is not None and not first <= p.ts <= last
+        id_: WEIGHTS.outside_time
+        for id_, p in places.items()
+        if p.ts is not None and not first <= p.ts <= last
     }
 
 
@@ -107,7 +105,7 @@ def in_scope(
     out: dict[ItemId, float] = {}
     for id_, p in places.items():
         if session_key and p.session_key == session_key:
-            out[id_] = SAME_SESSION
+            out[id_] = WEIGHTS.same_session
         elif agent_id and p.agent_id not in ("", agent_id):
-            out[id_] = OTHERS
+            out[id_] = WEIGHTS.other_agent
     return out

@@ -11,9 +11,9 @@ from plait.domain.scope import unqualify
 from plait.domain.values import Collection, Item
 from plait.ports import View
 from plait.retrieval.query.analysis import Analysis, QueryKind
+from plait.retrieval.ranking.weights import DEFAULT
 
-# Share of the candidates of code from which the package that they are in is the repository's own.
-MOST = 0.5
+WEIGHTS = DEFAULT.graph
 FEW = 5  # of fewer, what they share says nothing of the rest
 
 
@@ -28,7 +28,9 @@ def of_packages(items: Iterable[Item]) -> frozenset[str]:
     roots = Counter(
         root.casefold() for i in code for root, dot, _ in [i.symbol.partition(".")] if dot
     )
-    return frozenset(root for root, n in roots.items() if n > MOST * max(len(code), FEW))
+    return frozenset(
+        root for root, n in roots.items() if n > WEIGHTS.own_package * max(len(code), FEW)
+    )
 
 
 def without(asked: Analysis, own: frozenset[str]) -> Analysis:

@@ -1,7 +1,7 @@
 """What the candidates of one symbol and of one file say of each other. Pure.
 
 A long function is cut into parts of one name, of which each has a share of its words only: what speaks for
-one part speaks for the function. So it is with overloads (`name`, `name#2`, …). Measured in docs/retrieval.md.
+one part speaks for the function. So it is with overloads (`name`, `name#2`, …). Measured in docs/experiments/parts-and-graph.md.
 """
 
 from __future__ import annotations
@@ -10,13 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
+from plait.retrieval.ranking.weights import DEFAULT
 
-# Share of the other parts' scores that a part gets. On commit messages 0.05 to 0.2 are all better than
-# none, also on the packages held out; look-ups by docstring lose 0.4 of MRR with 0.1, 1.0 with 0.2.
-PARTS = 0.1
-# From so many words on, as issues and messages have: a long text speaks of a thing in all its parts, where
-# a sentence that describes one function is mostly about a short one.
-LONG, LONG_PARTS = 20, 0.2
+WEIGHTS = DEFAULT.parts
 # Of a module's parts nothing follows for each other: they are what stands between its functions.
 APART = frozenset({"module"})
 # Neighbours that a piece of a context is joined with, at most, and how far apart they may stand.
@@ -44,7 +40,7 @@ def by_symbol(
     return {symbol: ids for symbol, ids in parts.items() if len(ids) > 1}
 
 
-def lifted(
+def part_boost(
     groups: Iterable[Sequence[ItemId]],
     places: Mapping[ItemId, Place],
     fused: Mapping[ItemId, float],
@@ -52,7 +48,7 @@ def lifted(
 ) -> dict[ItemId, float]:
     """New scores of those that other parts of their symbol speak for: `s + share · Σ others`, at most 1.
     The share is that of a query of so many `words`."""
-    share = LONG_PARTS if words >= LONG else PARTS
+    share = WEIGHTS.long_share if words >= WEIGHTS.long_words else WEIGHTS.share
     scores = {}
     for ids in groups:
         if places[ids[0]].kind in APART:

@@ -7,14 +7,13 @@ from uuid import UUID
 
 from plait.domain.values import ItemId
 from plait.ports import Standing
+from plait.retrieval.ranking.weights import DEFAULT
 
-# What multiplies the score of a memory that compaction closed. One that is asked for by its own words is
-# still the best but one; of those that say nearly the same the living ones come first. Chosen by hand.
-LOWER = 0.6
+WEIGHTS = DEFAULT.memories
 
 
-def factors(standing: Mapping[ItemId, Standing]) -> dict[ItemId, float]:
-    return {id_: LOWER for id_, known in standing.items() if known.compacted}
+def compaction_factors(standing: Mapping[ItemId, Standing]) -> dict[ItemId, float]:
+    return {id_: WEIGHTS.compacted for id_, known in standing.items() if known.compacted}
 
 
 def reason(standing: Standing) -> str:
@@ -24,7 +23,7 @@ def reason(standing: Standing) -> str:
     return f"compacted; memory {standing.replaced_by} stands for it"
 
 
-def behind(
+def behind_summaries(
     scores: Mapping[ItemId, float], standing: Mapping[ItemId, Standing]
 ) -> dict[ItemId, float]:
     """`scores`, best first, with what stands for a compacted memory, if it is among them, right before the

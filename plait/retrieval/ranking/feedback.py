@@ -18,26 +18,16 @@ from dataclasses import dataclass
 from plait.domain.errors import InvalidInput
 from plait.domain.recall import Evidence, Feedback, ItemVerdict, Receipt, Verdict
 from plait.domain.values import ItemId
+from plait.retrieval.ranking.weights import DEFAULT
 
-# Pseudo-reports on either side: one verdict alone moves a factor by a fifth of the bound.
-PRIOR = 2.0
-NAMED_WEIGHT = 1.0  # a verdict on the item itself
-# An item that was read and made no difference took the place of one that might have.
-UNUSED_WEIGHT = 0.1
-# Of an outcome, over all items it is attributed to: most of what a run was shown had no part in how it
-# ended, and failures have more causes than the context (benchmarks/feedback_rounds.py).
-SUCCESS_WEIGHT = 0.5
-FAILURE_WEIGHT = 0.25
-UNPROVEN = 0.5  # of that, where no test or CI job is named
-# Of one source (agent and session) on one item, decayed, to each side: more reports of it say no more.
-SOURCE_CAP = 2.0
+WEIGHTS = DEFAULT.feedback
 
 MAX_VERDICTS = 500
 MAX_COMMENT_BYTES = 4096
 MAX_PROOF = 100
 MAX_PROOF_BYTES = 512
 MAX_REQUEST_ID = 200
-_HARM = {Verdict.HELPED: 0.0, Verdict.HARMED: NAMED_WEIGHT, Verdict.UNUSED: UNUSED_WEIGHT}
+_HARM = {Verdict.HELPED: 0.0, Verdict.HARMED: WEIGHTS.named, Verdict.UNUSED: WEIGHTS.unused}
 OUTCOMES = frozenset({"success", "failure", "partial", "unknown"})
 
 
@@ -63,7 +53,7 @@ class Attribution:
 def factor(evidence: Evidence, bound: float) -> float:
     """What multiplies an item's score, in [1 − bound, 1 + bound]."""
     told = evidence.helped + evidence.harmed
-    return 1.0 + bound * (evidence.helped - evidence.harmed) / (2.0 * PRIOR + told)
+    return 1.0 + bound * (evidence.helped - evidence.harmed) / (2.0 * WEIGHTS.prior + told)
 
 
 def attribute(feedback: Feedback, receipt: Receipt) -> Attribution:
@@ -76,7 +66,7 @@ def attribute(feedback: Feedback, receipt: Receipt) -> Attribution:
         if said.item_id not in scores:
             unknown.append(said.item_id)
             continue
-        helped = NAMED_WEIGHT if said.verdict is Verdict.HELPED else 0.0
+        helped = WEIGHTS.named if said.verdict is Verdict.HELPED else 0.0
         shares.append(Share(said.item_id, helped, _HARM[said.verdict], True, said.comment))
     named = {share.item_id for share in shares}
     rest = {id_: score for id_, score in scores.items() if id_ not in named}
@@ -88,8 +78,8 @@ def _of_outcome(feedback: Feedback, scores: Mapping[ItemId, float]) -> list[Shar
     status = feedback.outcome.status if feedback.outcome else ""
     if status not in ("success", "failure"):
         return []
-    weight = SUCCESS_WEIGHT if status == "success" else FAILURE_WEIGHT
-    weight *= 1.0 if feedback.proof else UNPROVEN
+    weight = WEIGHTS.success if status == "success" else WEIGHTS.failure
+    weight *= 1.0 if feedback.proof else WEIGHTS.unproven
     total = sum(max(0.0, score) for score in scores.values())
     if total <= 0.0:
         return []

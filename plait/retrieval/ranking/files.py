@@ -1,4 +1,4 @@
-"""What the candidates of one file say of each other, in a list of hits. Pure; measured in docs/retrieval.md.
+"""What the candidates of one file say of each other, in a list of hits. Pure; measured in docs/experiments/questions.md.
 
 A file of which several chunks fit a question is more often the answer than one with a single lucky chunk; but ten hits
 that are all of one file leave no room for the others.
@@ -12,13 +12,9 @@ from collections.abc import Mapping, Sequence
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
 from plait.retrieval.ranking.coherence import symbol_of
+from plait.retrieval.ranking.weights import DEFAULT
 
-# A file is as good as the sum of its best so many candidates; 2 to 5 are much the same.
-BEST = 3
-# What the best file's chunks gain over those of one that has nothing: twice as much. 0.5 gives two thirds of it.
-SHARE = 1.0
-# Each further hit of a file, and each further part of a symbol, beside the one before.
-AGAIN, PART = 0.95, 0.5
+WEIGHTS = DEFAULT.files
 
 Scores = Mapping[ItemId, float]
 
@@ -30,12 +26,14 @@ def coherent(order: Sequence[ItemId], places: Mapping[ItemId, Place], scores: Sc
     for id_ in order:
         if _is_code(places[id_]):
             of_file.setdefault(places[id_].file, []).append(scores[id_])
-    sums = {file: sum(sorted(found, reverse=True)[:BEST]) for file, found in of_file.items()}
+    sums = {
+        file: sum(sorted(found, reverse=True)[: WEIGHTS.best]) for file, found in of_file.items()
+    }
     top = max(sums.values(), default=0.0)
     if top <= 0.0:
         return {}
     return {
-        id_: (1.0 + SHARE * sums[places[id_].file] / top) / (1.0 + SHARE)
+        id_: (1.0 + WEIGHTS.share * sums[places[id_].file] / top) / (1.0 + WEIGHTS.share)
         for id_ in order
         if _is_code(places[id_])
     }
@@ -45,12 +43,16 @@ def spread(order: Sequence[ItemId], places: Mapping[ItemId, Place], scores: Scor
     """Factors of those that are not the first of their symbol or file, best first: `PART ** n` of the n-th further part,
     and by the order that this leaves `AGAIN ** n` of the n-th further chunk."""
     parts = {
-        id_: PART**n for id_, n in _further(order, {i: symbol_of(places[i]) for i in order}).items()
+        id_: WEIGHTS.part**n
+        for id_, n in _further(order, {i: symbol_of(places[i]) for i in order}).items()
     }
     left = {id_: scores[id_] * parts.get(id_, 1.0) for id_ in order}
     files = {i: places[i].file if _is_code(places[i]) else None for i in order}
     again = _further(sorted(order, key=lambda id_: -left[id_]), files)
-    return {id_: parts.get(id_, 1.0) * AGAIN ** again.get(id_, 0) for id_ in parts.keys() | again}
+    return {
+        id_: parts.get(id_, 1.0) * WEIGHTS.again ** again.get(id_, 0)
+        for id_ in parts.keys() | again
+    }
 
 
 def _further(

@@ -7,21 +7,9 @@ from collections.abc import Mapping, Sequence
 from plait.domain.recall import AnchorState, Freshness, NamedAnchor
 from plait.domain.values import ItemId
 from plait.ports import Place, Standing
+from plait.retrieval.ranking.weights import DEFAULT
 
-# Bounded, so that a memory of code that is gone can still be the best answer: why it went is often
-# what it tells. Chosen by hand; configs and feedback move items by as much.
-FACTORS: Mapping[Freshness, float] = {
-    Freshness.FRESH: 1.0,
-    Freshness.DRIFTED: 0.9,
-    Freshness.ORPHANED: 0.75,
-    Freshness.UNVERIFIABLE: 1.0,
-}
-# Of what only the text names: it may be named in passing. Guessed.
-TEXT_FACTORS: Mapping[Freshness, float] = {
-    **FACTORS,
-    Freshness.DRIFTED: 0.95,
-    Freshness.ORPHANED: 0.85,
-}
+WEIGHTS = DEFAULT.memories
 _REASONS: Mapping[Freshness, str] = {
     Freshness.DRIFTED: "its code has changed since",
     Freshness.ORPHANED: "its code is gone",
@@ -102,7 +90,7 @@ def _own(one: NamedAnchor) -> str:
     return one.symbol
 
 
-def factors(
+def freshness_factors(
     places: Mapping[ItemId, Place], standing: Mapping[ItemId, Standing]
 ) -> dict[ItemId, float]:
     """What multiplies scores; 1.0 is left out."""
@@ -113,4 +101,4 @@ def factors(
 def _factor(place: Place, standing: Standing | None) -> float:
     said = freshness(place, standing)
     given = standing is not None and _given(standing) in _REASONS
-    return (FACTORS if given else TEXT_FACTORS)[said]
+    return (WEIGHTS.freshness if given else WEIGHTS.freshness_of_text)[said]

@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 
 from plait.domain.values import Candidate, ItemId
+from plait.retrieval.ranking.weights import DEFAULT
 
-# Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank
-# learning methods", SIGIR 2009: k = 60 is theirs.
-RRF_K = 60
+WEIGHTS = DEFAULT.arms
 
 # Scores that mean "nothing in common". A cosine has none that any text comes near: the lowest one
 # returned serves. Against the lowest for every arm: +1.4 points file recall@5 and function recall@10.
@@ -68,7 +67,7 @@ def rrf(rankings: Rankings, weights: Mapping[str, float]) -> Scores:
     sums = _Sums()
     for _, ranking, share in _shares(rankings, weights):
         ranks = range(1, len(ranking) + 1)
-        sums.add(ranking, [share * (RRF_K + 1) / (RRF_K + rank) for rank in ranks])
+        sums.add(ranking, [share * (WEIGHTS.rrf_k + 1) / (WEIGHTS.rrf_k + rank) for rank in ranks])
     return sums.scores()
 
 

@@ -6,7 +6,7 @@ with `s` the fused score, `i` the importance and `r = 2^(−age / half-life)`; w
 default. The usual sum `w_s·s + w_i·i + w_r·r` (Park et al., "Generative Agents", UIST 2023) gives an item
 that has nothing to do with the query 0.3 for being new and important, more than a good hit of code has;
 here the two count in proportion to the similarity, and an item of middling importance and age keeps its
-fused score, so that code and memories stand in one list. docs/recall.md has what either gave.
+fused score, so that code and memories stand in one list. docs/experiments/conversations.md has what either gave.
 """
 
 from __future__ import annotations
@@ -19,15 +19,11 @@ from datetime import datetime
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
 from plait.retrieval.ranking import fusion
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.settings import RecallSettings
 
 DAY_S = 86_400.0
-# Weight of the semantic arm for what agents and people say, of what both main arms weigh, in a question in
-# plain language, however long it is and however much of the code has a vector. Real chats like 0.5 to 0.6, the
-# made-up histories 0.7, in which names are in many messages and words worth less.
-SAID_SEMANTIC = 0.6
-# A question for what is so now: recency weighs so much more in it.
-NEWEST = 3.0
+WEIGHTS = DEFAULT.memories
 _NEWEST = re.compile(
     r"\b(?:current(?:ly)?|latest|newest|nowadays|these days|most recent(?:ly)?|at the moment|right now"
     r"|as of (?:now|today)|up[- ]to[- ]date|still|any ?more|anymore)\b",
@@ -46,7 +42,7 @@ class Blend:
 
     @classmethod
     def of(cls, settings: RecallSettings, *, newest: bool = False) -> Blend:
-        recency = settings.recency_weight * (NEWEST if newest else 1.0)
+        recency = settings.recency_weight * (WEIGHTS.newest if newest else 1.0)
         total = settings.similarity_weight + settings.importance_weight + recency
         if total <= 0.0:
             return cls(1.0, 0.0, 0.0, settings.half_life_days * DAY_S)
@@ -83,7 +79,7 @@ def is_agents(place: Place) -> bool:
     return place.collection is not Collection.FILES
 
 
-def factors(places: Mapping[ItemId, Place], blend: Blend) -> dict[ItemId, float]:
+def age_and_importance(places: Mapping[ItemId, Place], blend: Blend) -> dict[ItemId, float]:
     """What multiplies the fused score of each agent's item; 1.0 is left out. An item without a time is of
     middling age."""
     newest = origin(places.values())
@@ -106,10 +102,10 @@ def similarity(
     unite: fusion.Unite,
     ids: Iterable[ItemId],
 ) -> dict[ItemId, float]:
-    """What multiplies the fused score of agents' items, so that they are fused with `SAID_SEMANTIC`; 1.0 is
+    """What multiplies the fused score of agents' items, so that they are fused with `ArmWeights.memories_semantic`; 1.0 is
     left out. Where only one of the main arms was asked there is nothing to weigh."""
     both = weights.get("semantic", 0.0) + weights.get("lexical", 0.0)
-    semantic = SAID_SEMANTIC * both
+    semantic = DEFAULT.arms.memories_semantic * both
     if weights.get("semantic", 0.0) >= semantic or not weights.get("semantic"):
         return {}
     given = unite(rankings, weights)

@@ -4,7 +4,7 @@ changed. Pure.
 The prompt of a run has all words of a question about it and seldom the answer, and a diff has the words of
 its path and of the code; "why" is answered by what the agent said, "which command" by the command. So what a
 question does not ask for counts less. Only in runs of agents: in a conversation everybody's turns
-are as good. Words decide, in English. Measured in docs/recall.md.
+are as good. Words decide, in English. Measured in docs/experiments/query-intent.md.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from plait.domain.values import Collection, ItemId
 from plait.ports import Place
+from plait.retrieval.ranking.weights import DEFAULT
 
 
 class Part(StrEnum):
@@ -28,7 +29,7 @@ class Part(StrEnum):
     CHANGE = "change"
 
 
-class Wish(StrEnum):
+class Intent(StrEnum):
     """What a question is about; several may hold."""
 
     USER = "user"
@@ -38,28 +39,28 @@ class Wish(StrEnum):
     RESULT = "result"
 
 
-_WISHES: Mapping[Wish, re.Pattern[str]] = {
-    Wish.USER: re.compile(
+_INTENT_WORDS: Mapping[Intent, re.Pattern[str]] = {
+    Intent.USER: re.compile(
         r"\b(?:users?|asks?|asked|wants?|wanted|wish\w*|forb[ai]d\w*|prefer\w*|decid\w*|decision|request\w*|requir\w*"
         r"|issue|report(?:s|ed|er)?|rul(?:e|es|ed|ing) out|allow\w*|according to|must|task)\b",
         re.I,
     ),
-    Wish.WHY: re.compile(
+    Intent.WHY: re.compile(
         r"\bwhy\b|\breasons?\b|\bcaus(?:e|es|ed)\b|\bwhat (?:made|makes|broke|breaks|prevent\w*|(?:is|was) wrong)\b"
         r"|\bwrong with\b|\bwhere (?:is|was|does|did)\b.{0,40}\b(?:bug|problem|fault|lost|error)\b|\broot cause\b|\bbad idea\b",
         re.I,
     ),
-    Wish.CHANGE: re.compile(
+    Intent.CHANGE: re.compile(
         r"\b(?:fix(?:es|ed)?|chang\w+|edit\w*|patch\w*|diffs?|tried|try|attempt\w*|solutions?|solv\w+|implement\w*|replac\w+"
         r"|renam\w+|refactor\w*|rewr\w+|modif\w+|code|lines?|add(?:s|ed)|remov\w+|approach\w*|idea)\b",
         re.I,
     ),
-    Wish.COMMAND: re.compile(
+    Intent.COMMAND: re.compile(
         r"\bcommands?\b|\b(?:how|which|what)\b.{0,80}\b(?:runs?|ran|running|start(?:s|ed)?|invok\w+|execut\w+|launch\w*"
         r"|measur\w+|reproduc\w+|install\w*|check(?:s|ed)?|buil[dt]|called|find out|found out|look(?:s|ed)? at)\b",
         re.I,
     ),
-    Wish.RESULT: re.compile(
+    Intent.RESULT: re.compile(
         r"\b(?:errors?|fail\w*|exceptions?|crash\w*|panic\w*|tracebacks?|raised|complain\w*|output|print\w*|exit code|status"
         r"|versions?|tests?|specs?|suite|assert\w*|how (?:many|much|long|fast|full|often|large|big))\b",
         re.I,
@@ -72,57 +73,46 @@ _PARTS = {
     Collection.REFLECTIONS: Part.SAID,
 }
 MAX_READ = 400  # characters of a question
-# Chosen on the tuned halves of `runs`, `transcripts` and `alone`, where 0.5 to 0.7 (0.6 to 0.85) are within two
-# points of MRR of each other.
-CHANGE_UNASKED = 0.6
-PROMPT_UNASKED = 0.6
-OUTPUT_UNASKED = 0.75
-SAID_UNASKED = 0.75
-NOT_THE_USER = 0.75
-USER_UNASKED = 0.75  # where something else is asked for
-# A turn that says what the agent will do next, or asks what it shall do.
-AHEAD = 0.7
-# What the last counts less where the first is asked for, and the other way round; 0.15 gives half as much.
-ORDER = 0.3
+WEIGHTS = DEFAULT.intent
 _FIRST = re.compile(r"\b(?:first|initial(?:ly)?|original(?:ly)?|began|begin(?:ning)?)\b", re.I)
 _LAST = re.compile(
     r"\b(?:last|final(?:ly)?|(?:in|at) the end|eventually|end(?:ed)? up|after the fix|now)\b", re.I
 )
 
 
-def wishes(text: str) -> frozenset[Wish]:
+def intents(text: str) -> frozenset[Intent]:
     """What `text` asks for; empty where its words don't say."""
     head = text[:MAX_READ]
-    return frozenset(wish for wish, words in _WISHES.items() if words.search(head))
+    return frozenset(intent for intent, words in _INTENT_WORDS.items() if words.search(head))
 
 
-def factors(
+def intent_factors(
     text: str,
     places: Mapping[ItemId, Place],
     external: Container[ItemId],
-    openings: Container[ItemId] = (),
+    first_turns: Container[ItemId] = (),
 ) -> dict[ItemId, float]:
     """What multiplies the scores of runs' items for what `text` asks for; 1.0 is left out. `external`:
-    what tools said. `openings`: what nothing was said before; one of a tool is a system's prompt, and no
+    what tools said. `first_turns`: what nothing was said before; one of a tool is a system's prompt, and no
     sign of a run."""
     parts = {
-        id_: part(place, external=id_ in external, opens=id_ in openings)
+        id_: part(place, external=id_ in external, opens=id_ in first_turns)
         for id_, place in places.items()
     }
-    worked = {_run(places[i]) for i, is_ in parts.items() if is_ in _WORK and i not in openings}
+    worked = {_run(places[i]) for i, is_ in parts.items() if is_ in _WORK and i not in first_turns}
     if not worked:
         return {}
-    asked = wishes(text)
-    by_part = {is_: factor(is_, asked) for is_ in Part}
+    asked = intents(text)
+    by_part = {is_: intent_factor(is_, asked) for is_ in Part}
     found = {}
     for id_, is_ in parts.items():
         place = places[id_]
         if is_ is None or _run(place) not in worked:
             continue
         ahead = (
-            is_ is Part.SAID and place.ahead and not place.asks
+            is_ is Part.SAID and place.announces_step and not place.is_question
         )  # what only asks counts less anyway
-        found[id_] = by_part[is_] * (AHEAD if ahead else 1.0)
+        found[id_] = by_part[is_] * (WEIGHTS.announces_next_step if ahead else 1.0)
     for id_, by in _in_order(text, {i: (_run(places[i]), parts[i]) for i in found}).items():
         found[id_] *= by
     return {id_: by for id_, by in found.items() if by != 1.0}
@@ -141,7 +131,7 @@ def _in_order(text: str, groups: Mapping[ItemId, tuple[str, Part | None]]) -> di
     found: dict[ItemId, float] = {}
     for ids in alike.values():
         ids.sort(key=lambda id_: id_.int, reverse=last)
-        share = ORDER / max(1, len(ids) - 1)
+        share = WEIGHTS.order / max(1, len(ids) - 1)
         found |= {id_: 1.0 - share * rank for rank, id_ in enumerate(ids)}
     return found
 
@@ -167,19 +157,19 @@ def _run(place: Place) -> str:
     return place.session_key or (str(place.episode_id) if place.episode_id else "")
 
 
-def factor(part: Part, asked: frozenset[Wish]) -> float:
+def intent_factor(part: Part, asked: frozenset[Intent]) -> float:
     """1.0 for what is asked for. Where the words don't say, also for all but a change and the prompt."""
     found = 1.0
-    if part is Part.CHANGE and Wish.CHANGE not in asked:
-        found *= CHANGE_UNASKED
-    if part is Part.PROMPT and Wish.USER not in asked:
-        found *= PROMPT_UNASKED
-    if part in (Part.OUTPUT, Part.TEST) and asked and not asked & {Wish.COMMAND, Wish.RESULT}:
-        found *= OUTPUT_UNASKED
-    if part is Part.SAID and asked and asked <= {Wish.COMMAND, Wish.RESULT}:
-        found *= SAID_UNASKED
-    if part is Part.USER and asked and Wish.USER not in asked:
-        found *= USER_UNASKED
-    if part not in (Part.PROMPT, Part.USER) and asked == {Wish.USER}:
-        found *= NOT_THE_USER
+    if part is Part.CHANGE and Intent.CHANGE not in asked:
+        found *= WEIGHTS.change_not_asked
+    if part is Part.PROMPT and Intent.USER not in asked:
+        found *= WEIGHTS.prompt_not_asked
+    if part in (Part.OUTPUT, Part.TEST) and asked and not asked & {Intent.COMMAND, Intent.RESULT}:
+        found *= WEIGHTS.output_not_asked
+    if part is Part.SAID and asked and asked <= {Intent.COMMAND, Intent.RESULT}:
+        found *= WEIGHTS.agent_not_asked
+    if part is Part.USER and asked and Intent.USER not in asked:
+        found *= WEIGHTS.user_not_asked
+    if part not in (Part.PROMPT, Part.USER) and asked == {Intent.USER}:
+        found *= WEIGHTS.not_the_user
     return found

@@ -1,7 +1,7 @@
 """What a candidate's place and name say about it, beside its text.
 
 `score = (fused + Σ bonuses) · Π factors`. Bonuses and factors are few and
-bounded; each was kept for what it gave on benchmarks/localisation.py, see docs/retrieval.md.
+bounded; each was kept for what it gave on benchmarks/localisation.py, see docs/experiments/localisation.md.
 """
 
 from __future__ import annotations
@@ -14,32 +14,11 @@ from functools import lru_cache
 from plait.domain.values import Collection
 from plait.ports import Place
 from plait.retrieval.query.analysis import Analysis
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.text.tokenize import query_terms, tokens
 
-# A symbol whose name the query writes as code does, or is in plain words; again when class and name both match.
-DEFINITION = 0.3
-# All words of the symbol's own name are in the query; half of it for its class and for its file.
-NAME = 0.15
+WEIGHTS = DEFAULT.signals
 
-# Code that does a thing before tests of it, texts about it and examples for it, unless asked for;
-# and before files that only set it up, declare its types, or were made by a tool.
-FACTORS: Mapping[str, float] = {
-    "test": 0.3,
-    "prose": 0.3,
-    "example": 0.3,
-    "config": 0.5,
-    "stub": 0.5,
-    "minified": 0.3,
-}
-
-# A longer text, a commit's message or an issue, is about what is done: a class's own chunk has its docstring and
-# fields, and says less than the methods. +0.7 of function MRR on the messages, +1.4 on those held out.
-LONG, CLASS = 20, 0.8  # words, factor
-# It names what it calls and what it sees beside what is meant.
-DEFINITION_IN_LONG = 0.15
-# A query of up to so many words that says "test", "docs" or "toml" asks for them; a longer one, as a commit
-# message or an issue, mentions them in passing.
-SHORT = 5
 
 _TEST_PATH = re.compile(
     r"(^|/)(tests?|testing|specs?|__tests__|t|testsuite|testdata)/"
@@ -93,7 +72,7 @@ class Signals:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PreparedQuery:
     """A query, prepared once for all its candidates."""
 
     words: frozenset[str]
@@ -104,54 +83,56 @@ class Wanted:
     long: bool = False
 
 
-def wanted(asked: Analysis) -> Wanted:
+def prepared(asked: Analysis) -> PreparedQuery:
     # What a report only shows is no name of what it is about.
     terms = frozenset(term for term in asked.terms if asked.weights.get(term, 1.0) >= 1.0)
     names = [name.lower() for name in asked.identifiers]
-    return Wanted(
+    return PreparedQuery(
         words=terms,
         leaves=frozenset(name.rpartition(".")[2] for name in names),
         qualified=tuple("." + name for name in names if "." in name),
         joined=frozenset(map(_bare, asked.joined)),
         asked=frozenset(
-            kind for kind, said in _ASKS.items() if asked.words <= SHORT and terms & said
+            kind
+            for kind, said in _ASKS.items()
+            if asked.words <= WEIGHTS.short_words and terms & said
         ),
-        long=asked.words >= LONG,
+        long=asked.words >= WEIGHTS.long_words,
     )
 
 
-def signals(place: Place, query: Wanted) -> Signals:
+def signals(place: Place, query: PreparedQuery) -> Signals:
     """What `place` says for and against itself; agents' items have no place in code, and say nothing."""
     if place.collection is not Collection.FILES:
         return Signals({}, {})
     return Signals(_bonuses(place, query), _factors(place, query))
 
 
-def _bonuses(place: Place, query: Wanted) -> dict[str, float]:
+def _bonuses(place: Place, query: PreparedQuery) -> dict[str, float]:
     bonuses = {}
     if place.symbol and (query.leaves or query.joined):
         symbol = place.symbol.partition("#")[0].lower()
         leaf = symbol.rpartition(".")[2]
         if leaf in query.leaves or _bare(leaf) in query.joined:
-            bonus = DEFINITION_IN_LONG if query.long else DEFINITION
+            bonus = WEIGHTS.definition_in_long if query.long else WEIGHTS.definition
             qualified = any(symbol.endswith(name) for name in query.qualified)
             bonuses["definition"] = bonus * (1 + qualified)
     name = 0.0
-    share = NAME
+    share = WEIGHTS.name
     for part in names(place.path, place.symbol, place.kind):
         if not query.words.isdisjoint(part):
             name += share * len(part & query.words) / len(part)
-        share = NAME / 2
+        share = WEIGHTS.name / 2
     if name:
         bonuses["name"] = name
     return bonuses
 
 
-def _factors(place: Place, query: Wanted) -> dict[str, float]:
+def _factors(place: Place, query: PreparedQuery) -> dict[str, float]:
     kind = _kind(place)
-    factors = {kind: FACTORS[kind]} if kind and kind not in query.asked else {}
+    factors = {kind: WEIGHTS.factors[kind]} if kind and kind not in query.asked else {}
     if query.long and place.kind in _CLASSES:
-        factors["class"] = CLASS
+        factors["class"] = WEIGHTS.class_in_long
     return factors
 
 

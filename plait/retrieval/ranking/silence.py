@@ -4,17 +4,13 @@
 - `coverage`: the best BM25 score over the sum of the terms' idf, which is about what a text of middling
   length with each term once would score. Terms that are nowhere count with the highest idf there is: a
   question for something that the repository has never heard of is full of them.
-- `rise`: how far the best cosine stands above those of its neighbours in rank, in their standard deviations. Free of
-  the model's scale.
-- `cosine`: the best one itself, only for the model that came with Plait, whose scale is known.
 - `unseen`: the share of the query's weight that is in words which are nowhere.
-- `agreement`: whether what words put first meanings put near the top as well.
-- `both`: the best product of coverage and rise that one item has.
+- `cosine`: the best one, only for the model that came with Plait, whose scale is known.
 
 A logistic regression turns them into a number from 0 to 1, the larger the likelier an answer; no
 probability, since its cases were balanced and its bias set so that `recall.silence` of 0.05 costs 0.5 % of
-the answers it was fitted on. That was one half of the sets of benchmarks/memory_silence.py; docs/recall.md
-has what it does on the other.
+the answers it was fitted on. That was one half of the sets of benchmarks/memory_silence.py; docs/experiments/silence.md
+has what it does on the other, and which further features were left out.
 """
 
 from __future__ import annotations
@@ -23,67 +19,29 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
-import numpy as np
-
 from plait.domain.values import Candidate
+from plait.retrieval.ranking.weights import DEFAULT, SilenceRegression
 from plait.retrieval.search_context import Deps, SearchContext
 
-# The model that `cosine` was calibrated on; of another only `rise` counts.
+WEIGHTS = DEFAULT.silence
+# The model that `cosine` was calibrated on; with another one words alone decide.
 CALIBRATED = "all-MiniLM-L6-v2"
-# Ranks whose cosines are the background of the best one's.
-BACKGROUND = slice(10, 150)
-MIN_BACKGROUND = 20
-MOST_RISE = 30.0
-# Below so many documents an idf says little and there is no background.
-MIN_TERMS_IDF = 1.0
-HEAD = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What speaks for an answer. `rise` and `cosine` are None where the arm can't tell."""
+    """What speaks for an answer. `cosine` is None where the model's scale is unknown, or none was asked."""
 
     coverage: float
     terms: int
-    rise: float | None = None
     cosine: float | None = None
-    agreement: float = 0.0
     unseen: float = 0.0
-    both: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    bias: float
-    coverage: float
-    long: float  # of coverage · ln(1 + terms): longer texts are covered less
-    terms: float  # of ln(1 + terms)
-    unseen: float
-    rise: float
-    cosine: float
-    agreement: float
-    both: float
-
-    def chance(self, f: Features) -> float:
-        x = sum(w * v for w, v in zip(astuple(self), row(f), strict=True))
-        return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, x))))
 
 
 def row(f: Features) -> list[float]:
-    """What `Weights` weigh, in their order."""
-    long = math.log1p(f.terms)
-    return [
-        1.0, f.coverage, f.coverage * long, long, f.unseen, f.rise or 0.0, f.cosine or 0.0,
-        f.agreement, f.both,
-    ]  # fmt: skip
-
-
-# Trigram similarity from which a symbol is the one that the query names: `ping` is not `typing` (0.5).
-SAME_NAME = 0.8
-
-WITH_COSINE = Weights(-4.499, 0.0, 1.083, -0.285, -1.477, 0.0, 10.324, 1.749, 0.0)
-WITH_RISE = Weights(-0.838, 0.0, 1.16, -0.173, -2.193, 0.03, 0.0, 3.431, 0.0)
-WORDS_ALONE = Weights(-0.552, 0.0, 1.506, -0.563, -1.822, 0.0, 0.0, 0.0, 0.0)
+    """What `SilenceRegression` weighs, in its order."""
+    length = math.log1p(f.terms)
+    return [1.0, f.coverage * length, length, f.unseen, f.cosine or 0.0]
 
 
 async def support(ctx: SearchContext, deps: Deps) -> float | None:
@@ -98,7 +56,7 @@ async def evidence(ctx: SearchContext, deps: Deps) -> Features | None:
     if not ctx.order or any(ctx.rankings.get(arm) for arm in ("anchors", "phrase", "exact")):
         return None
     similar = ctx.rankings.get("identifiers")
-    if similar and similar[0].score >= SAME_NAME:
+    if similar and similar[0].score >= WEIGHTS.same_name:
         return None
     documents = 0
     holding: Mapping[str, int] = {}
@@ -110,9 +68,13 @@ async def evidence(ctx: SearchContext, deps: Deps) -> Features | None:
 
 def chance(f: Features) -> float:
     """Larger is surer; `recall.silence` is where it is too little."""
-    if f.cosine is not None:
-        return WITH_COSINE.chance(f)
-    return (WITH_RISE if f.rise is not None else WORDS_ALONE).chance(f)
+    return logistic(WEIGHTS.words_alone if f.cosine is None else WEIGHTS.with_cosine, f)
+
+
+def logistic(regression: SilenceRegression, f: Features) -> float:
+    """`1 / (1 + e^(−Σ w·x))`, in [0, 1]."""
+    x = sum(w * v for w, v in zip(astuple(regression), row(f), strict=True))
+    return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, x))))
 
 
 def features(
@@ -125,53 +87,17 @@ def features(
     """`holding`: by term of the query in how many of `documents` it is."""
     words, meanings = rankings.get("lexical", ()), rankings.get("semantic", ())
     idf = {term: _idf(documents, n) for term, n in holding.items()}
-    telling = {t: v for t, v in idf.items() if v >= MIN_TERMS_IDF} or idf
+    telling = {t: v for t, v in idf.items() if v >= WEIGHTS.min_idf} or idf
     total = sum(telling.values())
     missing = sum(v for term, v in telling.items() if not holding[term])
-    middle, spread = _background(meanings)
     return Features(
         min(2.0, words[0].score / total) if words and total > 0.0 else 0.0,
         len(telling),
-        min(MOST_RISE, (meanings[0].score - middle) / spread) if spread else None,
         meanings[0].score if meanings and calibrated else None,
-        _agreement(words, meanings),
         missing / total if total > 0.0 else 0.0,
-        _both(words, meanings, total, middle, spread),
     )
 
 
 def _idf(documents: int, holding: int) -> float:
     """As BM25 has it."""
     return math.log(1.0 + (documents - holding + 0.5) / (holding + 0.5))
-
-
-def _background(meanings: Sequence[Candidate]) -> tuple[float, float]:
-    """Mean and standard deviation of the cosines that are just near, 0 and 0 where there are too few."""
-    cosines = np.array([c.score for c in meanings[BACKGROUND]])
-    if len(cosines) < MIN_BACKGROUND or float(cosines.std()) < 1e-6:
-        return 0.0, 0.0
-    return float(cosines.mean()), float(cosines.std())
-
-
-def _both(
-    words: Sequence[Candidate],
-    meanings: Sequence[Candidate],
-    total: float,
-    middle: float,
-    spread: float,
-) -> float:
-    if not spread or total <= 0.0:
-        return 0.0
-    rises = {c.id: (c.score - middle) / spread for c in meanings[:HEAD]}
-    return max(
-        (min(2.0, c.score / total) * min(MOST_RISE, rises[c.id]) for c in words if c.id in rises),
-        default=0.0,
-    )
-
-
-def _agreement(words: Sequence[Candidate], meanings: Sequence[Candidate]) -> float:
-    """Share of the first ten by words that are among the first ten by meaning, of what is possible."""
-    if not words or not meanings:
-        return 0.0
-    near = {c.id for c in meanings[:HEAD]}
-    return sum(c.id in near for c in words[:HEAD]) / min(len(near), len(words[:HEAD]))

@@ -2,7 +2,7 @@
 
 People answer each other: "Yes, Friday at six" has no word of the question about the dinner, the turn before
 it has all of them. So each turn gets a share of what speaks for those next to it. What was asked is seldom the answer,
-and a turn of three words seldom tells anything. Measured in docs/recall.md.
+and a turn of three words seldom tells anything. Measured in docs/experiments/conversations.md.
 """
 
 from __future__ import annotations
@@ -14,22 +14,11 @@ from types import MappingProxyType
 from plait.domain.values import Collection, ItemId
 from plait.ports import Around, Place
 from plait.retrieval.ranking import fusion
+from plait.retrieval.ranking.weights import DEFAULT
 
-# Turns on either side that count, and the share of a neighbour's score: `SHARE / distance`.
-REACH = 4
-SHARE = 0.2
-# Share of what the words say of the turn right before: an answer need not repeat the words of its question.
-ANSWER = 0.3
-# So many of the best, and of the best by words, bring what is next to them.
-SEEDS = 32
-# Up to so many tokens a turn is shown with what it replies to: "Yes, the second one" answers nothing alone.
-SHORT_REPLY = 16
+WEIGHTS = DEFAULT.threads
 # Facts, rules and how-tos: short, and understood alone.
 WHOLE = frozenset(["semantic", "procedural"])
-# A turn that is nothing but a question.
-ASKED = 0.7
-# A turn of n tokens counts 1 − SHORT · e^(−n / TOKENS).
-SHORT, TOKENS = 0.5, 5.0
 
 
 def seeds(
@@ -38,7 +27,7 @@ def seeds(
     """The best that were said in a session or a run, of all and of those that the `words` found."""
     said = [id_ for id_ in order if in_thread(places[id_])]
     by_words = sorted((i for i in said if i in words), key=lambda i: -words[i])
-    return list(dict.fromkeys((*said[:SEEDS], *by_words[:SEEDS])))
+    return list(dict.fromkeys((*said[: WEIGHTS.seeds], *by_words[: WEIGHTS.seeds])))
 
 
 def by_words(rankings: fusion.Rankings, weights: Mapping[str, float]) -> dict[ItemId, float]:
@@ -56,7 +45,7 @@ def in_thread(place: Place) -> bool:
     return said and place.collection is Collection.MEMORIES
 
 
-def openings(around: Around) -> frozenset[ItemId]:
+def first_turns(around: Around) -> frozenset[ItemId]:
     """Of those asked about, the ones that nothing was said before."""
     return frozenset(id_ for id_, beside in around.items() if -1 not in beside.values())
 
@@ -66,12 +55,16 @@ def before(around: Around, places: Mapping[ItemId, Place]) -> dict[ItemId, ItemI
     found: dict[ItemId, ItemId] = {}
     for id_, beside in around.items():
         place = places.get(id_)
-        if place is not None and 0 < place.tokens <= SHORT_REPLY and place.type not in WHOLE:
+        if (
+            place is not None
+            and 0 < place.tokens <= WEIGHTS.short_reply
+            and place.type not in WHOLE
+        ):
             found.update((id_, other) for other, step in beside.items() if step == -1)
     return found
 
 
-def lifted(
+def neighbour_boost(
     around: Around,
     fused: Mapping[ItemId, float],
     best: Sequence[ItemId],
@@ -90,8 +83,15 @@ def lifted(
         id_: math.fsum(
             (
                 fused.get(id_, 0.0),
-                *(SHARE / abs(step) * fused.get(other, 0.0) for other, step in beside.items()),
-                *(ANSWER * words.get(other, 0.0) for other, step in beside.items() if step == 1),
+                *(
+                    WEIGHTS.share / abs(step) * fused.get(other, 0.0)
+                    for other, step in beside.items()
+                ),
+                *(
+                    WEIGHTS.answer * words.get(other, 0.0)
+                    for other, step in beside.items()
+                    if step == 1
+                ),
             )
         )
         for id_, beside in known.items()
@@ -106,14 +106,16 @@ def lifted(
     return scores
 
 
-def factors(places: Mapping[ItemId, Place]) -> dict[ItemId, float]:
+def turn_factors(places: Mapping[ItemId, Place]) -> dict[ItemId, float]:
     """What multiplies scores of turns for what they are; 1.0 is left out."""
     found = {}
     for id_, place in places.items():
         if in_thread(place) and place.tokens and place.type not in WHOLE:
-            found[id_] = factor(place.tokens, asks=place.asks)
+            found[id_] = turn_factor(place.tokens, asks=place.is_question)
     return found
 
 
-def factor(tokens: int, *, asks: bool) -> float:
-    return (ASKED if asks else 1.0) * (1.0 - SHORT * math.exp(-tokens / TOKENS))
+def turn_factor(tokens: int, *, asks: bool) -> float:
+    return (WEIGHTS.question if asks else 1.0) * (
+        1.0 - WEIGHTS.short * math.exp(-tokens / WEIGHTS.tokens)
+    )

@@ -7,14 +7,9 @@ from collections.abc import Mapping
 from plait.domain.recall import Trust
 from plait.domain.values import ItemId
 from plait.ports import Place, Standing
+from plait.retrieval.ranking.weights import DEFAULT
 
-# Bounded: what outranks by more than this is the better answer whoever says it.
-FACTORS: Mapping[Trust, float] = {
-    Trust.REPOSITORY: 1.0,
-    Trust.TEST_PASSED: 1.05,
-    Trust.AGENT_CLAIMED: 1.0,
-    Trust.EXTERNAL: 0.9,
-}
+WEIGHTS = DEFAULT.memories
 
 
 def trust(place: Place, standing: Standing | None) -> Trust:
@@ -29,9 +24,9 @@ def trust(place: Place, standing: Standing | None) -> Trust:
     return Trust.AGENT_CLAIMED
 
 
-def factors(
+def trust_factors(
     places: Mapping[ItemId, Place], standing: Mapping[ItemId, Standing]
 ) -> dict[ItemId, float]:
     """What multiplies scores; 1.0 is left out."""
-    found = {id_: FACTORS[trust(place, standing.get(id_))] for id_, place in places.items()}
+    found = {id_: WEIGHTS.trust[trust(place, standing.get(id_))] for id_, place in places.items()}
     return {id_: factor for id_, factor in found.items() if factor != 1.0}

@@ -2,7 +2,6 @@
 
 from plait.retrieval.query.analysis import Mode
 from plait.retrieval.search_context import Deps, SearchContext, Stage
-from plait.retrieval.stages.cross_encoder import cross_encoder
 from plait.retrieval.stages.feedback import feedback
 from plait.retrieval.stages.fetch import fetch
 from plait.retrieval.stages.files import files
@@ -10,8 +9,8 @@ from plait.retrieval.stages.filter import filter
 from plait.retrieval.stages.format import format
 from plait.retrieval.stages.fts import fts
 from plait.retrieval.stages.hierarchical import hierarchical
+from plait.retrieval.stages.opinions import cross_encoder, rerank
 from plait.retrieval.stages.relations import relations
-from plait.retrieval.stages.rerank import rerank
 from plait.retrieval.stages.resolve import resolve
 from plait.retrieval.stages.rewrite import rewrite, rewrites
 from plait.retrieval.stages.score import score

@@ -17,18 +17,18 @@ async def feedback(ctx: SearchContext, deps: Deps) -> SearchContext:
     found = await deps.receipts.evidence(ctx.at, ctx.order)
     if not found:
         return ctx
-    factors = {id_: factor(told, bound) for id_, told in found.items()}
+    factors = {id_: factor(evidence, bound) for id_, evidence in found.items()}
     reasons = dict(ctx.reasons)
-    for id_, told in found.items():
-        if said := _said(told):
-            reasons[id_] = (*reasons.get(id_, ()), said)
+    for id_, evidence in found.items():
+        if reason := _reason(evidence):
+            reasons[id_] = (*reasons.get(id_, ()), reason)
     return replace(ctx, factors={**ctx.factors, "feedback": factors}, reasons=reasons)
 
 
-def _said(told: Evidence) -> str:
+def _reason(evidence: Evidence) -> str:
     """In words, once there is about half a verdict's worth to say."""
-    if told.helped - told.harmed >= 0.5:
+    if evidence.helped - evidence.harmed >= 0.5:
         return "helped before"
-    if told.harmed - told.helped >= 0.5:
+    if evidence.harmed - evidence.helped >= 0.5:
         return "misled before"
     return ""

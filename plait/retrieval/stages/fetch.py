@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from plait.retrieval.ranking import fusion
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Deps, SearchContext, changed
 
-# So many of the best by fusion are scored by place and name. Tests and texts crowd the top of a
-# fused ranking: with 50 function recall@10 was 3 points lower; 120 adds 0.1 and 0.6 ms, 240 nothing.
-PLACED = 80
+WEIGHTS = DEFAULT.arms
 
 
 def placed(ctx: SearchContext) -> int:
     """How many of the best have their place looked up."""
-    return max(PLACED, 2 * ctx.k)
+    return max(WEIGHTS.placed, 2 * ctx.k)
 
 
 async def fetch(ctx: SearchContext, deps: Deps) -> SearchContext:

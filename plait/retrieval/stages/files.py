@@ -22,5 +22,5 @@ async def files(ctx: SearchContext, deps: Deps) -> SearchContext:
     top, best = max(ctx.fused[id_] for id_ in order), scores[order[0]]
     scale = top / best if best > 0.0 else 1.0
     fused = {id_: min(1.0, scores[id_] * scale) for id_ in order}
-    told = {name: f for name, f in factors.items() if f}
-    return changed(ctx, fused=fused, order=order, factors={**ctx.factors, **told})
+    applied = {name: f for name, f in factors.items() if f}
+    return changed(ctx, fused=fused, order=order, factors={**ctx.factors, **applied})

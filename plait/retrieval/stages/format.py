@@ -21,7 +21,7 @@ async def format(ctx: SearchContext, deps: Deps) -> SearchContext:
     kept = [id_ for id_ in ctx.order if ctx.fused[id_] >= ctx.query.min_score][: ctx.k]
     items = await deps.store.fetch(ctx.at, kept) if kept else {}
     order = [id_ for id_ in kept if id_ in items]
-    arms = told(ctx, order)
+    arms = arm_scores(ctx, order)
     hits = [Hit(items[id_], ctx.fused[id_], arms[id_]) for id_ in order]
     return changed(ctx, items=items, order=order, hits=tuple(hits))
 
@@ -32,7 +32,7 @@ async def _packed(ctx: SearchContext, deps: Deps) -> SearchContext:
     asked = ctx.options.min_score
     bar = max(ctx.query.min_score, asked if asked >= 0.0 else deps.recall.min_score)
     kept, left_out = context_block.pool(ctx, bar)
-    wanted = context_block.wanted(ctx, kept)
+    wanted = context_block.ids_to_fetch(ctx, kept)
     ctx, items, _ = await all_of(
         impact(ctx, deps),
         deps.store.fetch(ctx.at, wanted) if wanted else _nothing(),
@@ -40,7 +40,7 @@ async def _packed(ctx: SearchContext, deps: Deps) -> SearchContext:
     )
     # Counting, comparing and dressing a few memories of 1 MB takes a second.
     chars = sum(len(item.content) for item in items.values())
-    arms = told(ctx, kept)
+    arms = arm_scores(ctx, kept)
     return await off_loop(chars, context_block.block, ctx, kept, left_out, items, arms, deps.recall)
 
 
@@ -55,16 +55,16 @@ async def _nothing() -> dict[ItemId, Item]:
     return {}
 
 
-def told(ctx: SearchContext, order: list[ItemId]) -> dict[ItemId, dict[str, float]]:
+def arm_scores(ctx: SearchContext, order: list[ItemId]) -> dict[ItemId, dict[str, float]]:
     """Each arm's raw score of the items in `order`; with `explain` also `ARM.rank` (from 1), `ARM.scaled`,
     `ARM.weight`, `bonus.NAME` and `factor.NAME`."""
     arms: dict[ItemId, dict[str, float]] = {id_: {} for id_ in order}
     # By number: hashing a UUID costs 0.2 µs, and an arm has 150 candidates.
-    wanted = {id_.int: said for id_, said in arms.items()}
+    by_number = {id_.int: scores for id_, scores in arms.items()}
     for arm, ranking in ctx.rankings.items():
         for candidate in ranking:
-            if (said := wanted.get(candidate.id.int)) is not None:
-                said[arm] = candidate.score
+            if (scores := by_number.get(candidate.id.int)) is not None:
+                scores[arm] = candidate.score
     if ctx.query.explain:
         for id_, more in _explained(ctx, order).items():
             arms[id_] |= more
@@ -72,19 +72,19 @@ def told(ctx: SearchContext, order: list[ItemId]) -> dict[ItemId, dict[str, floa
 
 
 def _explained(ctx: SearchContext, order: list[ItemId]) -> dict[ItemId, dict[str, float]]:
-    said = {id_: dict(ctx.signals.get(id_, {})) for id_ in order}
+    found = {id_: dict(ctx.signals.get(id_, {})) for id_ in order}
     for stage, factors in ctx.factors.items():
         for id_, factor in factors.items():
-            if id_ in said:
-                said[id_][f"factor.{stage}"] = factor
+            if id_ in found:
+                found[id_][f"factor.{stage}"] = factor
     for arm, ranking in ctx.rankings.items():
         if not ranking:
             continue
         for rank, (id_, scaled) in enumerate(
             fusion.scale(ranking, fusion.FLOORS.get(arm)), start=1
         ):
-            if id_ in said:
-                said[id_][f"{arm}.rank"] = float(rank)
-                said[id_][f"{arm}.scaled"] = scaled
-                said[id_][f"{arm}.weight"] = ctx.strategy.weights[arm]
-    return said
+            if id_ in found:
+                found[id_][f"{arm}.rank"] = float(rank)
+                found[id_][f"{arm}.scaled"] = scaled
+                found[id_][f"{arm}.weight"] = ctx.strategy.weights[arm]
+    return found

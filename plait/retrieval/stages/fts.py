@@ -8,6 +8,7 @@ from typing import Any
 
 from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.retrieval.gather import all_of
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Deps, SearchContext, changed
 from plait.retrieval.stages.fetch import placed
 from plait.text.tokenize import split
@@ -17,10 +18,7 @@ Ranking = Sequence[Candidate]
 # Trigrams are for a name typed from memory, not for a page of code: 4 ms a name.
 MAX_WORDS_FOR_TRIGRAMS = 4
 MAX_TRIGRAM_NAMES = 2
-# Items that hold a number, above which it tells them apart from nothing.
-MOST_EXACT = 20
-# Of a name whose words the query has, beside the words: 0.5 and 1 are the same on benchmarks/polyglot.py.
-JOINED_WEIGHT = 0.5
+WEIGHTS = DEFAULT.arms
 
 
 async def fts(ctx: SearchContext, deps: Deps) -> SearchContext:
@@ -64,13 +62,13 @@ async def _lexical(ctx: SearchContext, deps: Deps) -> Ranking:
 def _joined(names: Sequence[str]) -> dict[str, float]:
     """Whole names as they stand in the index: `parse_header`, and `parseheader` for parseHeader."""
     written = (name for joined in names for name in (joined, joined.replace("_", "")))
-    return {term: JOINED_WEIGHT for name in written for term in split(name)[:1]}
+    return {term: WEIGHTS.joined_name for name in written for term in split(name)[:1]}
 
 
 async def _exact(ctx: SearchContext, deps: Deps, where: Filter) -> Ranking:
     """What agents wrote with the query's numbers in it, where few items have them: a year tells nothing."""
-    found = await deps.store.lexical(ctx.at, ctx.asked.exact, where, MOST_EXACT + 1)
-    return found if len(found) <= MOST_EXACT else []
+    found = await deps.store.lexical(ctx.at, ctx.asked.exact, where, WEIGHTS.most_exact + 1)
+    return found if len(found) <= WEIGHTS.most_exact else []
 
 
 async def _best_of(

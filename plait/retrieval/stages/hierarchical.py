@@ -19,9 +19,9 @@ async def hierarchical(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Parts of one symbol lift each other, and so do turns next to each other; for a context also what
     reads as one piece (`also`)."""
     groups = coherence.by_symbol(ctx.order, ctx.places)
-    lifted = coherence.lifted(groups.values(), ctx.places, ctx.fused, ctx.asked.words)
-    if lifted:
-        fused = {**ctx.fused, **lifted}
+    boosted = coherence.part_boost(groups.values(), ctx.places, ctx.fused, ctx.asked.words)
+    if boosted:
+        fused = {**ctx.fused, **boosted}
         ctx = replace(ctx, fused=fused, order=sorted(ctx.order, key=lambda id_: -fused[id_]))
     ctx = await _threaded(ctx, deps)
     if ctx.options is None:
@@ -33,19 +33,19 @@ async def hierarchical(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 
 async def _threaded(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """`ctx` with what was said next to the best; as it is where they are of no session."""
+    """`ctx` with the boost of neighbouring turns; unchanged where the best are of no session."""
     words = threads.by_words(ctx.rankings, ctx.strategy.weights)
     best = threads.seeds(ctx.order, ctx.places, words)
     if not best:
         return ctx
-    around = await deps.store.around(ctx.at, best, ctx.query.where, threads.REACH)
-    said = [id_ for id_ in ctx.order if threads.in_thread(ctx.places[id_])]
-    scores = threads.lifted(around, ctx.fused, said, words)
+    around = await deps.store.around(ctx.at, best, ctx.query.where, threads.WEIGHTS.reach)
+    turns = [id_ for id_ in ctx.order if threads.in_thread(ctx.places[id_])]
+    scores = threads.neighbour_boost(around, ctx.fused, turns, words)
     # What no arm found has nothing but its neighbours to speak for it, and was never among the best: see
-    # docs/recall.md.
+    # docs/experiments/conversations.md.
     fused = {**ctx.fused, **{id_: scores[id_] for id_ in scores if id_ in ctx.places}}
     order = sorted(ctx.order, key=lambda id_: -fused[id_])
-    ctx = replace(ctx, fused=fused, order=order, openings=threads.openings(around))
+    ctx = replace(ctx, fused=fused, order=order, first_turns=threads.first_turns(around))
     if ctx.options is None:
         return ctx
     return replace(ctx, before=threads.before(around, ctx.places))

@@ -13,26 +13,19 @@ from plait.retrieval.code_graph.related import Found, Node, Seeds
 from plait.retrieval.gather import all_of
 from plait.retrieval.query.strategy import Kind
 from plait.retrieval.ranking import fusion
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Degraded, Deps, SearchContext
 
 WALK = Walk()
-# Of the candidates so far, by the light score. 20 seeds were a little better than 10 or 60.
-SEEDS = 20
-# Added to the fused score, of symbols that no other arm found: those that matched keep their order. What is
-# near is shown behind what matches. A trace or a diff says more by its places than by its words. Guessed.
-WEIGHT, WEIGHT_AT_PLACES = 0.3, 0.5
-LINKS_WEIGHT = 0.3  # guessed
+WEIGHTS = DEFAULT.arms
 FOUND, LINKED = 40, 40
 MOST_REPOS = 3
-# A file's links count less than those of the symbol itself.
-OF_FILE = 0.4
-# The longest that an answer waits for a graph that is being read, and the share of its time.
-WAIT_S, WAIT_SHARE = 1.0, 0.2
+WAIT_SHARE = 0.2  # of the time that is left, for a graph that is being read
 
 
 async def relations(ctx: SearchContext, deps: Deps) -> SearchContext:
     """`relations`: symbols near the seeds; `links`: agents' items one link away. For contexts alone: to
-    hits they add nothing that could be measured (docs/retrieval.md), and they cost two round trips."""
+    hits they add nothing that could be measured (docs/experiments/parts-and-graph.md), and they cost two round trips."""
     return await follow(ctx, deps) if ctx.options is not None else ctx
 
 
@@ -48,7 +41,8 @@ async def follow(ctx: SearchContext, deps: Deps, walk: Walk = WALK) -> SearchCon
     fresh = {one.node: one.why for one in code if one.node not in seeds.weights}
     for one in code:
         seeds.add(one.node, one.score, seeds.paths.get(one.node, ""))
-    ctx, found = await _near(ctx, store, seeds, fresh, walk)
+    wait_s = min(deps.settings.graph_wait_s, WAIT_SHARE * ctx.deadline.left_s)
+    ctx, found = await _near(ctx, store, seeds, fresh, walk, wait_s)
     if not found and not linked:
         return ctx
     chunks, items = await all_of(
@@ -71,13 +65,13 @@ async def _seeds(ctx: SearchContext, deps: Deps) -> tuple[Seeds, Seeds, frozense
     """The best so far, as the graph and links name them; the files of those that are symbols; all that is
     known so far."""
     fused = fusion.minmax(ctx.rankings, ctx.strategy.weights)
-    top = fusion.order(fused, ctx.rankings)[:SEEDS]
+    top = fusion.order(fused, ctx.rankings)[: WEIGHTS.relation_seeds]
     places = await deps.store.places(ctx.at, top) if top else {}
     seeds, files = Seeds(), Seeds()
     for id_, place in places.items():
         for number, name in enumerate(related.node_of(id_, place)):
             if number and place.collection is Collection.FILES:
-                files.add((place.repo, name), OF_FILE * fused[id_])
+                files.add((place.repo, name), WEIGHTS.of_file * fused[id_])
             else:
                 seeds.add((place.repo, name), fused[id_], place.path)
     for revision in ctx.at.revisions:
@@ -98,7 +92,12 @@ async def _linked(
 
 
 async def _near(
-    ctx: SearchContext, store: RelationStore, seeds: Seeds, fresh: Mapping[Node, str], walk: Walk
+    ctx: SearchContext,
+    store: RelationStore,
+    seeds: Seeds,
+    fresh: Mapping[Node, str],
+    walk: Walk,
+    wait_s: float,
 ) -> tuple[SearchContext, list[tuple[Found, CodeGraph]]]:
     """Symbols of the repositories with the most seeds. `fresh`: those that links brought, and why. A graph that is not there is named in `degraded`."""
     if Collection.FILES not in (ctx.query.where.collections or tuple(Collection)):
@@ -106,7 +105,6 @@ async def _near(
     weights: dict[str, float] = {}
     for (repo, _), weight in seeds.weights.items():
         weights[repo] = weights.get(repo, 0.0) + weight
-    wait_s = min(WAIT_S, WAIT_SHARE * ctx.deadline.left_s)
     found: list[tuple[Found, CodeGraph]] = []
     for repo in sorted(weights, key=lambda name: (-weights[name], name))[:MOST_REPOS]:
         graph = await store.code_graph(ctx.at, repo, wait_s=wait_s)
@@ -141,12 +139,15 @@ def _with(
         "links": _ranking({id_: one.score for id_, one in by_link.items()}),
     }
     at_places = ctx.strategy.kind in (Kind.TRACE, Kind.DIFF)
-    weights = {"relations": WEIGHT_AT_PLACES if at_places else WEIGHT, "links": LINKS_WEIGHT}
+    weights = {
+        "relations": WEIGHTS.relations_at_locations if at_places else WEIGHTS.relations,
+        "links": WEIGHTS.links,
+    }
     reasons = dict(ctx.reasons)
-    said = {id_: one.why for id_, (one, _) in near.items()} | {
+    found = {id_: one.why for id_, (one, _) in near.items()} | {
         id_: one.why for id_, one in by_link.items()
     }
-    for id_, why in said.items():
+    for id_, why in found.items():
         if why and id_ not in known:
             reasons[id_] = (*reasons.get(id_, ()), why)
     return replace(

@@ -20,6 +20,7 @@ from plait.retrieval.query.analysis import (
 )
 from plait.retrieval.query.bug_report import as_report, embedded
 from plait.retrieval.query.code_references import Anchor, AnchorKind, Anchors
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Deps, SearchContext
 from plait.text.tokenize import query_terms
 
@@ -27,9 +28,7 @@ from plait.text.tokenize import query_terms
 # other arms say.
 MAX_PLACES = 500
 MAX_AT = 16  # chunks at one place
-WHOLE_FILE = 0.5  # a chunk of a file that is named without a line, of what the place itself counts
-AROUND = 0.8  # the next wider chunk round the same lines
-DECAY = 0.85  # the next frame out of those that are the repository's own
+WEIGHTS = DEFAULT.locations
 
 # Characters of a diff or trace that are read at once; of more, which may take half a second, a thread's work.
 AT_ONCE = 8_192
@@ -42,11 +41,13 @@ async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Fix the revisions that this answer is read at, and find the places that its text names: a ranking
     `anchors`, without a read where it names none."""
     asked = ctx.asked
-    if not asked.attached and "semantic" not in ctx.query.off:
+    if asked.text and ctx.vector is None and not asked.attached and "semantic" not in ctx.query.off:
         deps.foresee(embedded(asked))  # on another thread, while the view is read
     view = await deps.store.view(ctx.query.where)
     aside = len(asked.attached) > AT_ONCE
-    anchors = await _done(aside, reading.read, asked.text, asked.attached, asked.identifiers)
+    anchors = await _done(
+        aside, reading.find_references, asked.text, asked.attached, asked.identifiers
+    )
     if ctx.query.where.collections != (Collection.FILES,):  # code is of no time
         # "Last week" is before the time that the answer is of.
         then = ctx.query.where.as_of.recorded or ctx.query.where.as_of.valid or deps.now()
@@ -78,9 +79,9 @@ def _with_arm(
     ranked = [Candidate(id_, score) for id_, score in scores.items()]
     ranked.sort(key=lambda c: (-c.score, c.id.int))
     ranked = ranked[:MAX_PLACES]
-    said = {c.id: (reasons[c.id],) for c in ranked}
+    why = {c.id: (reasons[c.id],) for c in ranked}
     return replace(
-        ctx, rankings={**ctx.rankings, "anchors": ranked}, reasons={**ctx.reasons, **said}
+        ctx, rankings={**ctx.rankings, "anchors": ranked}, reasons={**ctx.reasons, **why}
     )
 
 
@@ -128,12 +129,12 @@ def ranking(
 def _scored(anchor: Anchor, ids: Sequence[ItemId], frame: int) -> list[tuple[ItemId, float]]:
     spot = anchor.spot
     if anchor.kind is AnchorKind.FRAME:
-        return [(ids[0], DECAY ** (frame - 1))]
+        return [(ids[0], WEIGHTS.frame_decay ** (frame - 1))]
     if spot.start_line:
-        return [(id_, anchor.weight * AROUND**n) for n, id_ in enumerate(ids[:MAX_AT])]
+        return [(id_, anchor.weight * WEIGHTS.around**n) for n, id_ in enumerate(ids[:MAX_AT])]
     if spot.symbol:
         return [(id_, anchor.weight) for id_ in ids[:1]]
-    return [(id_, anchor.weight * WHOLE_FILE) for id_ in ids]
+    return [(id_, anchor.weight * WEIGHTS.whole_file) for id_ in ids]
 
 
 def _reason(anchor: Anchor, frame: int) -> str:

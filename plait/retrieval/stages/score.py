@@ -1,4 +1,4 @@
-"""The full score: place, name, age, importance, freshness, trust, and what earlier stages said."""
+"""The full score: location, name, age, importance, freshness, trust, and the factors of earlier stages."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Reorder the best by what their place and name say; scores stay in [0, 1]. Of a recall for which
     nothing speaks, nothing is left."""
     ctx = await _of_agents(ctx, deps)
-    query = signals.wanted(ctx.asked)
+    query = signals.prepared(ctx.asked)
     found = [(id_, signals.signals(ctx.places[id_], query)) for id_ in ctx.order]
-    values = [said.apply(ctx.fused[id_]) * _factor(ctx, id_) for id_, said in found]
+    values = [signal.apply(ctx.fused[id_]) * _factor(ctx, id_) for id_, signal in found]
     # Relative to the best, whose score says how sure fusion was of it.
     best = max(values, default=0.0)
     top = max((ctx.fused[id_] for id_ in ctx.order), default=0.0)
     scale = top / best if best > top > 0.0 else 1.0
     # A stable sort over the order of fusion, which is deterministic.
     ranked = sorted(zip(values, found, strict=True), key=lambda entry: -entry[0])
-    told: dict[ItemId, dict[str, float]] = {}
+    explained: dict[ItemId, dict[str, float]] = {}
     if ctx.query.explain:
-        told = {id_: said.told() for _, (id_, said) in ranked}
+        explained = {id_: signal.told() for _, (id_, signal) in ranked}
     scores = {id_: min(1.0, value * scale) for value, (id_, _) in ranked}
-    scores = compacted.behind(scores, ctx.standing)
-    ctx = replace(ctx, fused=scores, signals=told, order=list(scores))
+    scores = compacted.behind_summaries(scores, ctx.standing)
+    ctx = replace(ctx, fused=scores, signals=explained, order=list(scores))
     return await _silenced(ctx, deps) if ctx.options is not None else ctx
 
 
 def _factor(ctx: SearchContext, id_: ItemId) -> float:
-    return prod(said.get(id_, 1.0) for said in ctx.factors.values())
+    return prod(factors.get(id_, 1.0) for factors in ctx.factors.values())
 
 
 async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """`ctx` with what is known of agents' items; as it is where there are none, as in a search for code."""
+    """`ctx` with the factors of agents' items; unchanged where there are none, as in a search for code."""
     theirs = {i: p for i in ctx.order if memory_score.is_agents(p := ctx.places[i])}
     if not theirs:
         return ctx
@@ -63,18 +63,20 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
     standing = await deps.store.standing(ctx.at, asked_of)
     newest = memory_score.asks_for_newest(ctx.asked.text)
     blend = memory_score.Blend.of(deps.recall, newest=newest)
-    said: Mapping[ItemId, float] = {}
+    similarity: Mapping[ItemId, float] = {}
     if ctx.asked.kind is QueryKind.PLAIN:
         unite = fusion.rrf if ctx.fusion == "rrf" else fusion.minmax
-        said = memory_score.similarity(ctx.rankings, ctx.strategy.weights, unite, theirs)
+        similarity = memory_score.similarity(ctx.rankings, ctx.strategy.weights, unite, theirs)
     factors: Mapping[str, Mapping[ItemId, float]] = {
-        "said": said,
-        "memory": memory_score.factors(theirs, blend),
-        "turn": threads.factors(theirs),
-        "wanted": query_intent.factors(ctx.asked.text, theirs, _external(standing), ctx.openings),
-        "freshness": freshness.factors(theirs, standing),
-        "trust": trust.factors(theirs, standing),
-        "compacted": compacted.factors(standing),
+        "said": similarity,
+        "memory": memory_score.age_and_importance(theirs, blend),
+        "turn": threads.turn_factors(theirs),
+        "wanted": query_intent.intent_factors(
+            ctx.asked.text, theirs, _external(standing), ctx.first_turns
+        ),
+        "freshness": freshness.freshness_factors(theirs, standing),
+        "trust": trust.trust_factors(theirs, standing),
+        "compacted": compacted.compaction_factors(standing),
         "verbatim": await _verbatim(ctx, deps, list(theirs)),
         "time": nearness.in_time(theirs, ctx.anchors.span),
         "scope": nearness.in_scope(theirs, _session(ctx), ctx.query.where.agent_id),
@@ -97,7 +99,7 @@ async def _verbatim(
     items = await deps.store.fetch(ctx.at, ids)
     texts = {id_: item.content for id_, item in items.items()}
     chars = sum(map(len, texts.values()))
-    return await off_loop(chars, verbatim.factors, wanted_text, texts)
+    return await off_loop(chars, verbatim.passage_factors, wanted_text, texts)
 
 
 def _external(standing: Mapping[ItemId, Standing]) -> frozenset[ItemId]:
@@ -111,14 +113,14 @@ def _session(ctx: SearchContext) -> str:
 def _reasons(
     ctx: SearchContext, standing: Mapping[ItemId, Standing]
 ) -> Mapping[ItemId, tuple[str, ...]]:
-    said = dict(ctx.reasons)
+    reasons = dict(ctx.reasons)
     for id_, known in standing.items():
         if id_ not in ctx.places:
             continue
         for why in (freshness.reason(ctx.places[id_], known), compacted.reason(known)):
             if why:  # the first reason is the one that a context shows
-                said[id_] = (why, *said.get(id_, ()))
-    return said
+                reasons[id_] = (why, *reasons.get(id_, ()))
+    return reasons
 
 
 async def _silenced(ctx: SearchContext, deps: Deps) -> SearchContext:

@@ -14,6 +14,7 @@ from plait.domain.errors import (
     EmbeddingRefused,
     EmbeddingUnavailable,
 )
+from plait.domain.values import Collection
 from plait.ports import EmbeddingProvider
 from plait.retrieval.search_context import Degraded, Deps, SearchContext, changed
 
@@ -27,18 +28,28 @@ async def semantic(ctx: SearchContext, deps: Deps) -> SearchContext:
         return ctx
     if not view.model:
         return _without(ctx, "no_vectors")
-    if any(revision.embedded < revision.chunks for revision in view.revisions):
+    if _reads_code(ctx) and any(r.embedded < r.chunks for r in view.revisions):
         ctx = _without(ctx, "coverage")
     try:
-        provider = await deps.provider()
-        if (provider.model, provider.dim) != (view.model, view.dim):
-            raise EmbeddingModelMismatch(view.model, view.dim, provider.model, provider.dim)
-        vector = await _vector(ctx, provider)
+        vector = ctx.vector if ctx.vector is not None else await _of_text(ctx, deps)
     except (EmbeddingUnavailable, EmbeddingRefused, BadModelFile, BadSettings) as exc:
         logger.warning("search without vectors", extra={"reason": exc.reason, "error": exc.message})
         return _without(ctx, exc.reason)
     found = await deps.store.nearest(view, vector, ctx.query.where, deps.settings.candidates)
     return changed(ctx, rankings={**ctx.rankings, "semantic": found})
+
+
+def _reads_code(ctx: SearchContext) -> bool:
+    collections = ctx.query.where.collections
+    return not collections or Collection.FILES in collections
+
+
+async def _of_text(ctx: SearchContext, deps: Deps) -> npt.NDArray[np.float32]:
+    """Raises: EmbeddingModelMismatch, and what the provider raises."""
+    provider = await deps.provider()
+    if (provider.model, provider.dim) != (ctx.at.model, ctx.at.dim):
+        raise EmbeddingModelMismatch(ctx.at.model, ctx.at.dim, provider.model, provider.dim)
+    return await _vector(ctx, provider)
 
 
 async def _vector(ctx: SearchContext, provider: EmbeddingProvider) -> npt.NDArray[np.float32]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plait.domain.values import ItemId
+from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Deps, SearchContext
 from plait.text.tokenize import tokens
 
-# For an item all of whose best tag's words are in the query. Bounded, and only for agents' items: code has
-# no tags. A tag is a word its writer chose, so it is worth more than one in the text, and no more.
-TAGGED = 0.1
+WEIGHTS = DEFAULT.memories
 MAX_TAGS = 200
 
 
@@ -22,7 +21,7 @@ async def tags(ctx: SearchContext, deps: Deps) -> SearchContext:
     for id_ in ctx.order:
         place = ctx.places[id_]
         if place.tags and (tag := _named(place.tags[:MAX_TAGS], asked)):
-            found[id_] = 1.0 + TAGGED
+            found[id_] = 1.0 + WEIGHTS.tagged
             reasons[id_] = (*reasons.get(id_, ()), f"tagged {tag}")
     if not found:
         return ctx

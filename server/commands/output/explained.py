@@ -45,11 +45,11 @@ def show(
     ranks: Mapping[ItemId, Sequence[StageRank]],
     out: Console,
 ) -> None:
-    """What each arm said of an item, and where each stage put it."""
+    """The score that each arm gave an item, and where each stage put it."""
     from rich.text import Text
 
-    told = "  ".join(f"{name} {score:.3f}" for name, score in sorted(arms.items()))
-    out.print(Text(f"      {told}", style="dim"))
+    scores = "  ".join(f"{name} {score:.3f}" for name, score in sorted(arms.items()))
+    out.print(Text(f"      {scores}", style="dim"))
     if steps := ranks.get(id_):
         line = " → ".join(f"{step.stage} #{step.rank} {step.score:.3f}" for step in steps)
         out.print(Text(f"      {line}", style="dim"))
@@ -60,12 +60,12 @@ def show_timings(timings: Sequence[Timing], out: Console) -> None:
     out.print(f"\n{stages}", style="dim")
 
 
-def show_fates(told: Mapping[ItemId, Dropped], out: Console) -> None:
-    if not told:
+def show_fates(fates_by_id: Mapping[ItemId, Dropped], out: Console) -> None:
+    if not fates_by_id:
         return
     from plait.retrieval.explain import sentence
 
-    for id_, why in told.items():
+    for id_, why in fates_by_id.items():
         out.print(f"{id_}: {sentence(why)}")
 
 
@@ -74,8 +74,8 @@ def as_json(id_: ItemId, ranks: Mapping[ItemId, Sequence[StageRank]]) -> dict[st
     return {"stages": [{"stage": s.stage, "rank": s.rank, "score": s.score} for s in steps]}
 
 
-def fates(told: Mapping[ItemId, Dropped]) -> dict[str, Any]:
-    return {str(id_): fate(why) for id_, why in told.items()}
+def fates(fates_by_id: Mapping[ItemId, Dropped]) -> dict[str, Any]:
+    return {str(id_): fate(why) for id_, why in fates_by_id.items()}
 
 
 def fate(why: Dropped) -> dict[str, Any]:

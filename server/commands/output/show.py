@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plait import terminal
-from plait.domain.answers import GraphEdge, GraphNode, GraphPath
+from plait.domain.answers.graph import GraphEdge, GraphNode, GraphPath
 from plait.domain.memory import AsOf, MemoryEntry, MemoryMatch
 from plait.domain.recall import StageRank
 from plait.domain.values import Hit, ItemId
@@ -57,7 +57,7 @@ def hits(
     out: Console,
 ) -> None:
     """Each hit: a headline with place, symbol and score, then the lines that hold the query's words.
-    `ranks`: what is told by `--explain`, None without it."""
+    `ranks`: what `--explain` shows, None without it."""
     terms = {word.lower() for word in _WORD.findall(query)}
     repos = {hit.item.repo for hit in found}
     # Nine columns hold the line's number. Elsewhere than on a terminal lines are cut against megabytes.

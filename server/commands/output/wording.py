@@ -87,7 +87,7 @@ _WIRE = "|".join(re.escape(name) for name in OPTIONS if "_" in name)
 _INNER = re.compile(rf"(?<![\w.`'\"-])(?:{_WIRE})(?![\w`'\"])")
 
 
-def said(exc: PlaitError) -> str:
+def message(exc: PlaitError) -> str:
     """The message of `exc` as the user of a command reads it."""
     text = exc.message
     for call, command in COMMANDS.items():

@@ -1,61 +1,52 @@
-"""Answers → protobuf messages. What both ends need stands in `plait/wire/messages.py`."""
+"""Answers → the values that callers get, under the names that they know. `plait/wire` makes messages of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from google.protobuf.duration_pb2 import Duration
-
-from plait.domain.answers import GraphResult
+from etl.report import IndexReport
+from plait.domain.answers.graph import GraphAnswer, GraphResult
+from plait.domain.answers.indexing import IndexJob, Repository
+from plait.domain.answers.memories import AppendedEpisode
+from plait.domain.answers.search import Degradation, RepositoryRevision, SearchResult
 from plait.domain.errors import PlaitError
 from plait.domain.memory import AsOf, MemoryEntry
-from plait.domain.recall import Dropped
+from plait.domain.recall import StageRank
 from plait.domain.values import Episode, EpisodeReceipt, Hit, ItemId, Revision
 from plait.retrieval.explain import steps
 from plait.retrieval.search import SearchAnswer, SearchQuery
-from plait.retrieval.search_context import Snapshot
-from plait.v1 import (
-    graph_pb2,
-    index_service_pb2,
-    knowledge_service_pb2,
-    memory_service_pb2,
-    recall_pb2,
-    types_pb2,
-)
-from plait.wire import memory_messages, messages, recall_messages
-from server.background_jobs.index_jobs import Job, JobState
+from plait.retrieval.search_context import Degraded, Snapshot
+from plait.v1 import knowledge_service_pb2, memory_service_pb2, types_pb2
+from server.background_jobs.index_jobs import Job
 from server.grpc.errors import field_path, status_of
 from server.grpc.messages import names, scope
 from server.masking import found_in
 
-JOB_STATES = {
-    JobState.QUEUED: index_service_pb2.INDEX_JOB_STATE_QUEUED,
-    JobState.RUNNING: index_service_pb2.INDEX_JOB_STATE_RUNNING,
-    JobState.PUBLISHED: index_service_pb2.INDEX_JOB_STATE_PUBLISHED,
-    JobState.SUCCEEDED: index_service_pb2.INDEX_JOB_STATE_SUCCEEDED,
-    JobState.FAILED: index_service_pb2.INDEX_JOB_STATE_FAILED,
-    JobState.CANCELLED: index_service_pb2.INDEX_JOB_STATE_CANCELLED,
-}
 # What each phase of an index run counts.
 UNITS = {"parse": "files", "vectors": "chunks", "embed": "chunks"}
 
 
-def search(
-    tenant: str, answer: SearchAnswer, query: SearchQuery, took_ms: float
-) -> knowledge_service_pb2.SearchResponse:
+def search(tenant: str, answer: SearchAnswer, query: SearchQuery) -> SearchResult:
     explain = query.explain
-    timings = [types_pb2.StageTiming(stage=t.stage, took_ms=t.took_ms) for t in answer.timings]
-    return knowledge_service_pb2.SearchResponse(
-        hits=[hit(tenant, h, answer.trail, explain=explain) for h in answer.hits],
+    return SearchResult(
+        hits=tuple(_hit(tenant, hit, explain=explain) for hit in answer.hits),
         revisions=revisions(tenant, answer.view.revisions),
-        degraded=[types_pb2.Degradation(part=d.part, cause=d.cause) for d in answer.degraded],
-        timings=timings if explain else (),
-        took_ms=took_ms,
-        why_not=fates(answer.why_not),
-        as_of=memory_messages.resolved(query.where.as_of),
+        degraded=degraded(answer.degraded),
+        timings=answer.timings if explain else (),
+        took_ms=0.0,  # set when the message is made
+        as_of=query.where.as_of,
+        why_not=answer.why_not or {},
+        ranks={hit.item.id: ranks(answer.trail, hit.item.id) for hit in answer.hits}
+        if explain
+        else {},
     )
+
+
+def _hit(tenant: str, hit: Hit, *, explain: bool) -> Hit:
+    item = replace(hit.item, repo=scope.name_out(tenant, hit.item.repo))
+    return Hit(item, hit.score, hit.arms if explain else {})
 
 
 def fit(response: knowledge_service_pb2.SearchResponse, limit_bytes: int) -> None:
@@ -82,40 +73,20 @@ def fit_matches(response: memory_service_pb2.QueryMemoriesResponse, limit_bytes:
         response.degraded.append(types_pb2.Degradation(part="hits", cause="message_size"))
 
 
-def hit(
-    tenant: str, value: Hit, trail: Sequence[Snapshot], *, explain: bool
-) -> knowledge_service_pb2.Hit:
-    item = messages.item(value.item)
-    item.repository = scope.name_out(tenant, item.repository)
-    if not explain:
-        return knowledge_service_pb2.Hit(item=item, score=value.score)
-    stages = ranks(trail, value.item.id)
-    return knowledge_service_pb2.Hit(item=item, score=value.score, arms=value.arms, stages=stages)
-
-
-def ranks(trail: Sequence[Snapshot], id_: ItemId) -> list[recall_pb2.StageRank]:
+def ranks(trail: Sequence[Snapshot], id_: ItemId) -> tuple[StageRank, ...]:
     """Where an item stood after each stage that changed the order."""
-    return [
-        recall_pb2.StageRank(stage=step.stage, rank=step.rank, score=step.score)
-        for step in steps(trail, id_)
-        if step.rank
-    ]
+    return tuple(
+        StageRank(step.stage, step.rank, step.score) for step in steps(trail, id_) if step.rank
+    )
 
 
-def fates(told: Mapping[ItemId, Dropped] | None) -> list[recall_pb2.WhyNot]:
-    """Of the items that a request asked about."""
-    return [
-        recall_pb2.WhyNot(item_id=str(id_), why=recall_messages.dropped(why))
-        for id_, why in (told or {}).items()
-    ]
+def degraded(parts: Iterable[Degraded]) -> tuple[Degradation, ...]:
+    return tuple(Degradation(part.part, part.cause) for part in parts)
 
 
-def memory(
-    tenant: str, entry: MemoryEntry, *, with_embedding: bool = False
-) -> memory_service_pb2.Memory:
-    out = memory_messages.memory(entry, with_embedding=with_embedding)
-    out.repository = scope.name_out(tenant, out.repository)
-    return out
+def memory(tenant: str, entry: MemoryEntry, *, with_embedding: bool = False) -> MemoryEntry:
+    embedding = entry.embedding if with_embedding else None
+    return replace(entry, repo=scope.name_out(tenant, entry.repo), embedding=embedding)
 
 
 def item_error(tenant: str, error: PlaitError) -> types_pb2.ItemError:
@@ -130,104 +101,98 @@ def item_error(tenant: str, error: PlaitError) -> types_pb2.ItemError:
     )
 
 
-def revisions(tenant: str, values: Iterable[Revision]) -> list[types_pb2.RepositoryRevision]:
-    named = scope.revisions_out(tenant, values)
-    return [messages.revision(value) for value in sorted(named, key=lambda r: r.repo)]
+def revisions(tenant: str, values: Iterable[Revision]) -> tuple[RepositoryRevision, ...]:
+    return tuple(sorted((revision(tenant, value) for value in values), key=lambda r: r.repository))
 
 
-def graph(
-    tenant: str, result: GraphResult, shown: Iterable[Revision], as_of: AsOf, took_ms: float
-) -> knowledge_service_pb2.GraphQueryResponse:
-    """Raises: TypeError, OverflowError, for a cell outside the contract."""
-    result = names.result_out(tenant, result)
-    return knowledge_service_pb2.GraphQueryResponse(
-        columns=result.columns,
-        rows=[
-            graph_pb2.GraphRow(cells=[messages.graph_value(c) for c in row]) for row in result.rows
-        ],
-        nodes=[messages.graph_node(node) for node in result.nodes],
-        edges=[messages.graph_edge(edge) for edge in result.edges],
-        truncated=result.truncated,
-        revisions=revisions(tenant, shown),
-        degraded=_capped(result.capped_hops),
-        took_ms=took_ms,
-        as_of=memory_messages.resolved(as_of),
+def revision(tenant: str, value: Revision) -> RepositoryRevision:
+    return RepositoryRevision(
+        repository=scope.name_out(tenant, value.repo),
+        revision=value.number,
+        graph_revision=value.graph_number,
+        embedded=value.embedded,
+        total=value.chunks,
     )
 
 
-def _capped(hops: int) -> list[types_pb2.Degradation]:
-    return [types_pb2.Degradation(part="hops", cause=f"capped_at_{hops}")] if hops else []
+def graph(tenant: str, result: GraphResult, shown: Iterable[Revision], as_of: AsOf) -> GraphAnswer:
+    result = names.result_out(tenant, result)
+    return GraphAnswer(
+        columns=result.columns,
+        rows=tuple(tuple(row) for row in result.rows),
+        nodes=tuple(result.nodes),
+        edges=tuple(result.edges),
+        truncated=result.truncated,
+        revisions=revisions(tenant, shown),
+        degraded=_capped(result.capped_hops),
+        took_ms=0.0,  # set when the message is made
+        as_of=as_of,
+    )
 
 
-def receipt(value: EpisodeReceipt, episode: Episode) -> knowledge_service_pb2.AppendEpisodeResponse:
-    return knowledge_service_pb2.AppendEpisodeResponse(
+def _capped(hops: int) -> tuple[Degradation, ...]:
+    return (Degradation("hops", f"capped_at_{hops}"),) if hops else ()
+
+
+def receipt(value: EpisodeReceipt, episode: Episode) -> AppendedEpisode:
+    return AppendedEpisode(
         episode_id=str(value.episode_id),
-        item_ids=[str(item) for item in value.item_ids],
+        item_ids=tuple(str(item) for item in value.item_ids),
         repeated=value.repeated,
         request_id=episode.request_id,
         masked=found_in(episode),
     )
 
 
-def repository(tenant: str, value: Revision) -> index_service_pb2.Repository:
-    value = replace(value, repo=scope.name_out(tenant, value.repo))
-    return index_service_pb2.Repository(
-        name=value.repo,
+def repository(tenant: str, value: Revision) -> Repository:
+    return Repository(
+        name=scope.name_out(tenant, value.repo),
         root=value.root,
-        revision=messages.revision(value),
+        revision=revision(tenant, value),
         files=value.files,
-        publish_time=messages.timestamp(value.published_at),
+        published_at=value.published_at,
     )
 
 
-def job(value: Job) -> index_service_pb2.IndexJob:
+def job(value: Job) -> IndexJob:
     progress, tenant = value.progress, value.request.tenant
-    return index_service_pb2.IndexJob(
+    error = scope.error_out(tenant, value.error) if value.error else None
+    report = value.report
+    return IndexJob(
         id=value.id,
         repository=value.repo,
         path=str(value.request.root),
-        state=JOB_STATES[value.state],
-        progress=index_service_pb2.StageProgress(
-            stage=progress.stage,
-            done=progress.done,
-            total=progress.total,
-            unit=UNITS.get(progress.stage, ""),
-        ),
-        summary=_summary(value),
-        revision=revisions(tenant, [value.revision])[0] if value.revision else None,
-        error=_error(scope.error_out(tenant, value.error)) if value.error else None,
-        create_time=messages.timestamp(value.created_at),
-        end_time=messages.timestamp(value.ended_at),
-        elapsed=_elapsed(value),
+        state=str(value.state),
+        stage=progress.stage,
+        done=progress.done,
+        total=progress.total,
+        unit=UNITS.get(progress.stage, ""),
+        elapsed_s=_elapsed_s(value),
+        counts=_counts(report) if report else {},
+        languages=report.languages if report else {},
+        skipped=report.skipped if report else {},
+        revision=revision(tenant, value.revision) if value.revision else None,
+        error_reason=error.reason if error else "",
+        error_message=error.message if error else "",
+        error_metadata=error.metadata if error else {},
+        created_at=value.created_at,
+        ended_at=value.ended_at,
     )
 
 
-def _summary(value: Job) -> index_service_pb2.IndexSummary | None:
-    report = value.report
-    if report is None:
-        return None
-    return index_service_pb2.IndexSummary(
-        files=report.files,
-        chunks=report.chunks,
-        nodes=report.nodes,
-        edges=sum(report.edges.values()),
-        unresolved=sum(report.unresolved.values()),
-        languages=report.languages,
-        skipped=report.skipped,
-        changed_files=report.files_parsed,
-        removed_files=report.files_removed,
-    )
+def _counts(report: IndexReport) -> dict[str, int]:
+    return {
+        "files": report.files,
+        "chunks": report.chunks,
+        "nodes": report.nodes,
+        "edges": sum(report.edges.values()),
+        "unresolved": sum(report.unresolved.values()),
+        "changed_files": report.files_parsed,
+        "removed_files": report.files_removed,
+    }
 
 
-def _error(error: PlaitError) -> index_service_pb2.JobError:
-    return index_service_pb2.JobError(
-        reason=error.reason, message=error.message, metadata=error.metadata
-    )
-
-
-def _elapsed(value: Job) -> Duration | None:
+def _elapsed_s(value: Job) -> float:
     if value.started_at is None:
-        return None
-    out = Duration()
-    out.FromTimedelta((value.ended_at or datetime.now(UTC)) - value.started_at)
-    return out
+        return 0.0
+    return ((value.ended_at or datetime.now(UTC)) - value.started_at).total_seconds()

@@ -1,17 +1,15 @@
-"""Recalls → protobuf messages; explanations, which Search's answers have too."""
+"""Recalls → the values that callers get, under the names that they know."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from plait.domain.answers.recalls import RecallResult
 from plait.domain.memory import AsOf
 from plait.domain.recall import Impact, ImpactNode, PastEvent, RecalledItem
 from plait.retrieval.recall import RecallAnswer
-from plait.retrieval.search_context import Snapshot
 from plait.v1 import knowledge_service_pb2 as pb
-from plait.v1 import recall_pb2, types_pb2
-from plait.wire import memory_messages, recall_messages
+from plait.v1 import types_pb2
 from server.grpc.messages import convert, scope
 
 MAX_OMITTED = 100
@@ -25,46 +23,37 @@ class Shape:
     with_content: bool
 
 
-def response(tenant: str, answer: RecallAnswer, shape: Shape, as_of: AsOf) -> pb.RecallResponse:
-    block = answer.block
-    timings = [types_pb2.StageTiming(stage=t.stage, took_ms=t.took_ms) for t in answer.timings]
-    id_ = answer.recall_id or answer.replay_of
-    return pb.RecallResponse(
-        recall_id=str(id_) if id_ else "",
+def result(tenant: str, answer: RecallAnswer, shape: Shape, as_of: AsOf) -> RecallResult:
+    block, explain = answer.block, shape.explain
+    return RecallResult(
+        recall_id=answer.recall_id or answer.replay_of,
         context=block.context,
-        items=[_item(tenant, item, shape, answer.trail) for item in block.items],
-        omitted=[recall_messages.omission(o) for o in block.omitted[:MAX_OMITTED]],
+        items=tuple(_item(tenant, item, shape) for item in block.items),
+        omitted=block.omitted[:MAX_OMITTED],
         tokens=block.tokens,
-        tokenizer=block.counted.tokenizer,
+        budget=block.budget,
+        counted=block.counted,
         silence=block.silence,
         kind=str(answer.kind),
-        impact=recall_messages.impact(_impact_out(tenant, answer.impact))
-        if answer.impact
-        else None,
+        impact=_impact_out(tenant, answer.impact),
         revisions=convert.revisions(tenant, answer.view.revisions),
-        degraded=[types_pb2.Degradation(part=d.part, cause=d.cause) for d in answer.degraded],
-        budget_tokens=block.budget,
-        token_count=recall_messages.token_count(block.counted),
-        as_of=memory_messages.resolved(as_of),
-        timings=timings if shape.explain else (),
-        why_not=convert.fates(answer.why_not),
+        degraded=convert.degraded(answer.degraded),
+        why_not=answer.why_not or {},
+        ranks={one.item.id: convert.ranks(answer.trail, one.item.id) for one in block.items}
+        if explain
+        else {},
+        timings=answer.timings if explain else (),
+        as_of=as_of,
     )
 
 
-def _item(
-    tenant: str, value: RecalledItem, shape: Shape, trail: Sequence[Snapshot]
-) -> recall_pb2.RecallItem:
-    item = value.item
+def _item(tenant: str, value: RecalledItem, shape: Shape) -> RecalledItem:
     item = replace(
-        item,
-        repo=scope.name_out(tenant, item.repo),
-        content=item.content if shape.with_content else "",
+        value.item,
+        repo=scope.name_out(tenant, value.item.repo),
+        content=value.item.content if shape.with_content else "",
     )
-    value = replace(value, item=item, arms=value.arms if shape.explain else {})
-    out = recall_messages.item(value)
-    if shape.explain:
-        out.stages.extend(convert.ranks(trail, item.id))
-    return out
+    return replace(value, item=item, arms=value.arms if shape.explain else {})
 
 
 def _impact_out(tenant: str, value: Impact) -> Impact:

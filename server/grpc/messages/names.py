@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from plait.domain.answers import GraphEdge, GraphNode, GraphPath, GraphResult
+from plait.domain.answers.graph import GraphEdge, GraphNode, GraphPath, GraphResult
 from plait.domain.scope import DEFAULT_TENANT
 
 

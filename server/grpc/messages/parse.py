@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from google.protobuf.message import Message
@@ -23,7 +23,9 @@ from plait.memory import episode as episodes
 from plait.retrieval.explain import MAX_ASKED
 from plait.retrieval.search import Mode, SearchQuery
 from plait.v1 import graph_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
-from plait.wire import messages
+from plait.wire import episodes as wire_episodes
+from plait.wire import graph, items, scalars
+from plait.wire import search as wire_search
 
 MAX_CYPHER_BYTES = 65_536
 MAX_PARAMETERS = 100
@@ -52,34 +54,33 @@ def bad(field: str, problem: str, **metadata: object) -> InvalidInput:
 def search(request: knowledge_service_pb2.SearchRequest, deadline: Deadline) -> SearchQuery:
     """Raises: InvalidInput."""
     # The text, k and min_score are checked where every search begins: `retrieval.query.analyse`.
-    return SearchQuery(
-        request.query,
-        filter_(request.filter, "filter"),
-        request.k,
-        request.min_score,
-        mode(request.mode),
-        fusion(request.fusion),
-        request.explain,
-        deadline,
+    where = filter_(request.filter, "filter")
+    modes(request)
+    off, why_not = (
         stages_off(request.stages_off),
         ids(request.why_not, "why_not", MAX_ASKED),
     )
+    options = wire_search.options_of(request)
+    return SearchQuery(
+        request.query,
+        where,
+        request.k,
+        request.min_score,
+        Mode(options.mode),
+        options.fusion,
+        options.explain,
+        deadline,
+        off,
+        why_not,
+    )
 
 
-def mode(number: int) -> Mode:
-    """Raises: InvalidInput."""
-    pb = knowledge_service_pb2
-    known = {pb.SEARCH_MODE_UNSPECIFIED: Mode.FAST, pb.SEARCH_MODE_FAST: Mode.FAST}
-    found: Mode = choice(number, "mode", known | {pb.SEARCH_MODE_FULL: Mode.FULL})
-    return found
-
-
-def fusion(number: int) -> Literal["minmax", "rrf"] | None:
-    """Raises: InvalidInput."""
-    pb = knowledge_service_pb2
-    known = {pb.FUSION_UNSPECIFIED: None, pb.FUSION_MIN_MAX: "minmax", pb.FUSION_RRF: "rrf"}
-    found: Literal["minmax", "rrf"] | None = choice(number, "fusion", known)
-    return found
+def modes(
+    request: knowledge_service_pb2.SearchRequest | knowledge_service_pb2.RecallRequest,
+) -> None:
+    """Raises: InvalidInput, for a mode or a fusion that this server does not know."""
+    choice(request.mode, "mode", wire_search.MODE_OF)
+    choice(request.fusion, "fusion", wire_search.FUSION_OF)
 
 
 def stages_off(names: Iterable[str], at: str = "stages_off") -> tuple[str, ...]:
@@ -116,11 +117,11 @@ def filter_(message: types_pb2.Filter, at: str) -> Filter:
     text(message.agent_id, f"{at}.agent_id", MAX_NAME_BYTES)
     text(message.session_key, f"{at}.session_key", MAX_NAME_BYTES)
     for i, number in enumerate(message.collections):
-        choice(number, f"{at}.collections[{i}]", messages.COLLECTION_OF)
+        choice(number, f"{at}.collections[{i}]", items.COLLECTION_OF)
     for name in ("since", "until"):
         if message.HasField(name):  # type: ignore[arg-type]
             time(getattr(message, name), f"{at}.{name}")
-    where = messages.filter_of(message)
+    where = items.filter_of(message)
     if where.since and where.until and where.until <= where.since:
         raise bad(f"{at}.until", "is not after since, so nothing can match; swap them")
     return where
@@ -164,7 +165,7 @@ def parameters(entries: Mapping[str, graph_pb2.GraphValue], at: str) -> dict[str
         if not key.isidentifier():
             raise bad(at, f"has the key {key[:40]!r}; use letters, digits and '_'")
         _check_parameter(value, f"{at}[{key}]", 0)
-    return messages.map_of(entries)
+    return graph.map_of(entries)
 
 
 def _check_parameter(value: graph_pb2.GraphValue, at: str, depth: int) -> None:
@@ -199,16 +200,16 @@ def episode(request: knowledge_service_pb2.AppendEpisodeRequest) -> Episode:
         raise bad("episode", "is missing; it is required")
     if not message.HasField("outcome"):
         raise bad("episode.outcome", "is missing; it is required")
-    choice(message.outcome.status, "episode.outcome.status", messages.STATUS_OF)
+    choice(message.outcome.status, "episode.outcome.status", wire_episodes.STATUS_OF)
     if len(message.artifacts) > episodes.MAX_ARTIFACTS:
         count = len(message.artifacts)
         raise bad("episode.artifacts", f"has {count} artifacts, more than {episodes.MAX_ARTIFACTS}")
     for i, artifact in enumerate(message.artifacts):
-        choice(artifact.kind, f"episode.artifacts[{i}].kind", messages.ARTIFACT_KIND_OF)
+        choice(artifact.kind, f"episode.artifacts[{i}].kind", wire_episodes.ARTIFACT_KIND_OF)
         shallow(artifact.meta, f"episode.artifacts[{i}].meta")
     if message.HasField("start_time"):
         time(message.start_time, "episode.start_time")
-    return episodes.check(messages.episode_of(message, request.request_id))
+    return episodes.check(wire_episodes.episode_of(message, request.request_id))
 
 
 def shallow(meta: Message, at: str) -> None:
@@ -306,6 +307,6 @@ def choice(number: int, at: str, table: Mapping[Any, Any]) -> Any:
 def time(message: Timestamp, at: str) -> None:
     """Raises: InvalidInput."""
     try:
-        messages.datetime_of(message)
+        scalars.datetime_of(message)
     except (ValueError, OverflowError) as exc:
         raise bad(at, "is no time between the years 1 and 9999") from exc

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
-from plait.client.admin_calls import BUDGET_OF
 from plait.domain.errors import EpisodeInvalid, InvalidInput, MemoryInvalid
 from plait.domain.memory import MemoryFilter, MemoryId, MemoryWrite
 from plait.domain.retention import Budget, Selector
@@ -21,7 +19,8 @@ from plait.memory import episode as episodes
 from plait.memory.turn import ToolOutcome, Turn
 from plait.v1 import admin_service_pb2
 from plait.v1 import memory_service_pb2 as pb
-from plait.wire import memory_messages, messages
+from plait.wire import memories, upkeep
+from plait.wire.budgets import BUDGET_OF
 from server.grpc.messages import parse, scope
 
 MAX_BATCH = 500
@@ -53,8 +52,8 @@ def write(tenant: str, request: pb.StoreMemoryRequest, at: str = "") -> MemoryWr
     if not request.HasField("memory"):
         raise parse.bad(f"{at}memory", "is missing; it is required")
     message = request.memory
-    parse.choice(message.type, f"{at}memory.type", memory_messages.TYPE_OF)
-    parse.choice(message.source, f"{at}memory.source", memory_messages.SOURCE_OF)
+    parse.choice(message.type, f"{at}memory.type", memories.TYPE_OF)
+    parse.choice(message.source, f"{at}memory.source", memories.SOURCE_OF)
     parse.shallow(message.meta, f"{at}memory.meta")
     for name in ("valid_from", "valid_to"):
         if message.HasField(name):
@@ -71,7 +70,7 @@ def write(tenant: str, request: pb.StoreMemoryRequest, at: str = "") -> MemoryWr
     sent.repository = repository(tenant, message.repository, f"{at}memory.repository")
     superseded = id_(request.supersedes, f"{at}supersedes") if request.supersedes else None
     try:
-        return entries.check(memory_messages.memory_of(sent), request.request_id, superseded)
+        return entries.check(memories.memory_of(sent), request.request_id, superseded)
     except MemoryInvalid as exc:
         name = "meta" if exc.field == "custom" else exc.field
         exc.field = at + (name if name == "request_id" else f"memory.{name}")
@@ -89,7 +88,7 @@ def id_(text: str, at: str) -> MemoryId:
     try:
         if len(text) > 64:
             raise ValueError(text)
-        return memory_messages.id_of(text)
+        return memories.id_of(text)
     except ValueError as exc:
         raise parse.bad(at, f"{text[:60]!r} is no UUID; send an id as the server gave it") from exc
 
@@ -102,13 +101,13 @@ def filter_(tenant: str, message: pb.MemoryFilter, at: str = "filter") -> Memory
         parse.texts(getattr(message, name), f"{at}.{name}")
     parse.text(message.agent_id, f"{at}.agent_id", parse.MAX_NAME_BYTES)
     parse.text(message.session_key, f"{at}.session_key", parse.MAX_NAME_BYTES)
-    _choices(message.sources, f"{at}.sources", memory_messages.SOURCE_OF)
-    _choices(message.types, f"{at}.types", memory_messages.TYPE_OF)
+    _choices(message.sources, f"{at}.sources", memories.SOURCE_OF)
+    _choices(message.types, f"{at}.types", memories.TYPE_OF)
     share(message.importance_min, f"{at}.importance_min")
     for name in ("created_after", "created_before"):
         if message.HasField(name):  # type: ignore[arg-type]
             parse.time(getattr(message, name), f"{at}.{name}")
-    where = memory_messages.filter_of(message)
+    where = memories.filter_of(message)
     after, before = where.created_after, where.created_before
     if after and before and before <= after:
         raise parse.bad(f"{at}.created_before", "is not after created_after; swap them")
@@ -154,19 +153,14 @@ def selector(message: admin_service_pb2.ForgetSelector, at: str = "selector") ->
     """Raises: InvalidInput, also for an empty one."""
     if len(message.ids) > MAX_IDS:
         raise parse.bad(f"{at}.ids", f"has {len(message.ids)} ids, more than {MAX_IDS}; ask twice")
-    ids = tuple(
-        dict.fromkeys(UUID(str(id_(text, f"{at}.ids[{i}]"))) for i, text in enumerate(message.ids))
-    )
+    for i, text in enumerate(message.ids):
+        id_(text, f"{at}.ids[{i}]")
     parse.text(message.agent_id, f"{at}.agent_id", parse.MAX_NAME_BYTES)
-    source = ""
-    if message.source:
-        source = str(parse.choice(message.source, f"{at}.source", memory_messages.SOURCE_OF))
-    times = {}
+    parse.choice(message.source, f"{at}.source", memories.SOURCE_OF)
     for name in ("recorded_from", "recorded_to"):
         if message.HasField(name):
             parse.time(getattr(message, name), f"{at}.{name}")
-            times[name] = messages.datetime_of(getattr(message, name))
-    out = Selector(ids=ids, source=source, agent_id=message.agent_id, **times)
+    out = upkeep.selector_of(message)
     if not out:
         raise parse.bad(at, "is empty; say what to forget by id, source, agent or time")
     if out.recorded_from and out.recorded_to and out.recorded_to <= out.recorded_from:

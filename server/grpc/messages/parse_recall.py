@@ -10,15 +10,16 @@ from math import isfinite
 from google.protobuf.duration_pb2 import Duration
 
 from plait.domain.deadline import Deadline
-from plait.domain.recall import Feedback, ItemVerdict, RecallId, RecallOptions
-from plait.domain.values import Collection, ItemId, Outcome
+from plait.domain.options import RecallOptions
+from plait.domain.recall import Feedback, ItemVerdict, PackingOptions, RecallFormat, RecallId
+from plait.domain.values import Collection, Outcome
 from plait.retrieval.explain import MAX_ASKED
 from plait.retrieval.packing import context_block
 from plait.retrieval.query.analysis import MAX_K
 from plait.retrieval.ranking import feedback as rules
-from plait.retrieval.search import SearchQuery
+from plait.retrieval.search import Mode, SearchQuery
 from plait.v1 import knowledge_service_pb2 as pb
-from plait.wire import messages, recall_messages
+from plait.wire import episodes, recalls, scalars
 from server.grpc.messages import parse
 from server.grpc.messages.parse import bad
 
@@ -28,57 +29,68 @@ MAX_SUMMARY_BYTES = 65_536
 MAX_METRICS = 100
 
 
-def recall(request: pb.RecallRequest, deadline: Deadline) -> tuple[SearchQuery, RecallOptions]:
+def recall(request: pb.RecallRequest, deadline: Deadline) -> tuple[SearchQuery, PackingOptions]:
     """Raises: InvalidInput."""
     where = parse.filter_(request.filter, "filter")
     if not request.filter.collections:
         where = replace(where, collections=tuple(Collection))
+    parse.in_range(request.max_items, "max_items", 0, MAX_K)
+    parse.modes(request)
+    off = parse.stages_off(request.stages_off)
+    why_not = parse.ids(request.why_not, "why_not", MAX_ASKED)
+    _check_packing(request)
+    options = recalls.options_of(request)
     query = SearchQuery(
         # The text and what is attached are checked where every search begins.
         text=request.query,
         where=where,
-        k=parse.in_range(request.max_items, "max_items", 0, MAX_K),
-        mode=parse.mode(request.mode),
-        fusion=parse.fusion(request.fusion),
-        explain=request.explain,
+        k=options.max_items,
+        mode=Mode(options.mode),
+        fusion=options.fusion,
+        explain=options.explain,
         deadline=deadline,
-        off=parse.stages_off(request.stages_off),
-        why_not=parse.ids(request.why_not, "why_not", MAX_ASKED),
+        off=off,
+        why_not=why_not,
         attached=request.attached,
     )
-    return query, _options(request)
+    return query, _packing(options)
 
 
-def _options(request: pb.RecallRequest) -> RecallOptions:
-    min_score = -1.0
-    if request.HasField("min_score"):
-        min_score = request.min_score
-        if not 0.0 <= min_score <= 1.0:
-            raise bad("min_score", f"is {min_score}; it must be 0 to 1", value=min_score)
-    options = RecallOptions(
-        format=parse.choice(request.format, "format", recall_messages.FORMAT_OF),
-        budget_tokens=request.budget_tokens,
-        window_tokens=request.window_tokens,
-        tokenizer=parse.text(request.tokenizer, "tokenizer", MAX_MODEL_BYTES),
-        session_key=parse.text(request.session_key, "session_key", parse.MAX_NAME_BYTES),
-        cooldown_s=_seconds(request.cooldown) if request.HasField("cooldown") else -1.0,
-        min_score=min_score,
-        receipt=not request.skip_receipt,
-        prefer_source=request.prefer_source,
+def _check_packing(request: pb.RecallRequest) -> None:
+    if request.HasField("min_score") and not 0.0 <= request.min_score <= 1.0:
+        score = request.min_score
+        raise bad("min_score", f"is {score}; it must be 0 to 1", value=score)
+    parse.choice(request.format, "format", recalls.FORMAT_OF)
+    parse.text(request.tokenizer, "tokenizer", MAX_MODEL_BYTES)
+    parse.text(request.session_key, "session_key", parse.MAX_NAME_BYTES)
+    if request.HasField("cooldown"):
+        _check_cooldown(request.cooldown)
+
+
+def _packing(options: RecallOptions) -> PackingOptions:
+    packing = PackingOptions(
+        format=RecallFormat(options.format),
+        budget_tokens=options.budget_tokens,
+        window_tokens=options.window_tokens,
+        tokenizer=options.tokenizer,
+        session_key=options.session_key,
+        cooldown_s=-1.0 if options.cooldown_s is None else options.cooldown_s,
+        min_score=-1.0 if options.min_score is None else options.min_score,
+        receipt=options.receipt,
+        prefer_source=options.prefer_source,
     )
-    context_block.check(options)
-    return options
+    context_block.check(packing)
+    return packing
 
 
-def _seconds(value: Duration) -> float:
-    seconds = value.seconds + value.nanos / 1e9
+def _check_cooldown(value: Duration) -> None:
+    seconds = scalars.seconds_of(value)
     if not 0.0 <= seconds <= MAX_COOLDOWN_S:
         raise bad(
             "cooldown",
             f"is {seconds:g} seconds; it must be 0 to {MAX_COOLDOWN_S:,.0f}, unset for the default",
             value=seconds,
         )
-    return seconds
 
 
 def recall_id(value: str) -> RecallId:
@@ -104,11 +116,10 @@ def feedback(request: pb.ReportFeedbackRequest, tenant: str) -> Feedback:
 
 
 def _verdict(item: pb.ItemFeedback, at: str) -> ItemVerdict:
-    return ItemVerdict(
-        ItemId(parse.uuid(item.item_id, f"{at}.item_id")),
-        parse.choice(item.verdict, f"{at}.verdict", recall_messages.VERDICT_OF),
-        parse.text(item.comment, f"{at}.comment", rules.MAX_COMMENT_BYTES),
-    )
+    parse.uuid(item.item_id, f"{at}.item_id")
+    parse.choice(item.verdict, f"{at}.verdict", recalls.VERDICT_OF)
+    parse.text(item.comment, f"{at}.comment", rules.MAX_COMMENT_BYTES)
+    return recalls.verdict_of(item)
 
 
 def _outcome(request: pb.ReportFeedbackRequest) -> Outcome | None:
@@ -117,7 +128,7 @@ def _outcome(request: pb.ReportFeedbackRequest) -> Outcome | None:
             raise bad("proof", "is there without an outcome; say what it proves")
         return None
     message = request.outcome
-    parse.choice(message.status, "outcome.status", messages.STATUS_OF)
+    parse.choice(message.status, "outcome.status", episodes.STATUS_OF)
     parse.text(message.summary, "outcome.summary", MAX_SUMMARY_BYTES)
     parse.text(message.commit, "outcome.commit", parse.MAX_NAME_BYTES)
     parse.text(message.branch, "outcome.branch", parse.MAX_NAME_BYTES)
@@ -127,7 +138,7 @@ def _outcome(request: pb.ReportFeedbackRequest) -> Outcome | None:
         parse.text(key, "outcome.metrics", parse.MAX_NAME_BYTES)
         if not isfinite(number):
             raise bad(f"outcome.metrics[{key}]", "is not a finite number; leave it out")
-    return messages.outcome_of(message)
+    return episodes.outcome_of(message)
 
 
 def _body_hash(said: Feedback) -> bytes:

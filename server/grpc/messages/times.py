@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from plait.domain.memory import NOW, AsOf
 from plait.text import time_expressions
 from plait.v1 import types_pb2
-from plait.wire import messages
+from plait.wire import scalars
 from server.grpc.messages import parse
 
 # Room for every zone's offset inside the years that times can have.
@@ -49,7 +49,7 @@ class _Clock:
 
 def _instant(message: Timestamp, at: str) -> datetime:
     parse.time(message, at)
-    return _in_range(messages.datetime_of(message), at)
+    return _in_range(scalars.datetime_of(message), at)
 
 
 def _in_range(value: datetime, at: str) -> datetime:

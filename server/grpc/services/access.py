@@ -10,12 +10,13 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 
 from plait.domain.access import Caller, Quota
+from plait.domain.answers.keys import NewSecret
 from plait.domain.errors import KeyUnknown, ScopeMissing
 from plait.domain.keys import ApiKey
 from plait.domain.scope import DEFAULT_TENANT, check_tenant, qualify
 from plait.v1 import access_service_pb2 as pb
 from plait.v1 import access_service_pb2_grpc
-from plait.wire import key_messages, messages
+from plait.wire import keys
 from server.access import current, grants
 from server.access.keys import KeyCache, digest_of, new_secret
 from server.app import App
@@ -33,7 +34,7 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
     """`cache`: what this process lets callers in by."""
 
     def __init__(self, app: App, cache: KeyCache) -> None:
-        self._store = app.truth
+        self._store = app.truth.keys
         self._commit = app.commit
         self._cache = cache
         self._scopes = app.settings.scope
@@ -42,14 +43,14 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         giver = self._giver(context)
         key, secret = _new_key(request, giver), new_secret()
         grants.check_grant(giver, key, await self._end_of(giver))
-        await self._commit(self._store.add_key(key, digest_of(secret)))
-        return pb.CreateKeyResponse(key=key_messages.key(key), secret=secret)
+        await self._commit(self._store.add(key, digest_of(secret)))
+        return keys.created(NewSecret(key, secret))
 
     async def ListKeys(self, request: pb.ListKeysRequest, context: Any) -> pb.ListKeysResponse:
         giver, now = self._giver(context), datetime.now(UTC)
         found = [
-            key_messages.key(key)
-            for key in await self._store.keys()
+            keys.key(key)
+            for key in await self._store.list()
             if grants.covers(giver, key.caller) and (request.include_ended or key.is_alive(now))
         ]
         return pb.ListKeysResponse(keys=found)
@@ -66,18 +67,14 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
         self._cache.clear()
         if rotated.expires_at is not None:
             until = min(until, rotated.expires_at)
-        return pb.RotateKeyResponse(
-            key=key_messages.key(rotated),
-            secret=secret,
-            old_secret_expire_time=messages.timestamp(until),
-        )
+        return keys.rotated(NewSecret(rotated, secret, until))
 
     async def RevokeKey(self, request: pb.RevokeKeyRequest, context: Any) -> pb.RevokeKeyResponse:
         giver = self._giver(context)
         key = await self._managed(giver, request.key_id)
-        revoked = await self._commit(self._store.revoke_key(key.id))
+        revoked = await self._commit(self._store.revoke(key.id))
         self._cache.clear()
-        return pb.RevokeKeyResponse(key=key_messages.key(revoked))
+        return pb.RevokeKeyResponse(key=keys.key(revoked))
 
     def _giver(self, context: Any) -> Caller:
         """Raises: Forbidden, for a caller without the verb `admin`, and one that claims another tenant."""
@@ -89,14 +86,14 @@ class AccessService(access_service_pb2_grpc.AccessServiceServicer):
     async def _managed(self, giver: Caller, key_id: str) -> ApiKey:
         """Raises: InvalidInput, KeyUnknown."""
         parse.text(key_id, "key_id", parse.MAX_NAME_BYTES)
-        for key in await self._store.keys():
+        for key in await self._store.list():
             if key.id == key_id and grants.covers(giver, key.caller):
                 return key
         raise KeyUnknown(key_id)
 
     async def _end_of(self, giver: Caller) -> datetime | None:
         """When `giver`'s own key ends; None: it is none, or never ends."""
-        own = [key.expires_at for key in await self._store.keys() if key.id == giver.id]
+        own = [key.expires_at for key in await self._store.list() if key.id == giver.id]
         return own[0] if own else None
 
 
@@ -113,7 +110,7 @@ def _new_key(request: pb.CreateKeyRequest, giver: Caller) -> ApiKey:
     scope.check_named(repositories, request.all_repositories)
     for name in repositories:
         qualify(tenant or DEFAULT_TENANT, name)
-    verbs = frozenset(key_messages.VERB_OF.get(number) for number in request.verbs)
+    verbs = frozenset(keys.VERB_OF.get(number) for number in request.verbs)
     known = frozenset(verb for verb in verbs if verb is not None)
     if not verbs or verbs != known:
         raise parse.bad("verbs", "names no verb, or one that is none; give read, write or admin")

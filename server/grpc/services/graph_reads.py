@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graph import templates
-from plait.domain.answers import GraphResult
+from plait.domain.answers.graph import GraphResult
 from plait.domain.deadline import Deadline
 from plait.domain.errors import AmbiguousSymbol, CypherRefused, InvalidInput, UnknownSymbol
 from plait.domain.memory import NOW, AsOf
@@ -97,16 +97,16 @@ class GraphReader:
 
         # With nothing of its own a tenant's epoch would be the whole server's.
         memory = not asked.template or templates.find(asked.template).memory
-        result, seen = await read_steady(truth, names, read, self._deadline, memory=memory)
+        result, seen = await read_steady(truth.outbox, names, read, self._deadline, memory=memory)
         if asked.cypher:
             await self._alone(asked)  # another tenant's first text may have come meanwhile
         return result, [r for r in seen.revisions if not asked.repos or r.repo in asked.repos]
 
     async def _narrowed(self, asked: GraphQuestion) -> Filter:
-        return await visible.narrowed(self._app.truth, self._where(asked))
+        return await visible.narrowed(self._app.truth.search, self._where(asked))
 
     async def _view(self, asked: GraphQuestion) -> View:
-        return await self._app.truth.view(self._where(asked))
+        return await self._app.truth.search.view(self._where(asked))
 
     def _where(self, asked: GraphQuestion) -> Filter:
         return Filter(
@@ -118,7 +118,7 @@ class GraphReader:
 
     async def _alone(self, asked: GraphQuestion) -> bool:
         """Whether the whole graph is this tenant's. Raises: CypherRefused."""
-        others = [t for t in await self._app.truth.tenants() if t != self._tenant]
+        others = [t for t in await self._app.truth.repositories.tenants() if t != self._tenant]
         if others and asked.cypher:
             raise CypherRefused(
                 "this server holds more than one tenant, and Cypher reads the whole graph; use a "

@@ -11,8 +11,9 @@ from typing import Any
 from etl.ingest.importers.edits import header
 from etl.pipeline import IndexRequest
 from plait.client import folders
-from plait.client.values import Repository, RepositoryRevision
 from plait.domain.access import Verb
+from plait.domain.answers.indexing import Repository
+from plait.domain.answers.search import RepositoryRevision
 from plait.domain.errors import InvalidInput, PathNotAllowed, TooManyJobs
 from plait.domain.remarks import Remark, clean
 from plait.domain.values import Filter, Revision
@@ -76,7 +77,7 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
         hunks = [edit.hunks for edit in request.edits]
         diff = await asyncio.to_thread(_as_diff, root, paths, hunks)
         name = scope.name_in(tenant, repository.name)
-        view = await self._app.truth.view(Filter(repos=(name,), tenant=tenant))
+        view = await self._app.truth.search.view(Filter(repos=(name,), tenant=tenant))
         advice = await advise(self._app.deps, view, name, diff)
         await _warm(request)
         return pb.AdviseEditResponse(
@@ -102,7 +103,7 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
             return pb.NameSymbolsResponse()
         _, repository = found
         name = scope.name_in(tenant, repository.name)
-        view = await self._app.truth.view(Filter(repos=(name,), tenant=tenant))
+        view = await self._app.truth.search.view(Filter(repos=(name,), tenant=tenant))
         remarks = await defined(self._app.deps, view, name, request.names)
         await _warm(request)
         return pb.NameSymbolsResponse(
@@ -113,7 +114,7 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
 
     async def _found(self, tenant: str, folder: Path) -> tuple[Path, Repository] | None:
         """The indexed repository that `folder` is in, with its folder."""
-        known = await self._app.truth.repositories(tenant)
+        known = await self._app.truth.repositories.list(tenant)
         indexed = [_listed(tenant, one) for one in known if visible.sees(tenant, one.repo)]
         at = await asyncio.to_thread(folders.locate, folder, indexed)
         return (at.root, at.repository) if at.repository is not None else None

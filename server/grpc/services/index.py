@@ -11,6 +11,7 @@ from etl.pipeline import IndexRequest
 from plait.domain.errors import IndexJobUnknown, PathNotAllowed
 from plait.v1 import index_service_pb2 as pb
 from plait.v1 import index_service_pb2_grpc
+from plait.wire import indexing
 from server.access import current, roots
 from server.app import App
 from server.background_jobs.index_jobs import Job
@@ -34,7 +35,9 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
         # Request ids are a tenant's own, and a limited key's: what one repeats may be another's job.
         whose = f"{asked.tenant} {current.caller().id if visible.is_limited() else ''}"
         named = f"{whose} {request.request_id}" if request.request_id else ""
-        return pb.StartIndexResponse(job=convert.job(self._app.jobs.start(asked, named)))
+        return pb.StartIndexResponse(
+            job=indexing.job(convert.job(self._app.jobs.start(asked, named)))
+        )
 
     async def _root(self, asked: IndexRequest) -> Path:
         """The folder with its links followed. The owner may have one brought up to date that was indexed
@@ -44,7 +47,7 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
             return roots.check(asked.root, caller, self._app.settings.server)
         except PathNotAllowed:
             real = roots.real(asked.root)
-            known = await self._app.truth.repositories(asked.tenant) if caller.local else ()
+            known = await self._app.truth.repositories.list(asked.tenant) if caller.local else ()
             if not any(str(real) == one.root for one in known):
                 raise
             return real
@@ -52,7 +55,7 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
     async def GetIndexJob(
         self, request: pb.GetIndexJobRequest, context: Any
     ) -> pb.GetIndexJobResponse:
-        return pb.GetIndexJobResponse(job=convert.job(self._job(request.id, context)))
+        return pb.GetIndexJobResponse(job=indexing.job(convert.job(self._job(request.id, context))))
 
     def _job(self, id_: str, context: Any) -> Job:
         """Raises: IndexJobUnknown, also for one of a repository that the caller does not see."""
@@ -66,7 +69,7 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
     ) -> AsyncIterator[pb.WatchIndexJobResponse]:
         self._job(request.id, context)
         async for job in self._app.jobs.watch(request.id, self._tenant(context)):
-            yield pb.WatchIndexJobResponse(job=convert.job(job))
+            yield pb.WatchIndexJobResponse(job=indexing.job(convert.job(job)))
 
     async def ListRepositories(
         self, request: pb.ListRepositoriesRequest, context: Any
@@ -74,13 +77,16 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
         tenant = self._tenant(context)
         size, after = parse.page(request.page_size, request.page_token)
         known = [
-            r for r in await self._app.truth.repositories(tenant) if visible.sees(tenant, r.repo)
+            r
+            for r in await self._app.truth.repositories.list(tenant)
+            if visible.sees(tenant, r.repo)
         ]
         known.sort(key=lambda r: r.repo)
         rest = [r for r in known if r.repo > after]
         more = parse.page_token(rest[size - 1].repo) if len(rest) > size else ""
         return pb.ListRepositoriesResponse(
-            repositories=[convert.repository(tenant, r) for r in rest[:size]], next_page_token=more
+            repositories=[indexing.repository(convert.repository(tenant, r)) for r in rest[:size]],
+            next_page_token=more,
         )
 
     async def DeleteRepository(
@@ -92,5 +98,5 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
         return pb.DeleteRepositoryResponse()
 
     async def _delete(self, name: str, tenant: str) -> None:
-        await self._app.truth.delete_repository(name, tenant)
+        await self._app.truth.repositories.delete(name, tenant)
         self._app.project_soon()

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from plait.domain.errors import InvalidInput, PlaitError
 from plait.domain.values import Episode, EpisodeReceipt
 from plait.v1 import knowledge_service_pb2 as pb
+from plait.wire import episodes
 from server.grpc.messages import convert
 
 MAX_BATCH = 500
@@ -39,7 +40,9 @@ async def answers(
                 yield pb.IngestEpisodesResponse(error=convert.item_error(tenant, outcome))
             else:
                 assert isinstance(one, Episode)
-                yield pb.IngestEpisodesResponse(response=convert.receipt(outcome, one))
+                yield pb.IngestEpisodesResponse(
+                    response=episodes.appended(convert.receipt(outcome, one))
+                )
 
 
 async def _parsed(request: pb.IngestEpisodesRequest, parse: Parse) -> Episode | PlaitError:

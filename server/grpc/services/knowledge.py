@@ -13,6 +13,8 @@ from plait.domain.scope import Scope, unqualify
 from plait.domain.values import Episode, EpisodeReceipt
 from plait.v1 import knowledge_service_pb2 as pb
 from plait.v1 import knowledge_service_pb2_grpc
+from plait.wire import episodes, graph
+from plait.wire import search as wire_search
 from server.app import App
 from server.grpc import visible
 from server.grpc.limits import Limits
@@ -38,12 +40,13 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         deadline = self._limits.deadline(_SERVICE + "Search", context)
         query = parse.search(request, deadline)
         where = replace(scope.filter_in(tenant, query.where), as_of=times.as_of(request.as_of))
-        where = await visible.narrowed(self._app.truth, where)
+        where = await visible.narrowed(self._app.truth.search, where)
         query = await self._app.masking.query(replace(query, where=where))
         answer = await self._app.search.search(query)
-        response = convert.search(tenant, answer, query, (perf_counter() - start) * 1e3)
+        response = wire_search.response(convert.search(tenant, answer, query))
         # A tenth stays for what frames the message and for what `fit` itself adds.
         convert.fit(response, self._app.settings.server.max_message_bytes * 9 // 10)
+        response.took_ms = (perf_counter() - start) * 1e3
         return response
 
     async def GraphQuery(
@@ -55,14 +58,16 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         asked = graph_reads.parsed(tenant, request, self._app.settings.graph.max_rows)
         reader = graph_reads.GraphReader(self._app, tenant, deadline)
         result, shown = await reader.read(asked)
-        return convert.graph(tenant, result, shown, asked.as_of, (perf_counter() - start) * 1e3)
+        response = graph.answer(convert.graph(tenant, result, shown, asked.as_of))
+        response.took_ms = (perf_counter() - start) * 1e3
+        return response
 
     async def AppendEpisode(
         self, request: pb.AppendEpisodeRequest, context: Any
     ) -> pb.AppendEpisodeResponse:
         episode = await self._episode(self._tenant(context), request)
         stored = await self._app.commit(self._append(episode))
-        return convert.receipt(stored, episode)
+        return episodes.appended(convert.receipt(stored, episode))
 
     async def _episode(self, tenant: str, request: pb.AppendEpisodeRequest) -> Episode:
         """Checked, its repository qualified, its credentials covered. Raises: EpisodeInvalid, InvalidInput."""
@@ -71,7 +76,7 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         return await self._app.masking.episode(replace(episode, repo=repo, tenant=tenant))
 
     async def _append(self, episode: Episode) -> EpisodeReceipt:
-        stored = await self._app.truth.append(episode)
+        stored = await self._app.truth.episodes.append(episode)
         self._app.written({episode.repo}, {_scope(episode)})
         return stored
 
@@ -90,9 +95,9 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         self, episodes: Sequence[Episode]
     ) -> Sequence[EpisodeReceipt | PlaitError]:
         try:
-            stored: Sequence[EpisodeReceipt | PlaitError] = await self._app.truth.append_many(
-                episodes
-            )
+            stored: Sequence[
+                EpisodeReceipt | PlaitError
+            ] = await self._app.truth.episodes.append_many(episodes)
         except (InvalidInput, Conflict) as exc:
             if len(episodes) == 1:
                 return [exc]

@@ -6,16 +6,12 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
+from plait.domain.answers.memories import Learned, Memories, MemoryAnswer, StoredMemory
 from plait.domain.errors import (
     InvalidInput,
     PlaitError,
-    Unavailable,
 )
 from plait.domain.memory import (
-    MemoryPage,
     MemoryQueryOptions,
     MemoryReceipt,
     MemoryWrite,
@@ -24,26 +20,30 @@ from plait.domain.memory import (
 from plait.domain.scope import Scope, unqualify
 from plait.memory.learn import learn
 from plait.v1 import memory_service_pb2 as pb
-from plait.v1 import memory_service_pb2_grpc, types_pb2
-from plait.wire import memory_messages
+from plait.v1 import memory_service_pb2_grpc
+from plait.wire import memories, memory_answers, read_times
 from server.app import App
 from server.grpc import visible
+from server.grpc.limits import Limits
 from server.grpc.messages import convert, parse, parse_memory, scope, times
 from server.grpc.services import savings
+
+_SERVICE = "/plait.v1.MemoryService/"
 
 Outcome = MemoryReceipt | PlaitError
 
 
-class _Asked(NamedTuple):
+class _Masked(NamedTuple):
     """A write, and how many credentials were covered in it."""
 
     write: MemoryWrite
-    masked: int
+    covered: int
 
 
 class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, limits: Limits) -> None:
         self._app = app
+        self._limits = limits
         # A tenth stays for what frames a message.
         self._room = app.settings.server.max_message_bytes * 9 // 10
 
@@ -60,21 +60,21 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         (outcome,) = await self._app.commit(self._store(tenant, [write]))
         if isinstance(outcome, PlaitError):
             raise outcome
-        return _stored(tenant, _Asked(write, masked), outcome)
+        return _stored(tenant, _Masked(write, masked), outcome)
 
     async def BatchStoreMemories(
         self, request: pb.BatchStoreMemoriesRequest, context: Any
     ) -> pb.BatchStoreMemoriesResponse:
         tenant = self._tenant(context)
         parsed = [
-            one if isinstance(one, PlaitError) else _Asked(*await self._app.masking.write(one))
+            one if isinstance(one, PlaitError) else _Masked(*await self._app.masking.write(one))
             for one in self._batch(tenant, request)
         ]
-        writes = [one.write for one in parsed if isinstance(one, _Asked)]
+        writes = [one.write for one in parsed if isinstance(one, _Masked)]
         outcomes = iter(await self._app.commit(self._store(tenant, writes)))
         return pb.BatchStoreMemoriesResponse(
             results=[
-                _result(tenant, one, next(outcomes) if isinstance(one, _Asked) else one)
+                _result(tenant, one, next(outcomes) if isinstance(one, _Masked) else one)
                 for one in parsed
             ]
         )
@@ -100,7 +100,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         return out
 
     async def _store(self, tenant: str, writes: list[MemoryWrite]) -> list[Outcome]:
-        outcomes = await self._app.truth.store(tenant, writes) if writes else []
+        outcomes = await self._app.truth.memories.store(tenant, writes) if writes else []
         stored = [w for w, o in zip(writes, outcomes, strict=True) if isinstance(o, MemoryReceipt)]
         if stored:
             self._app.written({w.entry.repo for w in stored}, {_scope(tenant, w) for w in stored})
@@ -114,7 +114,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         repo = parse_memory.repository(tenant, request.repository, "repository")
 
         async def delete() -> bool:
-            closed = await self._app.truth.delete(tenant, repo, id_)
+            closed = await self._app.truth.memories.delete(tenant, repo, id_)
             self._app.written({repo})
             return closed
 
@@ -127,17 +127,19 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         where = Scope(tenant, request.repository, request.agent_id, request.session_key)
 
         async def take_in() -> TurnReceipt:
-            receipt = await learn(self._app.truth, where, turn, request.request_id)
+            receipt = await learn(self._app.truth.memories, where, turn, request.request_id)
             self._app.written({repo}, {Scope(tenant, where.repo, where.agent_id)})
             return receipt
 
         receipt = await self._app.commit(take_in())
-        return pb.LearnResponse(
-            memories=[convert.memory(tenant, one.entry) for one in receipt.receipts],
-            skipped_cause=receipt.note,
-            repeated=receipt.repeated,
-            request_id=receipt.request_id,
-            masked=masked,
+        return memory_answers.learned(
+            Learned(
+                entries=tuple(convert.memory(tenant, one.entry) for one in receipt.receipts),
+                skipped_cause=receipt.note,
+                repeated=receipt.repeated,
+                request_id=receipt.request_id,
+                masked=masked,
+            )
         )
 
     # -- reads --------------------------------------------------------------------------------------
@@ -147,10 +149,12 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         id_ = parse_memory.id_(request.id, "id")
         repo = parse_memory.repository(tenant, request.repository, "repository")
         as_of = times.as_of(request.as_of)
-        entry = await self._app.truth.get(tenant, repo, id_, as_of)
+        entry = await self._app.truth.memories.get(tenant, repo, id_, as_of)
         return pb.GetMemoryResponse(
-            memory=convert.memory(tenant, entry, with_embedding=request.include_embedding),
-            as_of=memory_messages.resolved(as_of),
+            memory=memories.memory(
+                convert.memory(tenant, entry, with_embedding=request.include_embedding)
+            ),
+            as_of=read_times.resolved(as_of),
         )
 
     async def ListMemories(
@@ -158,7 +162,7 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
     ) -> pb.ListMemoriesResponse:
         tenant = self._tenant(context)
         where = parse_memory.filter_(tenant, request.filter)
-        where = await visible.narrowed_memories(self._app.truth, where)
+        where = await visible.narrowed_memories(self._app.truth.search, where)
         if request.page_size < 0:
             raise parse.bad(
                 "page_size", f"is {request.page_size}; it must be 0 to {parse.MAX_PAGE}"
@@ -167,15 +171,15 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         parse.text(request.page_token, "page_token", 1024)
         as_of = times.as_of(request.as_of)
         while True:
-            page = await self._app.truth.list(
+            page = await self._app.truth.memories.list(
                 where,
                 limit=limit,
                 after=request.page_token,
                 as_of=as_of,
                 include_superseded=request.include_superseded,
             )
-            response = _page(tenant, page)
-            response.as_of.MergeFrom(memory_messages.resolved(as_of) or types_pb2.ResolvedAsOf())
+            entries = tuple(convert.memory(tenant, entry) for entry in page.entries)
+            response = memory_answers.page(Memories(entries, page.next, as_of))
             size = response.ByteSize()
             if size <= self._room or limit == 1:
                 return response
@@ -186,28 +190,23 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
         self, request: pb.QueryMemoriesRequest, context: Any
     ) -> pb.QueryMemoriesResponse:
         start = perf_counter()
+        deadline = self._limits.deadline(_SERVICE + "QueryMemories", context)
         tenant = self._tenant(context)
         options = self._options(tenant, request)
-        seen = await visible.narrowed_memories(self._app.truth, options.filter)
+        seen = await visible.narrowed_memories(self._app.truth.search, options.filter)
         options = replace(options, filter=seen)
         parse.text(request.query, "query", parse_memory.MAX_QUERY_BYTES)
         vector = parse_memory.vector(request.embedding, "embedding")
         if not request.query.strip() and vector is None:
             raise parse.bad("query", "is empty; say what to look for, or send an embedding")
         text, _ = await self._app.masking.text(request.query)
-        response = pb.QueryMemoriesResponse(as_of=memory_messages.resolved(options.as_of))
-        # Asked before the query, so that what gets its vector between the two is named, not missed.
-        unembedded = await self._app.truth.unembedded(options)
-        if vector is None:
-            vector = await self._vector(text, response)
-        if vector is not None and unembedded:
-            response.degraded.append(types_pb2.Degradation(part="semantic", cause="coverage"))
-        for match in await self._app.truth.query(text, vector, options):
-            response.matches.append(
-                pb.MemoryMatch(
-                    memory=convert.memory(tenant, match.entry), score=match.score, arms=match.arms
-                )
-            )
+        found = await self._app.memory_query.query(text, vector, options, deadline)
+        matches = tuple(
+            replace(match, entry=convert.memory(tenant, match.entry)) for match in found.matches
+        )
+        degraded = convert.degraded(found.degraded)
+        answer = MemoryAnswer(matches, degraded, options.as_of, took_ms=0.0)
+        response = memory_answers.answer(answer)
         convert.fit_matches(response, self._room)
         response.took_ms = (perf_counter() - start) * 1e3
         return response
@@ -226,44 +225,29 @@ class MemoryService(memory_service_pb2_grpc.MemoryServiceServicer):
             as_of=times.as_of(request.as_of),
         )
 
-    async def _vector(
-        self, text: str, response: pb.QueryMemoriesResponse
-    ) -> npt.NDArray[np.float32] | None:
-        """The query's vector; where there is none the answer says so and goes by words alone."""
-        try:
-            return await (await self._app.provider()).embed_query(text)
-        except Unavailable as exc:
-            response.degraded.append(types_pb2.Degradation(part="semantic", cause=exc.reason))
-            return None
-
 
 def _scope(tenant: str, write: MemoryWrite) -> Scope:
     return Scope(tenant, unqualify(tenant, write.entry.repo), write.entry.agent_id)
 
 
-def _stored(tenant: str, asked: _Asked, receipt: MemoryReceipt) -> pb.StoreMemoryResponse:
-    return pb.StoreMemoryResponse(
-        memory=convert.memory(tenant, receipt.entry),
-        repeated=receipt.repeated,
-        duplicate=receipt.duplicate,
-        similar_ids=[str(id_) for id_ in receipt.similar],
-        request_id=asked.write.request_id,
-        masked=asked.masked,
+def _stored(tenant: str, masked: _Masked, receipt: MemoryReceipt) -> pb.StoreMemoryResponse:
+    return memory_answers.stored(
+        StoredMemory(
+            entry=convert.memory(tenant, receipt.entry),
+            repeated=receipt.repeated,
+            duplicate=receipt.duplicate,
+            similar=receipt.similar,
+            request_id=masked.write.request_id,
+            masked=masked.covered,
+        )
     )
 
 
 def _result(
-    tenant: str, asked: _Asked | PlaitError, outcome: Outcome
+    tenant: str, masked: _Masked | PlaitError, outcome: Outcome
 ) -> pb.BatchStoreMemoriesResult:
-    if isinstance(asked, PlaitError) or isinstance(outcome, PlaitError):
-        error = outcome if isinstance(outcome, PlaitError) else asked
+    if isinstance(masked, PlaitError) or isinstance(outcome, PlaitError):
+        error = outcome if isinstance(outcome, PlaitError) else masked
         assert isinstance(error, PlaitError)
         return pb.BatchStoreMemoriesResult(error=convert.item_error(tenant, error))
-    return pb.BatchStoreMemoriesResult(response=_stored(tenant, asked, outcome))
-
-
-def _page(tenant: str, page: MemoryPage) -> pb.ListMemoriesResponse:
-    return pb.ListMemoriesResponse(
-        memories=[convert.memory(tenant, entry) for entry in page.entries],
-        next_page_token=page.next,
-    )
+    return pb.BatchStoreMemoriesResult(response=_stored(tenant, masked, outcome))

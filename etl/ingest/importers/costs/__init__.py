@@ -1,0 +1,1 @@
+"""What looking things up cost a session, read from its transcript."""

@@ -1,0 +1,1 @@
+"""What calls answer: values that a server makes, that travel, and that a client gives its caller."""

@@ -1,0 +1,44 @@
+"""What a search answers, and what every answer says of its reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from plait.domain.memory import NOW, AsOf
+from plait.domain.recall import Dropped, StageRank
+from plait.domain.values import Hit, ItemId, Timing
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryRevision:
+    """What an answer was read at. `embedded` of `total` chunks have a vector."""
+
+    repository: str
+    revision: int
+    graph_revision: int
+    embedded: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """A part that could not be asked, and why."""
+
+    part: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Hits best first. `degraded` empty: the answer is whole. `why_not`: the fates of the items asked
+    about. `ranks`: with `explain`, by item its rank stage by stage."""
+
+    hits: tuple[Hit, ...]
+    revisions: tuple[RepositoryRevision, ...]
+    degraded: tuple[Degradation, ...]
+    timings: tuple[Timing, ...]
+    took_ms: float
+    as_of: AsOf = NOW  # the instants asked for, words resolved
+    why_not: Mapping[ItemId, Dropped] = field(default_factory=dict)
+    ranks: Mapping[ItemId, tuple[StageRank, ...]] = field(default_factory=dict)
