@@ -240,7 +240,7 @@ async def _write_revision(
         return None
     known = len(run.timed_out)
     with run.phase("parse"):
-        await _load_kept(run, draft, truth, changed, removed)
+        await _load_unchanged(run, draft, truth, changed, removed)
         await _parse_and_write(run, draft, truth, settings, changed, progress)
         await _remember(run, settings.index.parse_timeout_s)
     # What can't be read any more must not be found with its old content.
@@ -302,7 +302,7 @@ async def _remember(run: _Run, limit_s: float) -> None:
             run.timed_out[digest.hex()] = limit_s
 
 
-async def _load_kept(
+async def _load_unchanged(
     run: _Run, draft: Draft, truth: Truth, changed: list[str], removed: list[str]
 ) -> None:
     """Load the facts of unchanged files into `run`; what can't be reused joins `changed`.
@@ -315,28 +315,28 @@ async def _load_kept(
     async for path, blob in truth.index.facts(draft):
         if path in skip:
             continue
-        kept = _decode(blob)
-        renamed = kept is not None and _renamed(kept, run.jobs[path])
-        if (blob or is_code(run.jobs[path].language)) and (kept is None or renamed):
+        facts = _decode(blob)
+        renamed = facts is not None and _renamed(facts, run.jobs[path])
+        if (blob or is_code(run.jobs[path].language)) and (facts is None or renamed):
             changed.append(path)
-        elif kept is not None:
-            run.facts[path] = kept
+        elif facts is not None:
+            run.facts[path] = facts
 
 
-def _renamed(kept: FileFacts, job: Job) -> bool:
+def _renamed(facts: FileFacts, job: Job) -> bool:
     """True when neighbours have changed the name of a module that is named by the packages round it."""
-    named_by_neighbours = language(kept.language).naming is Naming.PACKAGES
-    return named_by_neighbours and kept.module != job.module
+    named_by_neighbours = language(facts.language).naming is Naming.PACKAGES
+    return named_by_neighbours and facts.module != job.module
 
 
 def _decode(blob: bytes) -> FileFacts | None:
     if not blob:
         return None
     try:
-        kept = facts_codec.decode(blob)
+        facts = facts_codec.decode(blob)
     except ValueError:  # msgspec.DecodeError: written by a version with another shape
         return None
-    return kept if kept.version == FACTS_VERSION else None
+    return facts if facts.version == FACTS_VERSION else None
 
 
 async def _parse_and_write(
