@@ -125,7 +125,7 @@ def _is_special(name: str) -> bool:
 
 @contextmanager
 def _told(name: str) -> Iterator[None]:
-    """Errors of the file system, told with the file and a way out."""
+    """Translate errors of the file system, with the file and a remedy."""
     try:
         yield
     except OSError as exc:

@@ -73,7 +73,7 @@ class Verifier:
 
     async def verify(self, repo: str, *, timeout_s: float = 60.0) -> Verification:
         """Compare all of `repo`. Writers may go on meanwhile: a comparison that something came between
-        is made again. One that never found the stores at rest within `timeout_s` says so.
+        is made again. If the stores are never idle within `timeout_s`, the report states that.
 
         Raises: RepositoryNotIndexed, StoreUnavailable; GraphUpdating, when the graph could not be read
         within `timeout_s` for all that was being deleted from it.
@@ -191,7 +191,7 @@ def _differences(nodes: list[str], kind: Callable[[str], str], edges: list[EdgeK
 
 
 def _kind(repo: str, id_: str) -> str:
-    """What an id tells of a node's label: symbols of code are not told apart."""
+    """A node's label by its id; the kinds of code symbols are not distinguished."""
     name = id_.removeprefix(f"{repo}:")
     if not name:
         return "Repo"

@@ -134,7 +134,7 @@ def _piece(found: Hit | MemoryMatch) -> Piece:
 
 
 def _trust(item: Item) -> Trust:
-    """A hit tells less of its source than a recall: turns and notes whose speaker is not known count as
+    """A hit has less about its source than a recall: turns and notes whose speaker is not known count as
     from outside."""
     if item.collection is Collection.FILES:
         return Trust.REPOSITORY

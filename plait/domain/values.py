@@ -171,7 +171,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What an episode was read from, as it came: a transcript, a report. Kept, never ranked."""
+    """The unchanged source of an episode: a transcript, a report. Stored, never ranked."""
 
     name: str
     media_type: str
@@ -189,7 +189,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One agent run. `request_id` makes a repeat harmless; `body_hash` tells a repeat from a reuse."""
+    """One agent run. `request_id` makes a repeat harmless; `body_hash` distinguishes a repeat from a reuse."""
 
     request_id: str
     repo: str

@@ -28,7 +28,7 @@ MAX_UNIT_CHARS = 400
 MAX_ENTRY_CHARS = 20_000  # of one memory; its subject comes early
 # Relevance against novelty; 0.7 is the middle of what Carbonell and Goldstein used.
 MMR = 0.7
-# From this cosine on a sentence only repeats one that is taken, whatever it is worth.
+# From this cosine on a sentence only repeats one that is taken, however relevant it is.
 REPEATED = 0.9
 # Bonuses by hand: two of them outweigh the difference between a central and a marginal sentence.
 DECISION, ERROR, PATH, CODE, NUMBER, FIRST = 0.30, 0.30, 0.10, 0.10, 0.05, 0.10
@@ -64,7 +64,7 @@ _NUMBER = re.compile(r"\d")
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A sentence and where it stands. `weight`: importance of its memory, 0 to 1."""
+    """A sentence and its position. `weight`: importance of its memory, 0 to 1."""
 
     text: str
     entry: int
@@ -174,7 +174,7 @@ def _bonuses(found: Sequence[Unit]) -> Matrix:
 
 
 def bonus(text: str, *, first: bool = False) -> float:
-    """What a sentence is worth for what it holds, whatever the others say."""
+    """The value of a sentence by its own contents."""
     marks = (
         (_DECISION, DECISION),
         (_ERROR, ERROR),

@@ -35,7 +35,7 @@ class FolderStatus:
 
 
 def look(folder: Path) -> FolderStatus:
-    """What runs in `folder`, and what was left there."""
+    """The status of `folder`: its server, and the remains of earlier ones."""
     if not folder.is_dir():
         return FolderStatus(folder, exists=False)
     try:

@@ -16,7 +16,7 @@ MAX_LINE = 300  # characters; a longer line is no heading and no list of version
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`said`: prose without the title. `shown`: code blocks, prompts, lines of code."""
+    """`prose`: without the title. `shown`: code blocks, prompts, lines of code."""
 
     title: str
     prose: str

@@ -40,7 +40,7 @@ class Mentions:
 
 def mentions(text: str) -> Mentions:
     """Words of `text` that look like a path or like code: dotted, snake_case, camelCase, called, or in
-    backquotes. A plain word is none: it would be bound to whatever has its name. A path may have a line
+    backquotes. A plain word does not count: it would match any symbol of that name. A path may have a line
     (`a.py:12`, `a.py#L3`) or a name (`a.py::test_x`) behind it. Linear in `text`."""
     paths: dict[str, None] = {}
     names: dict[str, None] = {}
