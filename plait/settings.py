@@ -345,10 +345,10 @@ def load(
             _put(tree, key, value)
     if env.get("PLAIT_SERVER"):
         _put(tree, "PLAIT_CLIENT__SERVER", env["PLAIT_SERVER"])
-    for key, told in overrides.items():
+    for key, given in overrides.items():
         section = tree.get(key)
-        both = isinstance(told, dict) and isinstance(section, dict)
-        tree[key] = {**section, **told} if both else told  # type: ignore[dict-item]
+        both = isinstance(given, dict) and isinstance(section, dict)
+        tree[key] = {**section, **given} if both else given  # type: ignore[dict-item]
     tree["source"] = str(path) if path else None
     tree["home"] = str(Path(tree["home"]).expanduser().absolute())
     return parse(Settings, tree)
