@@ -41,16 +41,16 @@ class Step:
 
 def steps(trail: Sequence[Snapshot], id_: ItemId) -> tuple[Step, ...]:
     """What became of one item, stage by stage; it ends where the item dropped out."""
-    told: list[Step] = []
+    explained: list[Step] = []
     for snapshot in trail:
         rank = _rank(snapshot, id_)
-        if not rank and not told:
+        if not rank and not explained:
             continue
-        moved = told[-1].rank - rank if told and rank else 0
-        told.append(Step(snapshot.stage, rank, snapshot.scores.get(id_, math.nan), moved))
+        moved = explained[-1].rank - rank if explained and rank else 0
+        explained.append(Step(snapshot.stage, rank, snapshot.scores.get(id_, math.nan), moved))
         if not rank:
             break
-    return tuple(told)
+    return tuple(explained)
 
 
 def sentence(why: Dropped) -> str:
@@ -70,11 +70,11 @@ async def why_not(ctx: SearchContext, deps: Deps) -> dict[ItemId, Dropped]:
     `ctx` is a finished one that was traced. An item of the answer has the cause `included`. Costs a
     read of the items, and two deeper questions if there is one that no arm brought."""
     asked = tuple(dict.fromkeys(ctx.query.why_not))[:MAX_ASKED]
-    told = {id_: why for id_ in asked if (why := _from_stages(ctx, id_)) is not None}
-    missing = [id_ for id_ in asked if id_ not in told]
+    explained = {id_: why for id_ in asked if (why := _from_stages(ctx, id_)) is not None}
+    missing = [id_ for id_ in asked if id_ not in explained]
     if missing:
-        told |= await _not_retrieved(ctx, deps, missing)
-    return {id_: told[id_] for id_ in asked}
+        explained |= await _not_retrieved(ctx, deps, missing)
+    return {id_: explained[id_] for id_ in asked}
 
 
 def _from_stages(ctx: SearchContext, id_: ItemId) -> Dropped | None:
@@ -165,18 +165,18 @@ async def _not_retrieved(
     """What no arm brought: unknown, kept out by the filter, or too far down every arm."""
     items = await deps.store.fetch(ctx.at, missing)
     places = await deps.store.places(ctx.at, list(items)) if items else {}
-    told: dict[ItemId, Dropped] = {}
+    explained: dict[ItemId, Dropped] = {}
     for id_ in missing:
         if id_ not in items:
-            told[id_] = Dropped("resolve", "not-found")
+            explained[id_] = Dropped("resolve", "not-found")
         elif field := excluded_by(items[id_], places.get(id_), ctx.query.where):
-            told[id_] = Dropped("filter", f"filter: {field}")
+            explained[id_] = Dropped("filter", f"filter: {field}")
         elif ctx.strategy.kind is Kind.TRANSACTIONAL:
-            told[id_] = Dropped("strategy", "transactional")
-    left = {id_: item for id_, item in items.items() if id_ not in told}
+            explained[id_] = Dropped("strategy", "transactional")
+    left = {id_: item for id_, item in items.items() if id_ not in explained}
     if left:
-        told |= await _too_far_down(ctx, deps, left)
-    return told
+        explained |= await _too_far_down(ctx, deps, left)
+    return explained
 
 
 async def _too_far_down(
@@ -185,7 +185,7 @@ async def _too_far_down(
     """By the arm that came nearest to bringing an item: its score there, and what the last one had that
     the arm did return. Not even among the `DEEP` best: no score, and rank 0."""
     deep = await _asked_deeper(ctx, deps, ctx.query.where)
-    told = {}
+    explained = {}
     for id_ in items:
         nearest = Dropped("fts" if "lexical" in deep else "semantic", "not-retrieved")
         closest = -math.inf
@@ -200,8 +200,8 @@ async def _too_far_down(
                     nearest = Dropped(stage, "not-retrieved", candidate.score, bar, rank)
                     closest = share
                 break
-        told[id_] = nearest
-    return told
+        explained[id_] = nearest
+    return explained
 
 
 async def _asked_deeper(

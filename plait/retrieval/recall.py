@@ -71,14 +71,14 @@ class RecallService:
             options=options,
         )
         stages = plan(query.mode, self._stages, query.off)
-        told = None
+        explained = None
         if not ctx.asked.attached and transactional(ctx.asked.text):
             ctx = _skipped(ctx, self._deps)
-            told = {id_: Dropped("strategy", Kind.TRANSACTIONAL) for id_ in query.why_not}
+            explained = {id_: Dropped("strategy", Kind.TRANSACTIONAL) for id_ in query.why_not}
         else:
             ctx = await run(ctx, self._deps, stages)
             if query.why_not:
-                told = await explain.why_not(ctx, self._deps)
+                explained = await explain.why_not(ctx, self._deps)
         assert ctx.block is not None
         kept = await keep(ctx, self._deps, started)
         return RecallAnswer(
@@ -87,7 +87,7 @@ class RecallService:
             ctx.strategy.kind,
             kept.id,
             impact=ctx.impact,
-            why_not=told,
+            why_not=explained,
             degraded=(*ctx.degraded, *unasked(query.mode, self._deps), *kept.degraded),
             timings=ctx.timings,
             trail=ctx.trail,

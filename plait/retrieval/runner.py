@@ -134,8 +134,8 @@ async def _side_by_side(arms: Sequence[Stage], ctx: SearchContext, deps: Deps) -
 def _merge(before: SearchContext, merged: SearchContext, one: SearchContext) -> SearchContext:
     """`merged` with what `one` added to `before`: rankings, reasons, degradations, timings."""
     reasons = dict(merged.reasons)
-    for id_, said in one.reasons.items():
-        reasons[id_] = tuple(dict.fromkeys((*reasons.get(id_, ()), *said)))
+    for id_, added in one.reasons.items():
+        reasons[id_] = tuple(dict.fromkeys((*reasons.get(id_, ()), *added)))
     return replace(
         merged,
         rankings={**merged.rankings, **one.rankings},

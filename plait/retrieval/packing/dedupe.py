@@ -40,12 +40,12 @@ class Held:
         self._items = items
         self._lines: dict[int, frozenset[str]] = {}
         self._near: dict[tuple[str, str], list[int]] = {}
-        self._said: list[int] = []
+        self._shown: list[int] = []
         for i, item in enumerate(items):
             if item.collection is Collection.FILES:
                 self._near.setdefault((item.repo, item.path), []).append(i)
             else:
-                self._said.append(i)
+                self._shown.append(i)
         self._index = {item.id: i for i, item in enumerate(items)}
 
     def by(self, i: int, body: Body) -> set[int]:
@@ -61,7 +61,7 @@ class Held:
                 self._items[other], body.joined.spans, self._own(other), lines
             ):
                 held.add(other)
-        for other in self._said:
+        for other in self._shown:
             own = self._own(other)
             if own and len(own & lines) >= WEIGHTS.repeated * len(own):
                 held.add(other)

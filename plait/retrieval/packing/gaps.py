@@ -28,13 +28,13 @@ def marked(item: Item) -> str:
     left_out = item.end_line - item.start_line + 1 - len(lines)
     if item.start_line < 1 or left_out < 1 or item.kind == "doc":
         return item.content
-    said: list[str] = []
+    shown: list[str] = []
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
-        said.append(line)
+        shown.append(line)
         if left_out and _cut(line, after, item.language):
-            said.append(GAP)
+            shown.append(GAP)
             left_out -= 1
-    return "\n".join(said)
+    return "\n".join(shown)
 
 
 def _cut(line: str, after: str, language: str) -> bool:

@@ -122,26 +122,26 @@ def _docstring(lines: list[str]) -> str:
     if opened is None:
         return ""
     mark = opened.group(1)
-    said: list[str] = []
+    comment: list[str] = []
     for i, line in enumerate(lines):
         text = line[opened.end() :] if i == 0 else line
         body, closed, _ = text.partition(mark)
-        said.append(body.strip())
-        if closed or (not body.strip() and any(said)) or len(mark) == 1:
+        comment.append(body.strip())
+        if closed or (not body.strip() and any(comment)) or len(mark) == 1:
             break
-    return " ".join(said)
+    return " ".join(comment)
 
 
 def _braces(lines: list[str]) -> tuple[int, str, str]:
     """Comments before the definition are its doc; the signature ends where its block begins."""
-    said: list[str] = []
+    comment: list[str] = []
     start = None
     inside = False  # a block comment
     for i, line in enumerate(lines):
         bare = line.strip()
         if inside or bare.startswith(("//", "/*")):
             if not _TAG.match(_SLASHES.sub("", line, count=1)):
-                said.append(_SLASHES.sub("", line, count=1).replace("*/", " ").strip())
+                comment.append(_SLASHES.sub("", line, count=1).replace("*/", " ").strip())
             inside = (inside or bare.startswith("/*")) and "*/" not in bare
         elif bare and not (_ATTRIBUTE.match(line) and not _opens(bare)):
             start = i
@@ -159,7 +159,7 @@ def _braces(lines: list[str]) -> tuple[int, str, str]:
         if opened or (depth <= 0 and not line.rstrip().endswith((",", "(", "=", "&&", "|"))):
             break
     signature = " ".join(taken).rstrip(" ;=").removesuffix("=>")
-    return start, _tight(signature), " ".join(_to_blank(said))
+    return start, _tight(signature), " ".join(_to_blank(comment))
 
 
 def _before_block(line: str, depth: int) -> tuple[str, bool]:
@@ -180,11 +180,11 @@ def _opens(bare: str) -> bool:
 
 
 def _line_ends(lines: list[str], marks: tuple[str, ...]) -> tuple[int, str, str]:
-    said: list[str] = []
+    comment: list[str] = []
     for i, line in enumerate(lines):
         bare = line.strip()
         if marks and bare.startswith(marks) and not bare.startswith("#!"):
-            said.append(bare.lstrip("#-%;\"' "))
+            comment.append(bare.lstrip("#-%;\"' "))
         elif bare and not bare.startswith("#!"):
             taken, depth = [bare], _depth(bare)
             for more in lines[i + 1 :]:
@@ -192,9 +192,9 @@ def _line_ends(lines: list[str], marks: tuple[str, ...]) -> tuple[int, str, str]
                     break
                 taken.append(more.strip())
                 depth += _depth(more)
-            return i, _tight(" ".join(taken)), " ".join(_to_blank(said))
-        elif said and not bare:
-            said.append("")
+            return i, _tight(" ".join(taken)), " ".join(_to_blank(comment))
+        elif comment and not bare:
+            comment.append("")
     return _first_line(lines)
 
 
@@ -202,16 +202,16 @@ def _elixir(lines: list[str]) -> tuple[int, str, str]:
     """`@doc` is the doc, wherever it stands; `@spec` and its like belong to neither."""
     start = next((i for i, line in enumerate(lines) if _ELIXIR_DEF.match(line)), None)
     doc = next((i for i, line in enumerate(lines) if _ELIXIR_DOC.match(line)), None)
-    said = ""
+    comment = ""
     if doc is not None:
         text = lines[doc].partition("doc")[2].strip().removeprefix("~S").removeprefix("~s")
-        said = _docstring([text, *lines[doc + 1 :]])
+        comment = _docstring([text, *lines[doc + 1 :]])
     if start is None:
         at, signature, found = _line_ends(lines, ("#",))
-        return (at, "" if doc == at else signature, said or found)
+        return (at, "" if doc == at else signature, comment or found)
     inner = _line_ends(lines[start:], ("#",))
-    above = "" if said else _line_ends(lines, ("#",))[2]
-    return start + inner[0], inner[1], said or above
+    above = "" if comment else _line_ends(lines, ("#",))[2]
+    return start + inner[0], inner[1], comment or above
 
 
 def _marks(language: str) -> tuple[str, ...]:
@@ -247,11 +247,11 @@ def _first_line(lines: list[str]) -> tuple[int, str, str]:
     )
 
 
-def _to_blank(said: list[str]) -> list[str]:
+def _to_blank(comment: list[str]) -> list[str]:
     """The first run of lines that say something."""
-    while said and not said[0]:
-        said = said[1:]
-    return said[: said.index("")] if "" in said else said
+    while comment and not comment[0]:
+        comment = comment[1:]
+    return comment[: comment.index("")] if "" in comment else comment
 
 
 def _depth(text: str) -> int:

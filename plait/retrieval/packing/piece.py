@@ -70,20 +70,20 @@ def _code(piece: Piece) -> list[Body]:
 
 def outlined(piece: Piece) -> Outline:
     """The outline of code; of a later part of its symbol that of the first one, if that is joined to it."""
-    said, joined = outline(piece.item), piece.joined
-    if not said.part or joined is None or not joined.spans:
-        return said
+    shape, joined = outline(piece.item), piece.joined
+    if not shape.part or joined is None or not joined.spans:
+        return shape
     whole = outline(replace(piece.item, content=joined.content, start_line=joined.spans[0][0]))
-    return said if whole.part else whole
+    return shape if whole.part else whole
 
 
 def _signature(piece: Piece) -> str:
-    said = outlined(piece)
-    if said.part:
+    shape = outlined(piece)
+    if shape.part:
         of = f"part of {wording.code(own_name(piece.item.symbol))}"
-        return f"{of} — {said.doc}" if said.doc else ""  # its name and lines say as much
-    signature = wording.code(said.signature, 2 * wording.MAX_NAME) if said.signature else ""
-    return " — ".join(part for part in (signature, said.doc) if part)
+        return f"{of} — {shape.doc}" if shape.doc else ""  # its name and lines say as much
+    signature = wording.code(shape.signature, 2 * wording.MAX_NAME) if shape.signature else ""
+    return " — ".join(part for part in (signature, shape.doc) if part)
 
 
 def _prose(item: Item) -> str:

@@ -34,12 +34,12 @@ def lines(pieces: Sequence[Piece]) -> list[Line]:
         if key in seen:
             continue
         seen.add(key)
-        said = outlined(piece)
+        shape = outlined(piece)
         symbol = name(item)
         depth = min(4, symbol.count("."))
-        text = said.signature or wording.one_line(symbol, wording.MAX_NAME) or item.kind
-        text = f"part of {text}" if said.part else text
-        found.append(Line(index, said.line, f"{'  ' * (1 + depth)}{said.line}: {text}\n"))
+        text = shape.signature or wording.one_line(symbol, wording.MAX_NAME) or item.kind
+        text = f"part of {text}" if shape.part else text
+        found.append(Line(index, shape.line, f"{'  ' * (1 + depth)}{shape.line}: {text}\n"))
     return found
 
 
