@@ -21,7 +21,6 @@ from plait.domain import failpoint
 from plait.domain.errors import PlaitError, RequestMalformed
 from plait.settings import ScopeSettings
 from server.access import current
-from server.app import Calls
 from server.audit import Audit
 from server.grpc import refusals
 from server.grpc.audited import Noted
@@ -30,6 +29,7 @@ from server.grpc.door import Door, Visit
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
 from server.grpc.messages import scope
+from server.process.calls import Calls
 
 logger = logging.getLogger(__name__)
 
