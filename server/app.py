@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import (
     AsyncIterator,
-    Awaitable,
-    Callable,
     Collection,
     Coroutine,
-    Iterator,
 )
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import plait.models.embedding
-import vector
 from etl.project import Projector
+from etl.truth import open as open_truth
 from plait import settings as plait_settings
 from plait.domain import failpoint
 from plait.domain.deadline import Deadline
@@ -49,6 +45,8 @@ from server.background_jobs.index_jobs import Jobs
 from server.background_jobs.retention import Retention
 from server.background_jobs.warm import Warmer
 from server.masking import Masking
+from server.process.calls import Calls
+from server.process.lazy import Lazy
 from server.stores import Stores
 
 if TYPE_CHECKING:
@@ -59,102 +57,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RESTART_S = 5.0
-LATE_S = 10.0  # how long a store that is back may take to answer what it was asked before
-
-
-class Closable(Protocol):
-    async def close(self) -> None: ...
-
-
-C = TypeVar("C", bound=Closable)
-
-
-class Late(Generic[C]):
-    """Something opened by the first who needs it, once; a failed opening is tried again by the next."""
-
-    def __init__(self, opener: Callable[[], Awaitable[C]]) -> None:
-        self._opener = opener
-        self._lock = asyncio.Lock()
-        self._opened: C | None = None
-        self._opening_since = 0.0
-        self.on_need: Callable[[], None] | None = None  # called at each need; may raise
-        self.used_at = 0.0  # `time.monotonic()` of the last need
-
-    @property
-    def is_open(self) -> bool:
-        return self._opened is not None
-
-    @property
-    def opened(self) -> C | None:
-        """What is open; None while nobody needed it."""
-        return self._opened
-
-    @property
-    def opening_s(self) -> float:
-        """For how long it is being opened by now; 0: it is not."""
-        return time.monotonic() - self._opening_since if self._opening_since else 0.0
-
-    async def __call__(self) -> C:
-        if self.on_need is not None:
-            self.on_need()
-        self.used_at = time.monotonic()
-        if self._opened is not None:
-            return self._opened
-        # Shielded: a caller whose deadline passes leaves the opening to those who wait with it.
-        return await asyncio.shield(asyncio.ensure_future(self._open()))
-
-    async def _open(self) -> C:
-        async with self._lock:
-            if self._opened is None:
-                self._opening_since = time.monotonic()
-                try:
-                    self._opened = await self._opener()
-                finally:
-                    self._opening_since = 0.0
-            return self._opened
-
-    async def close(self) -> None:
-        """Close what is open; the next need opens it anew, once this is done. Nobody may be using it."""
-        async with self._lock:
-            opened, self._opened = self._opened, None
-            if opened is not None:
-                await opened.close()
-
-
-class Calls:
-    """The calls that are being answered: unary ones in flight, and streams."""
-
-    def __init__(self) -> None:
-        self.in_flight = 0
-        self.streams = 0
-        self.ended_at = time.monotonic()
-        self._idle = asyncio.Event()
-        self._idle.set()
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        self.in_flight += 1
-        self._idle.clear()
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
-            self.ended_at = time.monotonic()
-            if self.in_flight == 0:
-                self._idle.set()
-
-    @contextmanager
-    def stream(self) -> Iterator[None]:
-        self.streams += 1
-        try:
-            yield
-        finally:
-            self.streams -= 1
-            self.ended_at = time.monotonic()
-
-    async def idle(self) -> None:
-        """Wait until no unary call is being answered. Streams don't count: they end when told to."""
-        await self._idle.wait()
+OLD_COMMIT_S = 10.0  # how long a store that is back may take to answer the commits sent before
 
 
 class App:
@@ -164,10 +67,10 @@ class App:
         self,
         settings: Settings,
         truth: Store,
-        graph: Late[GraphStore],
-        provider: Late[EmbeddingProvider],
-        reranker: Late[Reranker] | None = None,
-        chat: Late[LanguageModel] | None = None,
+        graph: Lazy[GraphStore],
+        provider: Lazy[EmbeddingProvider],
+        reranker: Lazy[Reranker] | None = None,
+        chat: Lazy[LanguageModel] | None = None,
         *,
         background: bool,
     ) -> None:
@@ -224,7 +127,7 @@ class App:
         """The store is back: what was sent to it before it fell silent, and has no answer soon, gets
         none. Its caller has gone, and a repeat under its request id finds what was stored."""
         old = set(self._commits)
-        asyncio.get_running_loop().call_later(LATE_S, lambda: [task.cancel() for task in old])
+        asyncio.get_running_loop().call_later(OLD_COMMIT_S, lambda: [task.cancel() for task in old])
 
     def _committed(self, task: asyncio.Task[Any]) -> None:
         self._commits.discard(task)
@@ -273,7 +176,7 @@ class App:
         await asyncio.wait({self._projecting}, timeout=deadline.left_s / 2)
 
     @property
-    def heavy(self) -> tuple[Late[Any], ...]:
+    def heavy(self) -> tuple[Lazy[Any], ...]:
         """What takes memory or a process and can be opened anew: the graph, models."""
         found = (self.graph, self.provider, self._reranker)
         return tuple(one for one in found if one is not None)
@@ -325,12 +228,12 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
 
     failpoint.arm(plait_settings.failpoints())
     async with AsyncExitStack() as stack:
-        truth = await vector.open(settings)
+        truth = await open_truth(settings)
         stack.push_async_callback(truth.close)
-        graph_store, provider = Late(open_graph), Late(open_provider)
+        graph_store, provider = Lazy(open_graph), Lazy(open_provider)
         stack.push_async_callback(graph_store.close)
         stack.push_async_callback(provider.close)
-        reranker, chat = _late_reranker(settings), _late_language(settings)
+        reranker, chat = _lazy_reranker(settings), _lazy_language(settings)
         if reranker is not None:
             stack.push_async_callback(reranker.close)
         if chat is not None:
@@ -358,18 +261,18 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
         yield app
 
 
-def _late_reranker(settings: Settings) -> Late[Reranker] | None:
+def _lazy_reranker(settings: Settings) -> Lazy[Reranker] | None:
     """None: no model is configured, and its stage has nothing to do."""
     if not language.wants_reranker(settings.rerank):
         return None
-    return Late(partial(language.open_reranker, settings.rerank))
+    return Lazy(partial(language.open_reranker, settings.rerank))
 
 
-def _late_language(settings: Settings) -> Late[LanguageModel] | None:
-    """As `_late_reranker`."""
+def _lazy_language(settings: Settings) -> Lazy[LanguageModel] | None:
+    """As `_lazy_reranker`."""
     if not language.wants_model(settings.language):
         return None
-    return Late(partial(language.open_model, settings.language))
+    return Lazy(partial(language.open_model, settings.language))
 
 
 async def _project_forever(app: App, stop: asyncio.Event) -> None:

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import grpc
 
-from plait.domain.remarks import Remark
+from plait.domain.remarks import FileEdit, Remark
 from plait.v1 import hook_service_pb2 as pb
+from plait.wire import hooks
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
+
+__all__ = ["FileEdit", "Folder", "HookClient", "Remarks"]
 
 TIMEOUT_S = 1.0
 _TENANT = "plait-tenant"  # of the metadata
@@ -28,14 +31,6 @@ _OPTIONS = (
 )
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class FileEdit:
-    """`path`: absolute; `hunks`: as in a unified diff, from the first `@@` on."""
-
-    path: str
-    hunks: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +98,7 @@ class HookClient:
     ) -> Remarks:
         """What else must change with `edits`, and the tests to run; but for what is `known`."""
         request = pb.AdviseEditRequest(
-            edits=[pb.FileEdit(path=edit.path, hunks=edit.hunks) for edit in edits],
+            edits=hooks.edits(edits),
             known_keys=known,
             budget_tokens=budget_tokens,
             tokenizer=tokenizer,
@@ -112,7 +107,7 @@ class HookClient:
             "AdviseEdit",
             request,
             pb.AdviseEditResponse.FromString,
-            lambda m: Remarks(m.repository, _remarks(m), tuple(m.edited_keys)),
+            lambda m: Remarks(m.repository, hooks.remarks_of(m.remarks), tuple(m.edited_keys)),
         )
 
     def name_symbols(
@@ -136,7 +131,7 @@ class HookClient:
             "NameSymbols",
             request,
             pb.NameSymbolsResponse.FromString,
-            lambda m: Remarks(m.repository, _remarks(m)),
+            lambda m: Remarks(m.repository, hooks.remarks_of(m.remarks)),
         )
 
     def _call(
@@ -159,7 +154,3 @@ class HookClient:
             )  # 30 ms, which a call that succeeds need not pay
 
             raise from_rpc(exc) from None
-
-
-def _remarks(message: Any) -> tuple[Remark, ...]:
-    return tuple(Remark(one.key, one.heading, one.text) for one in message.remarks)

@@ -54,28 +54,41 @@ def ensure(settings: Settings, *, wait: bool = True) -> ServerAddress | None:
             if not wait:
                 return None  # somebody starts one
             raise _too_late(folder, limit_s)
-        while True:
-            known = discovery.running(settings.home)
-            if known and (known.version == plait.__version__ or not known.background):
-                return known
-            if known:  # an older installation's, from before an upgrade
-                stop(settings)
-                continue
-            if not discovery.is_claimed(settings.home):
-                if not wait:
-                    _begin(settings, folder, turn)
-                    return None
-                try:
-                    return _start(settings, folder, turn, end)
-                except ServiceNotStarted as exc:
-                    # One that somebody began without waiting came up meanwhile.
-                    if exc.reason != ServerAlreadyRunning.reason:
-                        raise
-            if not wait:
-                return None
-            if time.monotonic() > end:
-                raise _too_late(folder, limit_s)
-            time.sleep(POLL_S)
+        if wait:
+            return _started(settings, folder, turn, end)
+        known = _current(settings)
+        if known is None and not discovery.is_claimed(settings.home):
+            _begin(settings, folder, turn)
+        return known
+
+
+def _current(settings: Settings) -> ServerAddress | None:
+    """The service that answers, unless it is a background one of an older installation, which is stopped."""
+    known = discovery.running(settings.home)
+    if known and known.background and known.version != plait.__version__:
+        stop(settings)
+        return None
+    return known
+
+
+def _started(settings: Settings, folder: Path, turn: FileLock, end: float) -> ServerAddress:
+    """Wait for who holds the home to answer; where nobody does, start a service.
+
+    Raises: ServiceNotStarted.
+    """
+    while True:
+        if known := _current(settings):
+            return known
+        if not discovery.is_claimed(settings.home):
+            try:
+                return _start(settings, folder, turn, end)
+            except ServiceNotStarted as exc:
+                # One that somebody began without waiting came up meanwhile.
+                if exc.reason != ServerAlreadyRunning.reason:
+                    raise
+        if time.monotonic() > end:
+            raise _too_late(folder, settings.embedded.start_timeout_s)
+        time.sleep(POLL_S)
 
 
 def stop(settings: Settings) -> bool:

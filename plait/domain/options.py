@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
-from plait.domain.recall import RecallFormat
+if TYPE_CHECKING:  # every client loads this module, and few of them a recall's values
+    from plait.domain.recall import RecallFormat
 
 When = datetime | str | None  # an instant, words for one (`last Tuesday`), or now
 
@@ -32,7 +33,7 @@ class SearchOptions:
 class RecallOptions(SearchOptions):
     """How a recall is answered and packed into a budget of tokens."""
 
-    format: RecallFormat | str = RecallFormat.MARKDOWN
+    format: RecallFormat | str = "markdown"
     budget_tokens: int = 0  # hard; 0: a tenth of `window_tokens`, else the server's setting
     window_tokens: int = 0  # of the model's context; 0: not given
     prefer_source: bool = False  # rather the source of a few than the locations of many

@@ -1,4 +1,4 @@
-"""Lines that hooks push into a session: each about one thing that has a key. No I/O, and light to load."""
+"""What hooks send, and the lines that they push into a session, each about one thing that has a key. No I/O, and light to load."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from dataclasses import dataclass
 
 MAX_TEXT = 240  # characters of one line
 TITLE = "From Plait's index:"
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """`path`: absolute; `hunks`: as in a unified diff, from the first `@@` on."""
+
+    path: str
+    hunks: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from plait.domain import failpoint
 from plait.domain.errors import PlaitError, RequestMalformed
 from plait.settings import ScopeSettings
 from server.access import current
-from server.app import Calls
 from server.audit import Audit
 from server.grpc import refusals
 from server.grpc.audited import Noted
@@ -30,6 +29,7 @@ from server.grpc.door import Door, Visit
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
 from server.grpc.messages import scope
+from server.process.calls import Calls
 
 logger = logging.getLogger(__name__)
 
@@ -190,7 +190,7 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         noted."""
         start, noted = perf_counter(), Noted()
         code, reason = "OK", ""
-        current.answer(current.NOBODY)  # until the door has recognised who calls
+        current.answer(current.NO_ID)  # until the door has recognised who calls
         try:
             yield noted
         except PlaitError as exc:

@@ -37,7 +37,7 @@ from server.access.callers import Callers, KeyCallers
 from server.access.connections import Connections
 from server.access.keys import KeyCache
 from server.access.relay import Relay, raise_open_files, remove_stale
-from server.app import App, Calls
+from server.app import App
 from server.audit import open_audit
 from server.grpc.boundary import Boundary
 from server.grpc.deadlines import Patience
@@ -50,6 +50,7 @@ from server.grpc.services.index import IndexService
 from server.grpc.services.knowledge import KnowledgeService
 from server.grpc.services.memory import MemoryService
 from server.grpc.tls import credentials
+from server.process.calls import Calls
 
 logger = logging.getLogger(__name__)
 

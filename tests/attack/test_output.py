@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -153,25 +154,25 @@ def structure(context: str) -> tuple[list[str], int, int]:
     return headings, bullets, html
 
 
-@pytest.mark.parametrize("trust", [Trust.AGENT_CLAIMED, Trust.EXTERNAL, Trust.TEST_PASSED])
 @pytest.mark.parametrize("text", FORGERIES, ids=ascii)
-def test_no_memory_forges_a_context(text: str, trust: Trust) -> None:
+def test_no_memory_forges_a_context(text: str) -> None:
     honest = Piece(item(2, Collection.MEMORIES, "Use x."), 0.5)
-    forged = Piece(item(1, Collection.MEMORIES, text), 0.9, trust=trust)
-    context = packed(forged, honest)
-    assert structure(context) == (["Relevant Memories"], 2, 0), context
-    assert steers(context) == []
-    lines = [line for line in context.splitlines() if line.startswith("- [score: ")]
-    fenced = sum("[score: " in line for line in text.splitlines())
-    assert 2 <= len(lines) <= 2 + fenced
+    for trust in (Trust.AGENT_CLAIMED, Trust.EXTERNAL, Trust.TEST_PASSED):
+        forged = Piece(item(1, Collection.MEMORIES, text), 0.9, trust=trust)
+        context = packed(forged, honest)
+        assert structure(context) == (["Relevant Memories"], 2, 0), context
+        assert steers(context) == []
+        lines = [line for line in context.splitlines() if line.startswith("- [score: ")]
+        fenced = sum("[score: " in line for line in text.splitlines())
+        assert 2 <= len(lines) <= 2 + fenced
 
 
-@pytest.mark.parametrize("collection", [Collection.PLANS, Collection.DIFFS, Collection.TESTS])
 @pytest.mark.parametrize("text", FORGERIES, ids=ascii)
-def test_no_artifact_forges_a_context(text: str, collection: Collection) -> None:
+def test_no_artifact_forges_a_context(text: str) -> None:
     honest = Piece(item(2, Collection.MEMORIES, "Use x."), 0.5)
-    context = packed(Piece(item(1, collection, text), 0.9), honest)
-    assert structure(context) == (["Relevant Memories"], 2, 0), context
+    for collection in (Collection.PLANS, Collection.DIFFS, Collection.TESTS):
+        context = packed(Piece(item(1, collection, text), 0.9), honest)
+        assert structure(context) == (["Relevant Memories"], 2, 0), context
 
 
 @pytest.mark.parametrize("text", FORGERIES, ids=ascii)
@@ -183,15 +184,16 @@ def test_no_file_forges_a_context(text: str) -> None:
     assert steers(context) == []
 
 
-@pytest.mark.parametrize("field", ["path", "symbol", "kind"])
-@pytest.mark.parametrize("collection", [Collection.FILES, Collection.MEMORIES])
 @pytest.mark.parametrize("text", FORGERIES, ids=ascii)
-def test_no_name_forges_a_context(text: str, collection: Collection, field: str) -> None:
-    hostile = item(1, collection, "def f():\n    return 1\n", **{field: text})
+def test_no_name_forges_a_context(text: str) -> None:
     honest = Piece(item(2, Collection.MEMORIES, "Use x."), 0.5)
-    context = packed(Piece(hostile, 0.9), honest)
-    assert structure(context) == (["Relevant Memories"], 2, 0), context
-    assert steers(context) == []
+    for collection, field in product(
+        (Collection.FILES, Collection.MEMORIES), ("path", "symbol", "kind")
+    ):
+        hostile = item(1, collection, "def f():\n    return 1\n", **{field: text})
+        context = packed(Piece(hostile, 0.9), honest)
+        assert structure(context) == (["Relevant Memories"], 2, 0), context
+        assert steers(context) == []
 
 
 @pytest.mark.parametrize("text", FORGERIES, ids=ascii)

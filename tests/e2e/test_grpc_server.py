@@ -378,7 +378,7 @@ async def test_health_follows_the_store(
             stream = stub.Watch(health_pb2.HealthCheckRequest(service=service))
             assert (await stream.read()).status == states.SERVING
             with monkeypatch.context() as patch:
-                patch.setattr(app.truth, "waiting", away)
+                patch.setattr(app.truth.outbox, "waiting", away)
                 assert (await stream.read()).status == states.NOT_SERVING
             assert (await stream.read()).status == states.SERVING
 
@@ -502,7 +502,7 @@ async def test_a_job_ends_when_the_graph_has_followed_whoever_projects_it(
             await let_go.wait()
         await apply(delta)
 
-    monkeypatch.setattr(app.truth, "publish", published)
+    monkeypatch.setattr(app.truth.index, "publish", published)
     monkeypatch.setattr(store, "apply", held)
     job = await client.start_index(str(tmp_path), repository="followed", embed=False)
     async for state in client.watch_index_job(job.id):

@@ -37,12 +37,15 @@ from plait.domain.keys import ApiKey
 from plait.domain.memory import MemoryEntry, MemoryMetadata
 from plait.domain.options import RecallOptions, SearchOptions
 from plait.domain.recall import Impact, ItemVerdict, RecallFormat, StageRank
+from plait.domain.remarks import FileEdit, Remark
 from plait.domain.retention import Selector, Step
 from plait.domain.savings import Savings
+from plait.v1 import hook_service_pb2
 from plait.v1 import knowledge_service_pb2 as pb
 from plait.wire import (
     episodes,
     graph,
+    hooks,
     indexing,
     keys,
     memory_answers,
@@ -124,7 +127,7 @@ def of(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def record(kind: Any) -> st.SearchStrategy[Any]:
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, localns={"RecallFormat": RecallFormat})
     return st.builds(
         kind,
         **{
@@ -206,3 +209,13 @@ def test_a_job_that_has_not_begun_or_failed_has_no_summary_and_no_error() -> Non
     assert not message.HasField("error")
     assert not message.HasField("elapsed")
     assert indexing.job_of(message) == job
+
+
+@given(st.lists(of(FileEdit), max_size=3).map(tuple), st.lists(of(Remark), max_size=3).map(tuple))
+def test_edits_and_remarks_of_hooks_come_back(
+    edits: tuple[FileEdit, ...], remarks: tuple[Remark, ...]
+) -> None:
+    request = hook_service_pb2.AdviseEditRequest(edits=hooks.edits(edits))
+    assert hooks.edits_of(type(request).FromString(request.SerializeToString()).edits) == edits
+    answer = hook_service_pb2.AdviseEditResponse(remarks=hooks.remarks(remarks))
+    assert hooks.remarks_of(type(answer).FromString(answer.SerializeToString()).remarks) == remarks

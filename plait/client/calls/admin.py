@@ -12,8 +12,8 @@ from plait.domain.answers.upkeep import Compacted, Comparison, DeadLetters, Forg
 from plait.domain.retention import Budget, Selector
 from plait.v1 import admin_service_pb2 as pb
 from plait.wire import status, upkeep
-from plait.wire.budgets import BUDGETS
 from plait.wire.sendable import sendable
+from plait.wire.status import BUDGETS
 
 _SERVICE = "AdminService"
 

@@ -20,7 +20,7 @@ from plait.memory.turn import ToolOutcome, Turn
 from plait.v1 import admin_service_pb2
 from plait.v1 import memory_service_pb2 as pb
 from plait.wire import memories, upkeep
-from plait.wire.budgets import BUDGET_OF
+from plait.wire.status import BUDGET_OF
 from server.grpc.messages import parse, scope
 
 MAX_BATCH = 500

@@ -23,6 +23,7 @@ from plait.retrieval.packing.remarks import fitted
 from plait.text import token_count
 from plait.v1 import hook_service_pb2 as pb
 from plait.v1 import hook_service_pb2_grpc
+from plait.wire import hooks as wire_hooks
 from server.access import current, roots
 from server.app import App
 from server.grpc import visible
@@ -69,12 +70,13 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
                 f"edits have more than {MAX_EDIT_BYTES} characters; send the changed hunks alone",
                 field="edits",
             )
-        paths = [_path(edit.path, f"edits[{i}].path") for i, edit in enumerate(request.edits)]
+        edits = wire_hooks.edits_of(request.edits)
+        paths = [_path(edit.path, f"edits[{i}].path") for i, edit in enumerate(edits)]
         found = await self._found(tenant, paths[0].parent)
         if found is None:
             return pb.AdviseEditResponse()
         root, repository = found
-        hunks = [edit.hunks for edit in request.edits]
+        hunks = [edit.hunks for edit in edits]
         diff = await asyncio.to_thread(_as_diff, root, paths, hunks)
         name = scope.name_in(tenant, repository.name)
         view = await self._app.truth.search.view(Filter(repos=(name,), tenant=tenant))
@@ -194,7 +196,7 @@ def _packed(
     _at_most(request.known_keys, MAX_KNOWN, "known_keys")
     counter, budget = _counter(request)
     kept = fitted(remarks, request.known_keys, counter, budget)
-    return [pb.Remark(key=one.key, heading=one.heading, text=one.text) for one in kept]
+    return wire_hooks.remarks(kept)
 
 
 async def _warm(request: _Request) -> None:
