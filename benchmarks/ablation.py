@@ -5,7 +5,7 @@
 
 EVAL is the file of benchmarks/localisation.py. `run` builds each set's indexes once, remembers what the store and the model
 answered, and ranks every query again with one rule off; per set it writes the figures of each query to DIR. `table`
-prints rule by set the difference of mean reciprocal rank and of recall@10, shipped minus without, in percent points, with
+prints, rule by set, the difference of mean reciprocal rank and of recall@10, shipped minus without, in percent points, with
 its paired 95 % bootstrap interval over queries. `*` marks sets on which the rule's numbers were chosen; of every
 set only the half counts that was held out when it was made.
 """
@@ -383,17 +383,21 @@ async def run(args: argparse.Namespace) -> None:
 
 
 def table(folder: Path) -> None:
-    tuned = {rule.name: rule.tuned for rule in RULES}
+    """Two tables in Markdown: sets of code, sets of memories."""
     read = {file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))}
-    for metric, title in enumerate(("MRR", "R@10")):
-        print(f"\n{title}, held out | " + " | ".join(read))
-        for rule in (SHIPPED, BASE, *(rule.name for rule in RULES)):
-            cells = [
-                _cell(found, rule, metric, name in tuned.get(rule, ()))
-                for name, found in read.items()
-            ]
+    for family, rules in ((CODE, CODE_RULES), (MEMORIES, RULES)):
+        sets = [name for name in family if name in read]
+        counts = [f"{name} ({sum(read[name]['held out'])})" for name in sets]
+        print("\n| MRR; R@10 | " + " | ".join(counts) + " |\n|---" * 1 + "|---" * len(sets) + "|")
+        for rule in (Rule(SHIPPED, ()), Rule(BASE, ()), *rules):
+            cells = [_cells(read[name], rule, name in rule.tuned) for name in sets]
             if any(cells):
-                print(f"| {rule} | " + " | ".join(cells) + " |")
+                print(f"| {rule.name} | " + " | ".join(cell or "=" for cell in cells) + " |")
+
+
+def _cells(found: Mapping[str, Any], rule: Rule, fitted: bool) -> str:
+    both = [_cell(found, rule.name, metric, fitted) for metric in (0, 1)]
+    return "; ".join(cell or "=" for cell in both) if any(both) else ""
 
 
 def _cell(found: Mapping[str, Any], rule: str, metric: int, fitted: bool) -> str:

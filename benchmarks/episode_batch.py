@@ -16,8 +16,8 @@ from tempfile import mkdtemp
 
 import uvloop
 
-import vector
 from benchmarks.memory_batch import SIZE, report, texts
+from etl.truth import open as open_truth
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory.episode import check
 from plait.settings import load
@@ -46,7 +46,7 @@ def episodes(count: int, items: int, seed: int) -> list[Episode]:
 
 
 async def measure(batches: int, home: Path) -> None:
-    store = await vector.open(load(environ={"PLAIT_HOME": str(home)}))
+    store = await open_truth(load(environ={"PLAIT_HOME": str(home)}))
     try:
         await store.episodes.append_many(episodes(1, 50, 0))
         for name, (count, items) in SHAPES.items():

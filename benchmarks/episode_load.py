@@ -24,8 +24,8 @@ from typing import Any
 import psutil
 
 import graph
-import vector
 from etl.project import Projector
+from etl.truth import open as open_truth
 from etl.verify import Verification, Verifier
 from graph import templates
 from plait.domain.deadline import Deadline
@@ -233,7 +233,7 @@ def stores(neo4j: str = "") -> Iterator[tuple[str, Settings, dict[str, int]]]:
 
 @contextlib.asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[tuple[Store, GraphStore]]:
-    store = await vector.open(settings)
+    store = await open_truth(settings)
     graph_store = await graph.open(settings)
     try:
         yield store, graph_store

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plait.domain.recall import (
+    Attribution,
     Evidence,
     Feedback,
     ItemVerdict,
@@ -74,7 +75,7 @@ class Ledger:
         self._sums *= 0.5 ** ((day - self.day) / SETTINGS.feedback_half_life_days)
         self.day = day
 
-    def add(self, source: str, told: fb.Attribution, times: int = 1) -> None:
+    def add(self, source: str, told: Attribution, times: int = 1) -> None:
         n = self._sources.setdefault(source, len(self._sources))
         if n == len(self._sums):
             self._sums = np.concatenate([self._sums, np.zeros((1, *self._sums.shape[1:]))])
@@ -140,7 +141,7 @@ def report(world: World, topic: int, shown: list[int], scores: Floats, who: Repo
     return replace(base, verdicts=said)
 
 
-def charged(told: fb.Attribution, said: Feedback, weight: float) -> fb.Attribution:
+def charged(told: Attribution, said: Feedback, weight: float) -> Attribution:
     """`told`, were UNUSED a slight harm."""
     unused = {v.item_id for v in said.verdicts if v.verdict is Verdict.UNUSED}
     shares = tuple(replace(s, harmed=weight) if s.item_id in unused else s for s in told.shares)

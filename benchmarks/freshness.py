@@ -29,12 +29,12 @@ from unittest.mock import patch
 import platformdirs
 import uvloop
 
-import vector
 from benchmarks.localisation_corpus import fetch
-from plait.domain.memory import MemoryEntry, MemoryMetadata
+from etl.truth import open as open_truth
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryMetadata
 from plait.domain.recall import Freshness
 from plait.domain.values import Collection, Filter, ItemId
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.ports import Place
 from plait.retrieval.ranking.freshness import freshness
 from plait.settings import load
@@ -149,7 +149,7 @@ async def store(truth: Store, repo: str, texts: Sequence[str]) -> list[ItemId]:
     ids: list[ItemId] = []
     for at in range(0, len(texts), BATCH):
         entries = [
-            check(MemoryEntry(NOBODY, repo, "a", text, MemoryMetadata()))
+            check(MemoryEntry(NO_ID, repo, "a", text, MemoryMetadata()))
             for text in texts[at : at + BATCH]
         ]
         for receipt in await truth.memories.store("default", entries):
@@ -250,7 +250,7 @@ def index(home: Path, repo: str, release: Path) -> None:
 async def run(
     home: Path, cache: Path, pairs: Sequence[tuple[str, str, str]], most: int, *, show: bool
 ) -> None:
-    truth = await vector.open(load(environ={"PLAIT_HOME": str(home)}))
+    truth = await open_truth(load(environ={"PLAIT_HOME": str(home)}))
     try:
         rows = []
         for package, old, new in pairs:

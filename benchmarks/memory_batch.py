@@ -17,9 +17,9 @@ from uuid import uuid4
 
 import uvloop
 
-import vector
-from plait.domain.memory import MemoryEntry, MemoryMetadata, MemoryWrite
-from plait.memory.entry import NOBODY, check
+from etl.truth import open as open_truth
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryMetadata, MemoryWrite
+from plait.memory.entry import check
 from plait.settings import load
 from plait.supervisor.lease import wait_stopped
 from server.process.serve import collect_seldom
@@ -45,7 +45,7 @@ def batch(repo: str, n: int, seed: int) -> list[MemoryWrite]:
     return [
         check(
             MemoryEntry(
-                NOBODY, repo, "agent", text, MemoryMetadata(session_key="s", tags=("a", "b"))
+                NO_ID, repo, "agent", text, MemoryMetadata(session_key="s", tags=("a", "b"))
             ),
             str(uuid4()),
         )
@@ -54,7 +54,7 @@ def batch(repo: str, n: int, seed: int) -> list[MemoryWrite]:
 
 
 async def measure(batches: int, home: Path) -> None:
-    store = await vector.open(load(environ={"PLAIT_HOME": str(home)}))
+    store = await open_truth(load(environ={"PLAIT_HOME": str(home)}))
     try:
         repo = f"bench-{uuid4().hex[:8]}"
         await store.memories.store("default", batch(repo, 50, 0))

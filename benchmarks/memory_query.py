@@ -26,14 +26,15 @@ from typing import Any
 import numpy as np
 import platformdirs
 
-import vector
 from benchmarks.history_store import pieces
 from benchmarks.localisation_corpus import embed
 from benchmarks.memory_chats import chats
 from benchmarks.memory_histories import Entry, History, histories
 from benchmarks.memory_runs import runs
+from etl.truth import open as open_truth
 from plait.domain.errors import EmbeddingUnavailable
 from plait.domain.memory import (
+    NO_ID,
     MemoryEntry,
     MemoryFilter,
     MemoryId,
@@ -45,7 +46,7 @@ from plait.domain.memory import (
     MemoryWrite,
 )
 from plait.domain.values import Collection
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.models import embedding
 from plait.ports import EmbeddingProvider, Vectors
 from plait.retrieval.memory_query import MemoryQueryService, in_memories
@@ -77,7 +78,7 @@ def written(entry: Entry, repo: str, place: int, vector: Sequence[float]) -> Mem
     type_ = entry.type or ("episodic" if entry.kind == "turn" else "procedural")
     kind = entry.kind if entry.kind in ("turn", "note", "memory") else "memory"
     made = MemoryEntry(
-        NOBODY, repo, "agent", entry.text, meta, MemoryType(type_), kind, entry.path, entry.symbol,
+        NO_ID, repo, "agent", entry.text, meta, MemoryType(type_), kind, entry.path, entry.symbol,
         valid_from=entry.at, embedding=tuple(map(float, vector)),
     )  # fmt: skip
     return check(made, f"{repo}-{place}")
@@ -154,7 +155,7 @@ async def measure(families: Sequence[str], cache: Path) -> list[Asked]:
         "runs": runs,
     }
     provider = await embedding.open(EmbeddingSettings())
-    store = await vector.open(load(environ=os.environ))
+    store = await open_truth(load(environ=os.environ))
     try:
         asked: list[Asked] = []
         for n, history in enumerate(h for family in families for h in by_name[family]()):

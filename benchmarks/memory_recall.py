@@ -35,6 +35,7 @@ from benchmarks.memory_runs import runs
 from benchmarks.memory_transcripts import alone, transcripts
 from plait.domain.deadline import Deadline
 from plait.domain.recall import PackingOptions
+from plait.domain.values import Filter
 from plait.models import embedding
 from plait.ports import EmbeddingProvider, SearchStore
 from plait.retrieval.query.analysis import Mode, SearchQuery, analyse
@@ -95,7 +96,8 @@ def deps(store: SearchStore, provider: EmbeddingProvider, **recall: float) -> De
 
 async def asked(text: str, over: Deps, stages: Sequence[Stage], *, silent: bool) -> SearchContext:
     """`text` through `stages`, as a recall where silence is wanted."""
-    query = SearchQuery(text, k=K)
+    # A recall asks for all collections; the default of a search is code alone, of which no arm `exact` and no time is.
+    query = SearchQuery(text, where=Filter(collections=()), k=K)
     ctx = SearchContext(
         query, analyse(query), K, "minmax", Deadline.after(60.0),
         options=PackingOptions(receipt=False) if silent else None,

@@ -30,7 +30,7 @@ from etl.ingest.importers.draft import Options
 from plait.domain.values import Artifact, Episode
 from plait.memory.episode_links import symbols
 from plait.memory.item_context import context
-from vector.episodes.rows import COLLECTION
+from plait.memory.prepare import COLLECTION
 
 FILE = Path(__file__).with_suffix(".txt")
 MISSING = -1  # a step that the importer did not keep

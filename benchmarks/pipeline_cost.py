@@ -21,8 +21,8 @@ import numpy as np
 import uvloop
 
 import plait.models.embedding
-import vector
 from benchmarks.search_latency import queries_of
+from etl.truth import open as open_truth
 from plait import settings as plait_settings
 from plait.domain.recall import PackingOptions
 from plait.domain.values import Collection, Filter
@@ -67,7 +67,7 @@ class Recorded:
 
 async def measure(args: argparse.Namespace) -> None:
     settings = plait_settings.load()
-    store = await vector.open(settings)
+    store = await open_truth(settings)
     provider = await plait.models.embedding.open(settings.embedding)
     ports = (store.search, store.relations, store.impact, store.recalls, provider)
     search_port, relations, impact, recalls, model = recorded = [Recorded(port) for port in ports]

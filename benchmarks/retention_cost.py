@@ -22,13 +22,13 @@ from typing import TypeVar
 
 import numpy as np
 
-import vector
-from plait.domain.memory import MemoryEntry, MemoryMetadata
+from etl.truth import open as open_truth
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryMetadata
 from plait.domain.retention import Selector
 from plait.domain.scope import DEFAULT_TENANT, Scope
 from plait.memory import compact as service
 from plait.memory import retention
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.memory.summarize import Extractive
 from plait.settings import MemorySettings, load
 from plait.supervisor.lease import wait_stopped
@@ -56,7 +56,7 @@ def memory(rng: random.Random, n: int, agent: str, dim: int) -> MemoryEntry:
     made = np.random.default_rng(n).normal(size=dim)
     unit = tuple((made / np.linalg.norm(made)).tolist())
     meta = MemoryMetadata(session_key=f"s{n % 40}")
-    return MemoryEntry(NOBODY, REPO, agent, text, meta, embedding=unit)
+    return MemoryEntry(NO_ID, REPO, agent, text, meta, embedding=unit)
 
 
 async def fill(store: Store, n: int, dim: int) -> None:
@@ -106,7 +106,7 @@ async def run(store: Store, n: int, dim: int) -> None:
 
 
 async def main_async(home: Path, n: int, dim: int) -> None:
-    store = await vector.open(load(environ={"PLAIT_HOME": str(home)}))
+    store = await open_truth(load(environ={"PLAIT_HOME": str(home)}))
     try:
         await run(store, n, dim)
     finally:

@@ -37,8 +37,8 @@ import numpy as np
 import numpy.typing as npt
 
 import plait.models.embedding
-import vector
 from benchmarks.search_latency import WORD, queries_of, row, timed, wait_for
+from etl.truth import open as open_truth
 from plait import settings as plait_settings
 from plait.client import AsyncPlaitClient, discovery
 from plait.domain.options import RecallOptions, SearchOptions
@@ -86,7 +86,7 @@ def renamed(text: str, copy: int, reserved: frozenset[str]) -> str:
 
 async def fill_vectors(settings: plait_settings.Settings, seed: int = 1) -> int:
     """A vector for every chunk; how many."""
-    store = await vector.open(settings)
+    store = await open_truth(settings)
     provider = await plait.models.embedding.open(settings.embedding)
     await store.vectors.ensure_space(provider.model, provider.dim)
     rows = await store.db.rows(
@@ -138,7 +138,7 @@ async def client(args: argparse.Namespace) -> list[dict[str, Any]]:
     settings = plait_settings.load()
     address = discovery.read(settings.home)
     assert address is not None
-    store = await vector.open(settings)
+    store = await open_truth(settings)
     # One set of queries for each row: nothing is answered from the cache of query vectors.
     texts = await queries_of(store, REPO, 4 * (args.queries + 50), args.seed)
     await store.close()

@@ -27,7 +27,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-import vector
+from etl.truth import open as open_truth
 from plait import settings as plait_settings
 from plait.client import AsyncPlaitClient, discovery
 from plait.domain.values import Filter
@@ -119,7 +119,7 @@ async def client(args: argparse.Namespace) -> None:
     address = discovery.read(settings.home)
     assert address is not None
     where = Filter(repos=(args.repo,))
-    store = await vector.open(settings)
+    store = await open_truth(settings)
     queries = await queries_of(store, args.repo, args.queries, args.seed)
     statements = await record(store, settings, args.repo, queries)
     for callers in args.callers:

@@ -134,16 +134,16 @@ async def _index(request: IndexRequest, settings: Settings, progress: Progress) 
     """Open what the run needs, run it, close it again."""
     from contextlib import AsyncExitStack
 
-    import vector
     from etl.pipeline import index_repository
     from etl.plan import make_plan, repository_name
+    from etl.truth import open as open_truth
 
     # A wrong path or name is answered before any server is started for it.
     root = request.root.expanduser().absolute()
     repository_name(root, request.repo)
     request = replace(request, plan=await asyncio.to_thread(make_plan, root, settings))
     async with AsyncExitStack() as stack:
-        truth = await vector.open(settings)
+        truth = await open_truth(settings)
         stack.push_async_callback(truth.close)
         provider = None
         if request.embed:

@@ -19,8 +19,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import plait.models.embedding
-import vector
 from etl.project import Projector
+from etl.truth import open as open_truth
 from plait import settings as plait_settings
 from plait.domain import failpoint
 from plait.domain.deadline import Deadline
@@ -228,7 +228,7 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
 
     failpoint.arm(plait_settings.failpoints())
     async with AsyncExitStack() as stack:
-        truth = await vector.open(settings)
+        truth = await open_truth(settings)
         stack.push_async_callback(truth.close)
         graph_store, provider = Lazy(open_graph), Lazy(open_provider)
         stack.push_async_callback(graph_store.close)

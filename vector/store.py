@@ -31,6 +31,7 @@ from vector.search.relations import Relations
 from vector.search.store import Lexical
 
 if TYPE_CHECKING:
+    from plait.ports.rules import Rules
     from plait.settings import Settings
     from vector.server.embedded import PostgresLease
 
@@ -64,7 +65,7 @@ class Store:
     lease: PostgresLease | None = None
 
     @classmethod
-    async def open(cls, settings: Settings) -> Store:
+    async def open(cls, settings: Settings, rules: Rules) -> Store:
         """Raises: StoreUnavailable, SchemaMismatch, EmbeddedServerFailed, BadSettings."""
         dsn = external(settings)
         lease: PostgresLease | None = None
@@ -81,10 +82,12 @@ class Store:
             raise
         if lease is not None:
             schema.note(settings.home / "postgres")
-        return cls.over(db, app, lease)
+        return cls.over(db, app, rules, lease)
 
     @classmethod
-    def over(cls, db: Database, app: Scoped, lease: PostgresLease | None = None) -> Store:
+    def over(
+        cls, db: Database, app: Scoped, rules: Rules, lease: PostgresLease | None = None
+    ) -> Store:
         """The ports over pools that are open."""
         spaces, merger = SpaceCache(), SegmentMerger(db)
         lexical = Lexical(app, spaces)
@@ -97,14 +100,14 @@ class Store:
             search=Search(app, lexical),
             relations=Relations(app),
             impact=Impacts(app),
-            episodes=Episodes(app, merger),
+            episodes=Episodes(app, merger, rules),
             memories=Memories(db, app, merger),
             retention=Retention(db, merger),
             forgetting=Forgetting(db, spaces),
-            recalls=Recalls(db, app),
+            recalls=Recalls(db, app, rules),
             savings=Savings(app),
             keys=Keys(db),
-            outbox=Outbox(db),
+            outbox=Outbox(db, rules),
             exposed=Exposed(db),
             merger=merger,
             lease=lease,

@@ -28,8 +28,8 @@ async def direct(args: argparse.Namespace) -> AsyncIterator[Sink]:
 
     When that fails the episodes are safe: the next projector, of any process, goes on.
     """
-    import vector
     from etl.project import Projector
+    from etl.truth import open as open_truth
     from plait import settings as plait_settings
 
     tenant = getattr(args, "tenant", "")
@@ -44,7 +44,7 @@ async def direct(args: argparse.Namespace) -> AsyncIterator[Sink]:
             opened.append(await graph.open(settings))
         return opened[0]
 
-    truth = await vector.open(settings)
+    truth = await open_truth(settings)
     try:
         yield _Direct(truth, settings)
         projector = Projector(truth.outbox, open_graph)

@@ -20,6 +20,23 @@ from plait.domain.scope import DEFAULT_TENANT
 MemoryId = NewType("MemoryId", UUID)
 NO_ID = MemoryId(UUID(int=0))  # of an entry that the store has not seen
 
+# Roles of turns whose text came from outside: a tool's output, a page.
+EXTERNAL_ROLES = frozenset(
+    {"tool", "function", "system", "environment", "web", "browser", "exit", "observation"}
+)
+
+_MADE = "body-"
+
+
+def made_id(body_hash: bytes) -> str:
+    """The request id of a write that came without one."""
+    return _MADE + body_hash.hex()
+
+
+def is_made(request_id: str) -> bool:
+    """Whether the id was made from the body, so that an equal request means "this, once more"."""
+    return request_id.startswith(_MADE)
+
 
 class MemoryType(StrEnum):
     EPISODIC = "episodic"  # something that happened

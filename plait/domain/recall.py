@@ -258,3 +258,22 @@ class Evidence:
 
     helped: float = 0.0
     harmed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one report says of one item. `named`: by a verdict on it, else its part of the outcome."""
+
+    item_id: ItemId
+    helped: float = 0.0
+    harmed: float = 0.0
+    named: bool = False
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    shares: tuple[Share, ...]
+    accepted: int  # verdicts
+    unknown: tuple[ItemId, ...]
+    attributed: int  # items that the outcome alone was attributed to

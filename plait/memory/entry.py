@@ -14,12 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NoReturn
-from uuid import UUID
 
 import numpy as np
 
 from plait.domain.errors import MemoryInvalid
-from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata, MemoryWrite
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryId, MemoryMetadata, MemoryWrite, made_id
 from plait.text.token_count import count
 
 MAX_CONTENT_BYTES = 2**20
@@ -37,10 +36,8 @@ EARLIEST = datetime(1, 1, 3, tzinfo=UTC)
 LATEST = datetime(9999, 12, 29, tzinfo=UTC)
 
 KINDS = ("memory", "turn", "summary")  # a note comes with its episode
-NOBODY = MemoryId(UUID(int=0))  # the id of what has none yet
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
-_MADE = "body-"
 
 
 def fail(field: str, problem: str, fix: str) -> NoReturn:
@@ -58,7 +55,7 @@ def check(
     """
     checked = replace(
         entry,
-        id=NOBODY,
+        id=NO_ID,
         content=_content(entry.content),
         agent_id=check_text(entry.agent_id, "agent_id", MAX_NAME_BYTES),
         metadata=_metadata(entry.metadata),
@@ -80,7 +77,7 @@ def check(
 def check_request_id(request_id: str, body_hash: bytes) -> str:
     """`request_id`, or one made from the body where it is empty. Raises: MemoryInvalid."""
     if not request_id:
-        return _MADE + body_hash.hex()
+        return made_id(body_hash)
     if not _REQUEST_ID.fullmatch(request_id):
         fail(
             "request_id",
@@ -88,11 +85,6 @@ def check_request_id(request_id: str, body_hash: bytes) -> str:
             "use a UUID, or leave it out to have one made from the body",
         )
     return request_id
-
-
-def is_made(request_id: str) -> bool:
-    """Whether the id was made from the body, so that an equal request means "this, once more"."""
-    return request_id.startswith(_MADE)
 
 
 # -- one field each ----------------------------------------------------------------------------------

@@ -1,19 +1,19 @@
-"""What an episode says of code, issues and commits: nodes and edges, before any store is asked.
+"""The links of an episode to code, issues and commits: nodes and edges, before any store is asked.
 
 Names are node ids without the repository: `episode/<id>`, `diff/<item>/<path>`, `issue/12`,
 `commit/<sha>`, `/path` of a file, a symbol's qualified name. Which functions a hunk touches and which
-Test a result means is settled later, against an index (`plait.memory.hunk_functions`, `testnames`).
+Test a result means is settled later, against an index (`plait.text.hunk_functions`, `testnames`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from uuid import UUID
 
 from plait.domain.graph import Label, Relation
 from plait.domain.values import Artifact, ArtifactKind, Episode
+from plait.ports.episodes import EpisodeEdge, EpisodeLinks, EpisodeNode
 from plait.text.diff import Diff, parse_diff, touched
 from plait.text.issue_references import Reference, references
 from plait.text.test_results import TestRun, results
@@ -30,35 +30,7 @@ _SUMMARY = 0.95
 _HAS_NAMES = re.compile(r"^(?:\+\+\+ |diff --|rename to )", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class SaidNode:
-    name: str
-    label: str
-    title: str = ""
-    path: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SaidEdge:
-    relation: str
-    source: str
-    target: str
-    path: str = ""
-    resolver: str = ""
-    confidence: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """`diffs` and `runs` by the place of their artifact in the episode."""
-
-    nodes: tuple[SaidNode, ...] = ()
-    edges: tuple[SaidEdge, ...] = ()
-    diffs: Mapping[int, Diff] = field(default_factory=dict)
-    runs: Mapping[int, Sequence[TestRun]] = field(default_factory=dict)
-
-
-def said(episode: Episode, episode_id: UUID, items: Sequence[UUID]) -> Said:
+def episode_links(episode: Episode, episode_id: UUID, items: Sequence[UUID]) -> EpisodeLinks:
     """`items` are the ids of the artifacts, in their order."""
     return _Reader(episode, episode_id, items).read()
 
@@ -90,13 +62,13 @@ class _Reader:
         self.episode = episode
         self.me = f"episode/{episode_id}"
         self.items = items
-        self.nodes: dict[str, SaidNode] = {}
-        self.edges: dict[tuple[str, str, str], SaidEdge] = {}
+        self.nodes: dict[str, EpisodeNode] = {}
+        self.edges: dict[tuple[str, str, str], EpisodeEdge] = {}
         self.diffs: dict[int, Diff] = {}
         self.runs: dict[int, Sequence[TestRun]] = {}
         self.diff_nodes: dict[int, list[str]] = {}
 
-    def read(self) -> Said:
+    def read(self) -> EpisodeLinks:
         for at, artifact in enumerate(self.episode.artifacts):
             self._code(artifact)
             if artifact.kind is ArtifactKind.DIFF:
@@ -107,7 +79,9 @@ class _Reader:
                 self.runs[at] = results(artifact.content, artifact.meta)
         self._commit()
         self._text()
-        return Said(tuple(self.nodes.values()), tuple(self.edges.values()), self.diffs, self.runs)
+        return EpisodeLinks(
+            tuple(self.nodes.values()), tuple(self.edges.values()), self.diffs, self.runs
+        )
 
     def _code(self, artifact: Artifact) -> None:
         """Files and symbols that an artifact names. A diff touches them, all else mentions them."""
@@ -127,7 +101,7 @@ class _Reader:
             if len(self.nodes) >= MAX_DIFF_NODES:
                 continue
             name = f"diff/{self.items[at]}/{file.path}"
-            self._node(SaidNode(name, Label.DIFF, file.status, file.path))
+            self._node(EpisodeNode(name, Label.DIFF, file.status, file.path))
             self.diff_nodes.setdefault(at, []).append(name)
             self._edge(Relation.CONTAINS, self.me, name, file.path)
             for path in dict.fromkeys((file.path, file.old)):
@@ -137,7 +111,7 @@ class _Reader:
     def _commit(self) -> None:
         if self.episode.outcome.commit:
             commit = f"commit/{self.episode.outcome.commit.lower()}"
-            self._node(SaidNode(commit, Label.COMMIT, self.episode.outcome.branch))
+            self._node(EpisodeNode(commit, Label.COMMIT, self.episode.outcome.branch))
             self._edge(Relation.CONTAINS, self.me, commit, resolver="outcome")
 
     def _text(self) -> None:
@@ -157,7 +131,7 @@ class _Reader:
         about = fixed or [r for r in found if r.is_issue and not r.causes]
         for one in found:
             label = Label.ISSUE if one.is_issue else Label.COMMIT
-            self._node(SaidNode(one.name, label, one.name.partition("/")[2]))
+            self._node(EpisodeNode(one.name, label, one.name.partition("/")[2]))
             if one.fixes and confidence and self.episode.outcome.status != "failure":
                 for subject in subjects or [self.me]:
                     self._edge(Relation.FIXES, subject, one.name, "", "text", confidence)
@@ -167,7 +141,7 @@ class _Reader:
             if one.causes and confidence and len(about) == 1 and about[0].name != one.name:
                 self._edge(Relation.CAUSES, one.name, about[0].name, "", "text", confidence)
 
-    def _node(self, node: SaidNode) -> None:
+    def _node(self, node: EpisodeNode) -> None:
         self.nodes.setdefault(node.name, node)
 
     def _edge(
@@ -180,4 +154,4 @@ class _Reader:
         if known is None and len(self.edges) >= MAX_EDGES:
             return
         if known is None or known.confidence < confidence:
-            self.edges[key] = SaidEdge(key[0], source, target, path, resolver, confidence)
+            self.edges[key] = EpisodeEdge(key[0], source, target, path, resolver, confidence)

@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from plait.domain.memory import MemoryEntry, MemoryMetadata, MemorySource, MemoryType
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryMetadata, MemorySource, MemoryType
 from plait.memory.entry import (
     MAX_CONTENT_BYTES,
     MAX_NAME_BYTES,
-    NOBODY,
     canonical,
     check_text,
     fail,
@@ -234,7 +233,7 @@ def memories(
     """What to store of a turn, in the order it was said, and why not where that is nothing. What is
     recalled by its marks is left out; what only equals a memory is `learn`'s to find."""
     base = MemoryEntry(
-        NOBODY, repo, agent_id, "", MemoryMetadata(session_key=session_key), kind="turn"
+        NO_ID, repo, agent_id, "", MemoryMetadata(session_key=session_key), kind="turn"
     )
     said, cause = _said(turn.user_message)
     out: list[MemoryEntry] = []

@@ -1,15 +1,145 @@
-"""The truth: agents' runs."""
+"""The truth: agents' runs, and how the core has prepared them for a store."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from uuid import UUID
 
 from plait.domain.errors import RequestIdReused
+from plait.domain.ids import new_item_ids
 from plait.domain.values import (
+    Collection,
     Episode,
     EpisodeReceipt,
+    ItemId,
 )
+from plait.text.diff import Diff, Hunk
+from plait.text.mentions import Mentions
+from plait.text.test_results import TestRun
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedEpisode:
+    """An episode with the ids it will have; `items` and `evidence` in the order of what they name."""
+
+    episode: Episode
+    id: UUID
+    items: tuple[ItemId, ...]
+    evidence: tuple[UUID, ...]
+
+
+def number(episodes: Sequence[Episode]) -> list[NumberedEpisode]:
+    """Ids ascend over all of `episodes`, in their order."""
+    ids = iter(new_item_ids(sum(1 + len(e.artifacts) + len(e.evidence) for e in episodes)))
+    return [
+        NumberedEpisode(
+            episode,
+            next(ids),
+            tuple(next(ids) for _ in episode.artifacts),
+            tuple(next(ids) for _ in episode.evidence),
+        )
+        for episode in episodes
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedText:
+    """The text of one item that is searched by its words and embedded."""
+
+    id: ItemId
+    collection: Collection
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeNode:
+    """A node of the graph; `name` is its id without the repository."""
+
+    name: str
+    label: str
+    title: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeEdge:
+    """An edge of the graph that an episode is the evidence of."""
+
+    relation: str
+    source: str
+    target: str
+    path: str = ""
+    resolver: str = ""
+    confidence: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeLinks:
+    """Nodes and edges of an episode; `diffs` and `runs` by the place of their artifact in the episode."""
+
+    nodes: tuple[EpisodeNode, ...] = ()
+    edges: tuple[EpisodeEdge, ...] = ()
+    diffs: Mapping[int, Diff] = field(default_factory=dict)
+    runs: Mapping[int, Sequence[TestRun]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedItem:
+    """One artifact. `hash`: of its indexed text; equal ones share a vector. `mentions`: the code that its
+    text names; None where it names none, or where its text proves nothing."""
+
+    id: ItemId
+    collection: Collection
+    kind: str
+    hash: bytes
+    path: str
+    symbol: str
+    source: str  # agent, user, system
+    meta: Mapping[str, Any]
+    content: str
+    tokens: int = 0  # of a memory's text; 0: not counted
+    is_question: bool = False  # a memory that is nothing but a question
+    announces_step: bool = False  # an agent's memory about what it will do next
+    mentions: Mentions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedHunk:
+    item: ItemId
+    ordinal: int  # within its item
+    path: str
+    hunk: Hunk
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedResult:
+    """One result of a test. `name`: of the test, as it is looked up in the index; "" where none is named."""
+
+    item: ItemId
+    ordinal: int  # within the episode
+    reported: str
+    name: str
+    status: str
+    took_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedEpisode:
+    """An episode as a store writes it: all but the number of its repository and the time it is recorded.
+    Texts hold only what every store takes (`plait.text.storable`)."""
+
+    episode: Episode
+    id: UUID
+    context: str  # stands before each item where it is indexed
+    items: tuple[PreparedItem, ...]
+    hunks: tuple[PreparedHunk, ...]
+    results: tuple[PreparedResult, ...]
+    evidence: tuple[UUID, ...]
+    nodes: tuple[EpisodeNode, ...]
+    edges: tuple[EpisodeEdge, ...]
+    changed: frozenset[str]  # files that its own diffs change, by their old and new paths
 
 
 class EpisodeStore(Protocol):

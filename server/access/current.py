@@ -7,8 +7,8 @@ from contextvars import ContextVar
 from plait.domain.access import Caller
 
 # Before anybody is recognised: may do nothing, and sees no repository.
-NOBODY = Caller("nobody", verbs=frozenset(), repositories=frozenset({"\0"}))
-_CALLER: ContextVar[Caller] = ContextVar("caller", default=NOBODY)
+NO_ID = Caller("nobody", verbs=frozenset(), repositories=frozenset({"\0"}))
+_CALLER: ContextVar[Caller] = ContextVar("caller", default=NO_ID)
 
 
 def caller() -> Caller:

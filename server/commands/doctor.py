@@ -64,7 +64,7 @@ async def _answers(args: argparse.Namespace) -> int:
 
 async def _secrets(args: argparse.Namespace) -> int:
     """Looks into the store itself, at every tenant's: only who may read its files can."""
-    import vector
+    from etl.truth import open as open_truth
     from plait import settings
     from plait.domain.errors import BadSettings
     from plait.secrets import rules
@@ -78,7 +78,7 @@ async def _secrets(args: argparse.Namespace) -> int:
             key="client.server",
         )
     known = rules.load(loaded.secrets.rules)
-    store = await vector.open(loaded)
+    store = await open_truth(loaded)
     try:
         if args.drop_replaced:
             await store.exposed.drop_replaced()

@@ -190,7 +190,7 @@ class Boundary(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         noted."""
         start, noted = perf_counter(), Noted()
         code, reason = "OK", ""
-        current.answer(current.NOBODY)  # until the door has recognised who calls
+        current.answer(current.NO_ID)  # until the door has recognised who calls
         try:
             yield noted
         except PlaitError as exc:

@@ -102,7 +102,7 @@ class Door:
         except Unauthenticated as exc:
             connection.refused()
             if key := exc.metadata.get("key"):  # one that has ended: for the logs
-                current.answer(replace(current.NOBODY, id=key))
+                current.answer(replace(current.NO_ID, id=key))
             raise
         if not self._connections.recognise(connection, caller.id):
             raise TooManyConnections(

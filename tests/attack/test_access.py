@@ -469,7 +469,7 @@ async def test_over_tcp_no_folder_may_be_indexed_until_one_is_named(
 
 # -- another account ---------------------------------------------------------------------------------------
 
-NOBODY = 65534
+NO_ID = 65534
 ELSEWHERE = """
 import json, os, socket, sys
 os.setgid({uid}); os.setuid({uid})
@@ -504,7 +504,7 @@ async def test_another_account_gets_to_no_socket_and_no_token(app: App) -> None:
             inner = socket.with_name("grpc.sock")
             token = app.settings.home / "server" / "token"
             token_file.make(token)
-            command = [sys.executable, "-c", ELSEWHERE.format(uid=NOBODY)]
+            command = [sys.executable, "-c", ELSEWHERE.format(uid=NO_ID)]
             args = [str(socket), str(inner), str(token)]
             done = await asyncio.to_thread(
                 subprocess.run, [*command, *args], capture_output=True, text=True, timeout=LIMIT_S
@@ -545,7 +545,7 @@ def test_a_client_says_nothing_to_another_accounts_server() -> None:
         Path(folder).chmod(0o777)
         path = f"{folder}/plait.sock"
         with subprocess.Popen(
-            [sys.executable, "-c", IMPOSTOR.format(uid=NOBODY), path],
+            [sys.executable, "-c", IMPOSTOR.format(uid=NO_ID), path],
             stdout=subprocess.PIPE,
             text=True,
         ) as impostor:

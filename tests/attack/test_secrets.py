@@ -25,7 +25,7 @@ from etl.report import IndexReport
 from etl.source.secrets import Files
 from plait.client import AsyncPlaitClient
 from plait.domain.answers.memories import Tool
-from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryMetadata, MemoryReceipt
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryFilter, MemoryMetadata, MemoryReceipt
 from plait.domain.options import RecallOptions
 from plait.domain.recall import ItemVerdict, Verdict
 from plait.domain.retention import Selector
@@ -38,7 +38,7 @@ from plait.domain.values import (
     Filter,
     Outcome,
 )
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.memory.episode import check as check_episode
 from plait.secrets.rules import BUILT_IN
 from plait.settings import SecretsSettings, Settings, load
@@ -302,7 +302,7 @@ async def test_nothing_secret_is_kept_sent_logged_or_answered(
         assert appended.masked >= 4, sample.name
         metadata = MemoryMetadata(custom={"seen": sample.text}, tags=("x",))
         stored = await client.store(
-            MemoryEntry(NOBODY, REPO, "a", text_of(sample), metadata=metadata)
+            MemoryEntry(NO_ID, REPO, "a", text_of(sample), metadata=metadata)
         )
         assert stored.masked >= 2, sample.name
         answers.append(stored.entry.content)
@@ -425,7 +425,7 @@ async def test_what_was_stored_before_is_found_and_removed(leaky_app: App, tmp_p
     provider, truth, graph = await leaky_app.provider(), leaky_app.truth, leaky_app.graph
     request = IndexRequest(root, "older")
     await index_repository(request, old, truth, graph, provider)
-    entry = check(MemoryEntry(NOBODY, "older", "a", f"first\nuse {secret}"))
+    entry = check(MemoryEntry(NO_ID, "older", "a", f"first\nuse {secret}"))
     (stored,) = await truth.memories.store("default", [entry])
     assert isinstance(stored, MemoryReceipt)
     run = check_episode(

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-import vector
+from etl.truth import open as open_truth
 from plait.domain.graph import Edge, Label, Node, Relation, encode_edges, encode_nodes
 from plait.domain.ids import new_item_ids
 from plait.domain.values import Chunk, Revision, embedded_text
@@ -53,7 +53,7 @@ def truth_settings(truth_dsn: str, plait_home: Path) -> Settings:
 
 @pytest.fixture(scope="session")
 async def _opened(truth_settings: Settings) -> AsyncIterator[Store]:
-    store = await vector.open(truth_settings)
+    store = await open_truth(truth_settings)
     yield store
     await store.close()
 
@@ -75,7 +75,7 @@ async def store(_opened: Store, truth_dsn: str) -> Store:
 @pytest.fixture
 async def other(store: Store, truth_settings: Settings) -> AsyncIterator[Store]:
     """A second store over the same database, as another process has it."""
-    second = await vector.open(truth_settings)
+    second = await open_truth(truth_settings)
     yield second
     await second.close()
 

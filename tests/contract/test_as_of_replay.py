@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from plait.domain.errors import MemoryClosed, MemoryNotFound
 from plait.domain.memory import (
+    NO_ID,
     AsOf,
     MemoryEntry,
     MemoryFilter,
@@ -28,7 +29,7 @@ from plait.domain.memory import (
     MemoryQueryOptions,
     MemoryReceipt,
 )
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from tests.memory_queries import query
 from vector.store import Store
 
@@ -219,7 +220,7 @@ async def play(store: Store, steps: list[list[Say] | Delete], salt: int) -> Mode
                 session_key=said.session, tags=said.tags, importance=said.importance
             )
             entry = MemoryEntry(
-                NOBODY, said.repo, said.agent, said.text, meta,
+                NO_ID, said.repo, said.agent, said.text, meta,
                 valid_from=said.valid[0], valid_to=said.valid[1],
             )  # fmt: skip
             batch.append((said, over, check(entry, f"{salt}-{next(request)}", over)))

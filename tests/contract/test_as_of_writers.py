@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from plait.domain.memory import (
+    NO_ID,
     AsOf,
     MemoryEntry,
     MemoryFilter,
@@ -18,7 +19,6 @@ from plait.domain.memory import (
     MemoryReceipt,
     MemoryWrite,
 )
-from plait.memory.entry import NOBODY
 from tests.memory_queries import query
 from vector.memories import batch
 from vector.store import Store
@@ -27,7 +27,7 @@ WHERE = MemoryFilter(repos=("r",))
 
 
 def write(n: int) -> MemoryWrite:
-    return MemoryWrite(MemoryEntry(NOBODY, "r", "a", f"the queue has {n} places"), f"m{n}", b"h")
+    return MemoryWrite(MemoryEntry(NO_ID, "r", "a", f"the queue has {n} places"), f"m{n}", b"h")
 
 
 async def seen(store: Store, way: str, at: datetime) -> int:

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from msgspec import structs
 
-import vector
+from etl.truth import open as open_truth
 from plait.domain.memory import AsOf
 from plait.domain.scope import qualify
 from plait.domain.values import Collection, Filter
@@ -170,7 +170,7 @@ async def test_a_revision_that_is_kept_has_its_graph(
     store: Store, index: IndexFiles, truth_settings: Settings, truth_dsn: str
 ) -> None:
     keeping = {"index": IndexSettings(keep_s=3600.0)}
-    keeper = await vector.open(structs.replace(truth_settings, **keeping))
+    keeper = await open_truth(structs.replace(truth_settings, **keeping))
     try:
         await index(keeper, "r", {"a.toy": ["gone:"]})
         await index(keeper, "r", CODE)

@@ -32,6 +32,7 @@ from plait.domain.errors import (
 )
 from plait.domain.failpoint import Action, Failpoint
 from plait.domain.memory import (
+    NO_ID,
     NOW,
     AsOf,
     MemoryEntry,
@@ -53,7 +54,7 @@ from plait.domain.values import (
     Outcome,
 )
 from plait.memory import compact as service
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.memory.summarize import Extractive
 from plait.ports import GraphStore
 from plait.settings import MemorySettings, Settings
@@ -79,7 +80,7 @@ async def remember(
     )
     supersedes = more.pop("supersedes", None)
     request = more.pop("request", str(uuid4()))
-    entry = MemoryEntry(NOBODY, repo, agent, text, meta, **more)
+    entry = MemoryEntry(NO_ID, repo, agent, text, meta, **more)
     (receipt,) = await store.memories.store(tenant, [check(entry, request, supersedes)])
     assert isinstance(receipt, MemoryReceipt), receipt
     return receipt.entry
@@ -296,7 +297,7 @@ async def test_what_says_nothing_or_nonsense_is_refused(store: Store, selector: 
 
 
 async def test_a_repeat_does_not_bring_it_back(store: Store, truth_dsn: str) -> None:
-    entry = MemoryEntry(NOBODY, "r", "a", f"the {MARK}")
+    entry = MemoryEntry(NO_ID, "r", "a", f"the {MARK}")
     for request in ("mine", ""):  # "": one that is made of the body
         write = check(entry, request)
         (receipt,) = await store.memories.store(T, [write])

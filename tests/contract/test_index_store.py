@@ -120,13 +120,13 @@ async def test_a_killed_writer_loses_its_lock_at_once_and_leaves_nothing(
 
 KILLED = """
 import asyncio, sys
-import vector
+from etl.truth import open as open_truth
 from plait.ports import FileRow
 from plait.settings import load
 
 async def main():
     settings = load(environ={"PLAIT_HOME": "/nonexistent", "PLAIT_POSTGRES__DSN": sys.argv[1]})
-    store = await vector.open(settings)
+    store = await open_truth(settings)
     draft = await store.begin("r", "/src")
     await store.write_files(draft, [FileRow("killed.toy", b"h", "toy", 1, 1, b"")])
     await store.retire(draft, ["pkg/a.toy"])

@@ -9,8 +9,8 @@ import numpy as np
 import psycopg
 import pytest
 
-from plait.domain.memory import MemoryEntry, MemoryMetadata, MemoryReceipt, MemoryWrite
-from plait.memory.entry import NOBODY, check
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryMetadata, MemoryReceipt, MemoryWrite
+from plait.memory.entry import check
 from plait.text.near_duplicates import sketches, words
 from vector.store import Store
 
@@ -29,7 +29,7 @@ def text(n: int) -> str:
 
 def write(content: str) -> MemoryWrite:
     said = MemoryMetadata(session_key="s")
-    return check(MemoryEntry(NOBODY, "r", "a", content, said), str(uuid4()))
+    return check(MemoryEntry(NO_ID, "r", "a", content, said), str(uuid4()))
 
 
 def look_up(conn: psycopg.Connection[Any], repo_id: int, texts: list[str]) -> tuple[int, int]:

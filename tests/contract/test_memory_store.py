@@ -23,6 +23,7 @@ from plait.domain.errors import (
     StoreFull,
 )
 from plait.domain.memory import (
+    NO_ID,
     NOW,
     AsOf,
     MemoryEntry,
@@ -45,7 +46,7 @@ from plait.domain.values import (
     ItemId,
     Outcome,
 )
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.retrieval.query.analysis import SearchQuery
 from tests.contract.conftest import IndexFiles
 from tests.memory_queries import query, search
@@ -71,7 +72,7 @@ def write(
     **fields: Any,
 ) -> MemoryWrite:
     said = metadata or MemoryMetadata(session_key=session, tags=tags)
-    entry = MemoryEntry(NOBODY, repo, agent, content, said, **fields)
+    entry = MemoryEntry(NO_ID, repo, agent, content, said, **fields)
     return check(entry, request_id or str(uuid4()), supersedes)
 
 
@@ -186,7 +187,7 @@ async def test_one_request_twice_in_a_batch(store: Store) -> None:
 
 
 async def test_an_id_made_from_the_body_stores_again_what_was_deleted(store: Store) -> None:
-    entry = MemoryEntry(NOBODY, "r", "a", "ports are 8000 and up")
+    entry = MemoryEntry(NO_ID, "r", "a", "ports are 8000 and up")
     (first,) = await keep(store, check(entry))
     (again,) = await keep(store, check(entry))
     assert again.repeated
@@ -906,5 +907,5 @@ async def test_segments_stay_few(store: Store, truth_dsn: str) -> None:
 
 async def test_ids_are_of_the_memory_and_nobody_elses(store: Store) -> None:
     (one,) = await keep(store, write("x"))
-    assert one.entry.id != NOBODY
+    assert one.entry.id != NO_ID
     assert isinstance(one.entry.id, UUID)

@@ -13,9 +13,9 @@ import psycopg
 import pytest
 from msgspec import structs
 
-import vector
 from etl.pipeline import IndexRequest, index_repository
 from etl.project import Projector
+from etl.truth import open as open_truth
 from plait.domain.errors import SchemaMismatch, StoreUnavailable
 from plait.domain.memory import MemoryFilter
 from plait.domain.values import Artifact, ArtifactKind, Episode, EpisodeReceipt, Outcome
@@ -41,7 +41,7 @@ async def recorded(store: Store, truth_dsn: str) -> AsyncIterator[None]:
 
 
 async def test_several_processes_may_open_at_once(store: Store, truth_settings: Settings) -> None:
-    stores = await asyncio.gather(*(vector.open(truth_settings) for _ in range(4)))
+    stores = await asyncio.gather(*(open_truth(truth_settings) for _ in range(4)))
     for opened in stores:
         await opened.close()
         await opened.close()
@@ -55,7 +55,7 @@ async def test_another_process_that_migrates_for_long_is_waited_for(
     )
     async with await psycopg.AsyncConnection.connect(truth_dsn, autocommit=True) as conn:
         await conn.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
-        opening = asyncio.create_task(vector.open(hasty))
+        opening = asyncio.create_task(open_truth(hasty))
         await asyncio.wait({opening}, timeout=3.6)
         assert not opening.done()
     await (await opening).close()
@@ -67,7 +67,7 @@ async def test_a_changed_migration_is_named(
     with psycopg.connect(truth_dsn, autocommit=True) as conn:
         conn.execute("UPDATE plait.schema_migration SET checksum = 'x' WHERE number = 1")
     with pytest.raises(SchemaMismatch, match="0001_schema") as caught:
-        await vector.open(truth_settings)
+        await open_truth(truth_settings)
     assert caught.value.metadata["migration"] == "0001_schema"
 
 
@@ -79,7 +79,7 @@ async def test_an_unknown_migration_is_named(
             "INSERT INTO plait.schema_migration (number, name, checksum) VALUES (999, 'future', 'x')"
         )
     with pytest.raises(SchemaMismatch, match="0999_future"):
-        await vector.open(truth_settings)
+        await open_truth(truth_settings)
 
 
 async def test_a_migration_that_fails_leaves_nothing(
@@ -112,7 +112,7 @@ async def test_a_server_that_is_not_there_is_said_to_be(truth_settings: Settings
             }
         )
         with pytest.raises(StoreUnavailable, match=r"postgres\.dsn"):
-            await vector.open(gone)
+            await open_truth(gone)
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ async def test_episodes_from_before_are_kept_and_projected_anew(
     await migrate(conn, migrations()[:1])
     await conn.execute(OLD_ROWS.encode())
     await conn.close()
-    stores = await asyncio.gather(*(vector.open(truth_settings) for _ in range(2)))
+    stores = await asyncio.gather(*(open_truth(truth_settings) for _ in range(2)))
     try:
         deltas = []
         while (delta := await stores[0].outbox.claim()) is not None:
@@ -191,7 +191,7 @@ async def test_turns_from_before_are_told_from_each_other_as_new_ones_are(
     await migrate(conn, [m for m in migrations() if m.number < 15])
     await conn.execute(OLD_TURNS.encode())
     await conn.close()
-    await (await vector.open(truth_settings)).close()
+    await (await open_truth(truth_settings)).close()
     with psycopg.connect(truth_dsn, options="-c search_path=plait") as after:
         rows = after.execute(
             "SELECT source, content, is_question, announces_step FROM memories ORDER BY source, content"
@@ -263,7 +263,7 @@ async def test_an_episode_from_before_is_linked_by_its_text_as_a_new_one_is(
     (tmp_path / "test_a.py").write_text(
         "from a import two\n\ndef test_two():\n    assert two() == 2\n"
     )
-    store = await vector.open(truth_settings)
+    store = await open_truth(truth_settings)
     try:
         request = IndexRequest(tmp_path, "r", embed=False)
         await index_repository(request, truth_settings, store, no_graph, None)

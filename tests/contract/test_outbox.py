@@ -166,12 +166,12 @@ async def test_a_killed_claimer_loses_its_lease_at_once(
 
 CLAIMS = """
 import asyncio, sys
-import vector
+from etl.truth import open as open_truth
 from plait.settings import load
 
 async def main():
     settings = load(environ={"PLAIT_HOME": "/nonexistent", "PLAIT_POSTGRES__DSN": sys.argv[1]})
-    store = await vector.open(settings)
+    store = await open_truth(settings)
     assert await store.claim()
     print("claimed", flush=True)
     sys.stdin.read()  # until it is killed, or the tests have ended

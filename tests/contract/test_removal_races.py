@@ -12,10 +12,9 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
-from plait.domain.memory import MemoryEntry, MemoryFilter, MemoryReceipt, MemoryWrite
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryFilter, MemoryReceipt, MemoryWrite
 from plait.domain.retention import Action, CompactionPlan, Selector, Step
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
-from plait.memory.entry import NOBODY
 from tests.processes import LIMIT_S
 from vector.connection import clock
 from vector.connection.pool import Connection
@@ -86,7 +85,7 @@ async def test_a_graph_made_anew_has_the_memory_that_is_being_stored(
 ) -> None:
     await store.episodes.append(episode("r", 1))
     await graph_of(store)
-    entry = MemoryEntry(NOBODY, "r", "a", "the queue is a list")
+    entry = MemoryEntry(NO_ID, "r", "a", "the queue is a list")
     async with paused(monkeypatch, batch) as written:
         storing = asyncio.create_task(
             store.memories.store("default", [MemoryWrite(entry, "m", b"h")])
@@ -210,7 +209,7 @@ async def test_what_was_forgotten_is_told_though_the_answer_was_lost(store: Stor
 
 @pytest.mark.usefixtures("lost_answers")
 async def test_a_compaction_is_done_once_though_its_answer_was_lost(store: Store) -> None:
-    writes = [MemoryWrite(MemoryEntry(NOBODY, "r", "a", f"x {n}"), f"m{n}", b"h") for n in (1, 2)]
+    writes = [MemoryWrite(MemoryEntry(NO_ID, "r", "a", f"x {n}"), f"m{n}", b"h") for n in (1, 2)]
     first, second = await store.memories.store("default", writes)
     assert isinstance(first, MemoryReceipt)
     assert isinstance(second, MemoryReceipt)

@@ -15,7 +15,7 @@ import pytest
 
 from plait.domain.deadline import Deadline
 from plait.domain.errors import EmbeddingUnavailable, HistoryGone, InvalidInput, RecallUnknown
-from plait.domain.memory import AsOf, MemoryEntry, MemoryMetadata, MemoryReceipt
+from plait.domain.memory import NO_ID, AsOf, MemoryEntry, MemoryMetadata, MemoryReceipt
 from plait.domain.recall import (
     Feedback,
     ItemVerdict,
@@ -26,7 +26,7 @@ from plait.domain.recall import (
 )
 from plait.domain.retention import Selector
 from plait.domain.values import Collection, Filter, ItemId, Outcome
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.ports import EmbeddingProvider
 from plait.retrieval.query.analysis import SearchQuery
 from plait.retrieval.recall import RecallAnswer, RecallService
@@ -88,7 +88,7 @@ async def again(store: Store, answer: RecallAnswer, tenant: str = T) -> RecallAn
 
 
 async def remember(store: Store, text: str) -> MemoryEntry:
-    entry = MemoryEntry(NOBODY, "r", "a", text, MemoryMetadata())
+    entry = MemoryEntry(NO_ID, "r", "a", text, MemoryMetadata())
     (got,) = await store.memories.store(T, [check(entry, str(uuid4()), None)])
     assert isinstance(got, MemoryReceipt)
     return got.entry
@@ -124,9 +124,7 @@ async def test_what_is_said_next_to_turns_since_does_not_change_a_replay(
     chance = random.Random(7)
 
     async def say(text: str, session: str) -> MemoryEntry:
-        entry = MemoryEntry(
-            NOBODY, "r", "a", text, MemoryMetadata(session_key=session), kind="turn"
-        )
+        entry = MemoryEntry(NO_ID, "r", "a", text, MemoryMetadata(session_key=session), kind="turn")
         (got,) = await store.memories.store(T, [check(entry, str(uuid4()), None)])
         assert isinstance(got, MemoryReceipt)
         return got.entry

@@ -22,6 +22,7 @@ from plait.domain.errors import (
 )
 from plait.domain.failpoint import Failpoint
 from plait.domain.memory import (
+    NO_ID,
     NOW,
     AsOf,
     MemoryEntry,
@@ -35,7 +36,7 @@ from plait.domain.retention import Action, Budget, Compaction, Selector, Summary
 from plait.domain.scope import Scope
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.memory import compact as service
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.memory.summarize import Extractive
 from plait.settings import MemorySettings
 from plait.text.tokenize import tokens
@@ -57,7 +58,7 @@ async def remember(
         tags=more.pop("tags", ()),
         importance=more.pop("importance", 0.5),
     )
-    entry = MemoryEntry(NOBODY, repo, agent, text, meta, **more)
+    entry = MemoryEntry(NO_ID, repo, agent, text, meta, **more)
     (receipt,) = await store.memories.store(tenant, [check(entry, str(uuid4()))])
     assert isinstance(receipt, MemoryReceipt)
     return receipt.entry

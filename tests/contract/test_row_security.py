@@ -19,7 +19,7 @@ from psycopg import errors as pg
 from psycopg import sql
 from psycopg.types.json import Json
 
-import vector
+from etl.truth import open as open_truth
 from plait.domain.errors import PlaitError, SchemaMismatch
 from plait.settings import Settings, load
 from plait.supervisor.account import unprivileged
@@ -485,6 +485,6 @@ def test_a_data_folder_from_before_gets_the_role(fresh_home: Path) -> None:
 
 
 async def open_and_close(settings: Settings) -> None:
-    store = await vector.open(settings)
+    store = await open_truth(settings)
     await store.app.rows("SELECT 1", {}, tenant="default")
     await store.close()

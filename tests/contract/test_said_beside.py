@@ -10,7 +10,9 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from etl.truth import rules
 from plait.domain.memory import (
+    NO_ID,
     AsOf,
     MemoryEntry,
     MemoryFilter,
@@ -30,10 +32,11 @@ from plait.domain.values import (
     ItemId,
     Outcome,
 )
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
+from plait.ports.episodes import NumberedEpisode, PreparedEpisode
 from plait.text.tokenize import query_terms
 from tests.memory_queries import query
-from vector.episodes import rows
+from vector.episodes.store import Episodes
 from vector.forget import traces
 from vector.search import threads
 from vector.search.filters import condition
@@ -50,7 +53,7 @@ async def say(
     ids = []
     for text in texts:
         metadata = MemoryMetadata(session_key=session)
-        entry = MemoryEntry(NOBODY, repo, agent, text, metadata, MemoryType.EPISODIC, kind="turn")
+        entry = MemoryEntry(NO_ID, repo, agent, text, metadata, MemoryType.EPISODIC, kind="turn")
         (kept,) = await store.memories.store(TENANT, [check(entry, str(uuid4()))])
         assert isinstance(kept, MemoryReceipt)
         ids.append(ItemId(kept.entry.id))
@@ -265,19 +268,17 @@ async def test_steps_of_a_run_are_found_by_what_it_came_to(store: Store) -> None
 
 
 @pytest.mark.parametrize(("chars", "here"), [(200, True), (300_000, False)])
-async def test_long_runs_are_read_outside_of_the_loop(
-    store: Store, monkeypatch: pytest.MonkeyPatch, chars: int, here: bool
-) -> None:
+async def test_long_runs_are_read_outside_of_the_loop(store: Store, chars: int, here: bool) -> None:
     threads_: set[threading.Thread] = set()
-    prepare = rows.prepare
+    given = rules()
 
-    def seen(numbered: rows.Numbered) -> rows.Prepared:
+    def seen(numbered: NumberedEpisode) -> PreparedEpisode:
         threads_.add(threading.current_thread())
-        return prepare(numbered)
+        return given.prepare(numbered)
 
-    monkeypatch.setattr(rows, "prepare", seen)
+    episodes = Episodes(store.app, store.merger, replace(given, prepare=seen))
     said = [Artifact(ArtifactKind.TURN, "yes it is so " * (chars // 13), meta={"role": "user"})]
-    await store.episodes.append(Episode("e1", "r", Outcome("success"), said, body_hash=b"1"))
+    await episodes.append(Episode("e1", "r", Outcome("success"), said, body_hash=b"1"))
     assert (threads_ == {threading.current_thread()}) == here
 
 

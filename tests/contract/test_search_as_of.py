@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-import vector
+from etl.truth import open as open_truth
 from plait.domain.errors import HistoryGone, RepositoryNotIndexed
 from plait.domain.memory import AsOf
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
@@ -39,7 +39,7 @@ NOTES = (Collection.MEMORIES,)
 async def keeper(store: Store, truth_settings: Settings) -> AsyncIterator[Store]:
     """A store that keeps every revision."""
     index = IndexSettings(keep_s=1e6)
-    kept = await vector.open(replace(truth_settings, index=index))
+    kept = await open_truth(replace(truth_settings, index=index))
     yield kept
     await kept.close()
 
@@ -140,7 +140,7 @@ async def test_what_was_before_a_delete_is_gone(store: Store, index: IndexFiles)
 async def test_a_short_time_to_keep_collects_what_is_older(
     store: Store, index: IndexFiles, truth_settings: Settings, truth_dsn: str
 ) -> None:
-    kept = await vector.open(replace(truth_settings, index=IndexSettings(keep_s=3600.0)))
+    kept = await open_truth(replace(truth_settings, index=IndexSettings(keep_s=3600.0)))
     try:
         for word in ("one", "two", "three", "four"):
             await index(kept, "r", {"a.toy": [f"{word}:"]})

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from plait.domain.memory import MemoryEntry, MemoryMetadata, MemorySource
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryMetadata, MemorySource
 from plait.domain.values import (
     Artifact,
     ArtifactKind,
@@ -16,7 +16,7 @@ from plait.domain.values import (
     ItemId,
     Outcome,
 )
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.ports import Standing
 from vector.store import Store
 
@@ -42,7 +42,7 @@ async def remember(
 ) -> ItemId:
     text = text or f"something about {path} {symbol}"
     metadata = MemoryMetadata(source=source, custom=custom or {}, tags=tags)
-    entry = MemoryEntry(NOBODY, "r", "ada", text, metadata, path=path, symbol=symbol)
+    entry = MemoryEntry(NO_ID, "r", "ada", text, metadata, path=path, symbol=symbol)
     (receipt,) = await store.memories.store("default", [check(entry)])
     assert not isinstance(receipt, Exception)
     return ItemId(receipt.entry.id)

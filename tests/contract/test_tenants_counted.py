@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import psycopg
 
-from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryId, MemoryMetadata
 from plait.domain.retention import Selector
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from tests.contract.conftest import IndexFiles
 from vector.store import Store
 
@@ -24,7 +24,7 @@ async def project(store: Store) -> None:
 
 
 async def remember(store: Store, tenant: str, supersedes: MemoryId | None = None) -> object:
-    entry = MemoryEntry(NOBODY, f"{tenant}@web", "a", "the cache is cold", MemoryMetadata())
+    entry = MemoryEntry(NO_ID, f"{tenant}@web", "a", "the cache is cold", MemoryMetadata())
     (answer,) = await store.memories.store(tenant, [check(entry, str(uuid4()), supersedes)])
     return answer
 

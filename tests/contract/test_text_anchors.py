@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from plait.domain.memory import AsOf, MemoryEntry, MemoryId, MemoryMetadata
+from plait.domain.memory import NO_ID, AsOf, MemoryEntry, MemoryId, MemoryMetadata
 from plait.domain.recall import AnchorState, Freshness, NamedAnchor
 from plait.domain.values import (
     Artifact,
@@ -20,7 +20,7 @@ from plait.domain.values import (
     ItemId,
     Outcome,
 )
-from plait.memory.entry import NOBODY, check
+from plait.memory.entry import check
 from plait.ports import Place, Standing
 from plait.retrieval.ranking.freshness import freshness
 from vector.memories import links
@@ -39,7 +39,7 @@ CODE = {
 
 
 async def remember(store: Store, text: str, path: str = "", symbol: str = "") -> ItemId:
-    entry = MemoryEntry(NOBODY, "r", "ada", text, MemoryMetadata(), path=path, symbol=symbol)
+    entry = MemoryEntry(NO_ID, "r", "ada", text, MemoryMetadata(), path=path, symbol=symbol)
     (receipt,) = await store.memories.store("default", [check(entry)])
     assert not isinstance(receipt, Exception)
     return ItemId(receipt.entry.id)
@@ -109,7 +109,7 @@ async def test_a_common_name_takes_no_other_with_it(
     await index(store, "r", {**CODE, **many})
     monkeypatch.setattr(links, "MAX_SYMBOLS", 10)
     texts = ["`get_it` is in all of them, src/a3.toy say", "`send_request` retries"]
-    entries = [MemoryEntry(NOBODY, "r", "ada", text, MemoryMetadata()) for text in texts]
+    entries = [MemoryEntry(NO_ID, "r", "ada", text, MemoryMetadata()) for text in texts]
     common, rare = await store.memories.store("default", [check(entry) for entry in entries])
     assert not isinstance(common, Exception)
     assert not isinstance(rare, Exception)
@@ -176,7 +176,7 @@ async def test_a_given_anchor_counts_first(store: Store, index: IndexFiles) -> N
 async def test_a_new_version_has_its_own_anchors(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
     old = await remember(store, "`send_request` retries")
-    entry = MemoryEntry(NOBODY, "r", "ada", "no: `serve` does", MemoryMetadata())
+    entry = MemoryEntry(NO_ID, "r", "ada", "no: `serve` does", MemoryMetadata())
     (receipt,) = await store.memories.store(
         "default", [replace(check(entry), supersedes=MemoryId(old))]
     )

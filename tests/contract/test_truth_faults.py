@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import vector
+from etl.truth import open as open_truth
 from plait.domain.errors import StoreFull
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
 from plait.settings import load
@@ -25,7 +25,7 @@ async def test_a_killed_server_comes_back_with_all_that_was_published(
     fresh_home: Path, index: IndexFiles
 ) -> None:
     settings = load(environ={"PLAIT_HOME": str(fresh_home)})
-    store = await vector.open(settings)
+    store = await open_truth(settings)
     try:
         await index(store, "r", {"a.toy": ["alpha:"]})
         with await asyncio.to_thread(embedded.ensure, settings) as lease:

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 import graph
-import vector
 from etl.project import Projector
+from etl.truth import open as open_truth
 from etl.verify import Verification, Verifier
 from graph.store import CypherStore
 from plait.domain.errors import RepositoryNotIndexed
@@ -54,7 +54,7 @@ def dsn(truth_settings: Settings) -> str:
 
 @pytest.fixture
 async def store(truth_settings: Settings, dsn: str) -> AsyncIterator[Store]:
-    opened = await vector.open(truth_settings)
+    opened = await open_truth(truth_settings)
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=plait") as conn:
         conn.execute(f"TRUNCATE {TABLES}")
     yield opened

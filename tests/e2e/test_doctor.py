@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-import vector
+from etl.truth import open as open_truth
 from plait.domain.access import ALL_VERBS, Caller
 from plait.domain.keys import ApiKey
 from plait.settings import Settings, load
@@ -243,7 +243,7 @@ def test_keys_that_end_soon_are_told(tcp_postgres_dsn: str, fresh_home: Path) ->
 
 async def _keys(settings: Settings) -> None:
     """One that ends soon, and others."""
-    store = await vector.open(settings)
+    store = await open_truth(settings)
     now = datetime.now(UTC)
     for name, end in (
         ("soon", now + timedelta(days=3)), ("later", now + timedelta(days=30)), ("never", None),

@@ -362,7 +362,7 @@ def test_nothing_of_the_working_folder_is_imported(
 # -- odd places --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["with space", "naïve-ünï-文", "x" * 120, "quo'te,comma=$;%"])
+@pytest.mark.parametrize("name", ["with space, naïve-ünï-文 quo'te=$;%", "x" * 120])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_home_may_have_any_name(kind: str, name: str, fresh_home: Path) -> None:
     home = fresh_home / name

@@ -157,7 +157,7 @@ def test_ids_keep_to_the_callers_repositories() -> None:
     assert scope.id_in("default", "std::vector", "x") == "std::vector"
     with pytest.raises(RepositoryNotAllowed):
         scope.id_in("default", "theirs:a.b", "x")
-    current.answer(current.NOBODY)
+    current.answer(current.NO_ID)
     with pytest.raises(RepositoryNotAllowed):
         scope.name_in("default", "mine")
 

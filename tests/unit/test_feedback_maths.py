@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.domain.errors import InvalidInput
-from plait.domain.recall import Evidence, Feedback, ItemVerdict, RecallId, Receipt, Verdict
+from plait.domain.recall import Evidence, Feedback, ItemVerdict, RecallId, Receipt, Share, Verdict
 from plait.domain.values import ItemId, Outcome
 from plait.retrieval.ranking import feedback as fb
 
@@ -74,8 +74,8 @@ def test_verdicts_keep_their_items_out_of_the_outcome() -> None:
     told = fb.attribute(replace(NOTHING, verdicts=verdicts, outcome=Outcome("success")), RECEIPT)
     assert (told.accepted, told.unknown, told.attributed) == (2, (n(9),), 1)
     assert told.shares[:2] == (
-        fb.Share(n(1), 0.0, fb.WEIGHTS.unused, True),
-        fb.Share(n(2), 0.0, 1.0, True, "why"),
+        Share(n(1), 0.0, fb.WEIGHTS.unused, True),
+        Share(n(2), 0.0, 1.0, True, "why"),
     )
     assert told.shares[2].item_id == n(3)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plait.memory.hunk_functions import SourceFile, Span, functions
 from plait.text.diff import parse_diff
+from plait.text.hunk_functions import SourceFile, Span, functions
 
 BEFORE = """\
 import os

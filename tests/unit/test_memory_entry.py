@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 
 from plait.domain.errors import MemoryInvalid
-from plait.domain.memory import MemoryEntry, MemoryId, MemoryMetadata
-from plait.memory.entry import NOBODY, check, is_made
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryId, MemoryMetadata, is_made
+from plait.memory.entry import check
 
-ENTRY = MemoryEntry(NOBODY, "r", "a", "tabs, not spaces")
+ENTRY = MemoryEntry(NO_ID, "r", "a", "tabs, not spaces")
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 

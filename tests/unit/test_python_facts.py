@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etl.facts import Binding, BindingKind, Definition, FileFacts, decode, encode
+from etl.facts import Definition, FileFacts, decode, encode
 from etl.languages import extractor
 from tests.unit.fact_texts import arguments, exported, imported, target
 
@@ -296,9 +296,3 @@ def test_any_words_give_facts_with_places_inside_the_source(words: list[str]) ->
 def test_the_same_bytes_give_the_same_facts() -> None:
     source = "\n".join(f"x{i} = a.b(c, d=e)(f, [g, h]).i(j)" for i in range(60))
     assert {encode(extract(source)) for _ in range(5)} == {encode(extract(source))}
-
-
-def test_binding_is_plain_data() -> None:
-    assert Binding(0, "x", "Foo", BindingKind.NEW, 1, 0) == Binding(
-        0, "x", "Foo", BindingKind.NEW, 1
-    )

@@ -160,13 +160,6 @@ async def test_weights_of_text_arms_add_up() -> None:
         assert weights["semantic"] + weights["lexical"] == pytest.approx(1.0)
 
 
-async def test_of_a_long_text_its_words_count_more_than_its_vector() -> None:
-    short = (await staged(Places(), "loading a page fails at once")).strategy.weights
-    long = (await staged(Places(), "loading a page fails at once " * 6)).strategy.weights
-    assert 0.0 < long["semantic"] < short["semantic"]
-    assert long["semantic"] + long["lexical"] == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("size", [10, 2 * AT_ONCE])
 async def test_what_is_long_is_read_beside_the_loop(
     size: int, monkeypatch: pytest.MonkeyPatch

@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Outcome, embedded_text
+from plait.memory import prepare as rules
 from plait.memory.item_context import MAX_CONTEXT, context
+from plait.ports.episodes import number
+from plait.text.storable import clean
 from plait.text.tokenize import tokens
 from vector.episodes import rows
 
@@ -44,11 +47,10 @@ def test_a_diff_of_one_file_is_searched_without_its_head() -> None:
 @pytest.mark.parametrize("summary", ["", "the \0 importer \ud800 closes its files"])
 def test_the_words_and_the_hash_of_an_item_are_of_one_text(summary: str) -> None:
     turn = Artifact(ArtifactKind.TURN, "$ python --version\nPython 3.11", meta={"role": "tool"})
-    (one,) = rows.number([Episode("e", "r", Outcome("success", summary), [turn])])
-    prepared = rows.prepare(one)
-    assert prepared.context == rows.clean(context(summary))
-    row = prepared.item_parts[0]
+    (one,) = number([Episode("e", "r", Outcome("success", summary), [turn])])
+    prepared = rules.prepare(one)
+    assert prepared.context == clean(context(summary))
     text = embedded_text("", "", turn.content, prepared.context)
-    assert row[3] == rows.digest(text)
-    segment = rows.segments_of([one])["r", Collection.MEMORIES]
+    assert prepared.items[0].hash == rules.content_hash(text)
+    segment = rows.segments_of([one], rules.indexed_texts)["r", Collection.MEMORIES]
     assert int(segment.lengths[0]) == len(tokens(text))

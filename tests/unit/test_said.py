@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
-from plait.memory.episode_links import MAX_DIFF_NODES, MAX_EDGES, Said, said
+from plait.memory.episode_links import MAX_DIFF_NODES, MAX_EDGES, episode_links
+from plait.ports.episodes import EpisodeLinks
 
 ME = UUID(int=0)
 DIFF = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-a\n+b\n"
@@ -15,16 +16,16 @@ DIFF = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-a\n+b\n"
 
 def heard(
     *artifacts: Artifact, summary: str = "", status: str = "success", commit: str = ""
-) -> Said:
+) -> EpisodeLinks:
     episode = Episode("q", "r", Outcome(status, summary, commit=commit), artifacts)
-    return said(episode, ME, [UUID(int=n + 1) for n in range(len(artifacts))])
+    return episode_links(episode, ME, [UUID(int=n + 1) for n in range(len(artifacts))])
 
 
 def diff(text: str = DIFF, path: str = "") -> Artifact:
     return Artifact(ArtifactKind.DIFF, text, path)
 
 
-def edges(found: Said, *relations: str) -> set[tuple[str, str, str]]:
+def edges(found: EpisodeLinks, *relations: str) -> set[tuple[str, str, str]]:
     def short(name: str) -> str:
         return name.replace(f"{UUID(int=1)}", "1").replace(f"{UUID(int=2)}", "2")
 

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
+from plait.domain.memory import EXTERNAL_ROLES
 from plait.domain.recall import AnchorState, NamedAnchor
 from plait.domain.values import Collection, Filter, ItemId
 from plait.ports import Standing, View
@@ -18,6 +19,7 @@ from vector.anchors.freshness_text import Kept
 from vector.connection.pool import Scoped
 from vector.search.compacted import is_compacted
 from vector.search.filters import condition
+from vector.search.snapshots import PinnedView
 
 AGENTS = tuple(c for c in Collection if c is not Collection.FILES)
 # Items of one question; a search ranks fewer.
@@ -65,7 +67,7 @@ EXTERNAL = """(
          OR coalesce(i.meta->>'trust' = 'external', false)
          OR i.kind <> 'memory' AND i.source = 'system')
     OR i.tags && ARRAY['external', 'web', 'tool-output'])"""
-OUTSIDE = ["tool", "function", "system", "environment", "web", "browser", "exit", "observation"]
+OUTSIDE = sorted(EXTERNAL_ROLES)
 
 
 class Standings:
@@ -78,7 +80,8 @@ class Standings:
         they are about; one or two when some name code in their texts."""
         if not ids or not view.revisions:
             return {}
-        cond = condition(view, Filter(collections=AGENTS))
+        assert isinstance(view, PinnedView), "views come from `view`"
+        cond = condition(view, Filter(collections=_agents(view)))
         query = _ITEMS.format(
             table=cond.table,
             where=cond.where,
@@ -102,6 +105,11 @@ class Standings:
         shares = await freshness_hunks.shares(self._app, view.tenant, changes)
         now = await freshness_text.read(self._app, view.tenant, anchors, self._named_cache)
         return {row.id: _standing(row, said[row.id], now, shares) for row in rows}
+
+
+def _agents(view: PinnedView) -> tuple[Collection, ...]:
+    """The collections of agents' items that `view` was made for; all of them where it was made for code."""
+    return tuple(c for c in view.collections if c in AGENTS) or AGENTS
 
 
 class _Row(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from plait.domain.graph import Label, Relation, decode_nodes
-from plait.memory.hunk_functions import SourceFile, Span, functions
+from plait.text.hunk_functions import SourceFile, Span, functions
 from plait.text.test_names import choose, parse_name
 from vector.connection.bulk import array_literal, insert_rows
 from vector.connection.clock import tick

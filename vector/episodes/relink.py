@@ -13,6 +13,8 @@ from uuid import UUID
 
 from plait.domain.off_loop import off_loop
 from plait.domain.values import Artifact, ArtifactKind, Episode, ItemId, Outcome
+from plait.ports.episodes import NumberedEpisode
+from plait.ports.rules import Rules
 from vector.connection.bulk import insert_rows
 from vector.connection.clock import tick
 from vector.connection.pool import Connection
@@ -37,17 +39,23 @@ SELECT relation, source, target FROM memory_edge
 READ = "UPDATE episode SET reread = false WHERE id = %(episode)s"
 
 
-async def relink(conn: Connection, repo_id: int, episodes: Sequence[UUID]) -> None:
+async def relink(conn: Connection, repo_id: int, episodes: Sequence[UUID], rules: Rules) -> None:
     """Read what is marked of `episodes`. A transaction each, so that `forget` waits for one at most; a second
     call finds nothing to do. `conn`: the owner's, in autocommit."""
     given = {"repo": repo_id, "episodes": list(episodes)}
     cursor = await conn.execute(MARKED, given)
     for id_, repo, outcome, began in await cursor.fetchall():
-        await _one(conn, repo_id, id_, repo, outcome, began)
+        await _one(conn, repo_id, id_, repo, outcome, began, rules)
 
 
 async def _one(
-    conn: Connection, repo_id: int, id_: UUID, repo: str, outcome: dict[str, Any], began: datetime
+    conn: Connection,
+    repo_id: int,
+    id_: UUID,
+    repo: str,
+    outcome: dict[str, Any],
+    began: datetime,
+    rules: Rules,
 ) -> None:
     given = {"repo": repo_id, "episode": id_}
     cursor = await conn.execute(ITEMS, given)
@@ -66,7 +74,8 @@ async def _one(
     )
     episode = Episode("", repo, told, artifacts, started_at=began)
     chars = sum(len(a.content) for a in artifacts)
-    made = await off_loop(chars, r.prepare, r.Numbered(episode, id_, ids, ()))
+    numbered = NumberedEpisode(episode, id_, ids, ())
+    made = await off_loop(chars, lambda: r.EpisodeRows.of(rules.prepare(numbered)))
     async with conn.transaction():
         # First, so that what is forgotten is gone from here on.
         at = await tick(conn, repo_id)
@@ -77,15 +86,15 @@ async def _one(
 
 
 async def _write(
-    conn: Connection, repo_id: int, given: dict[str, Any], made: r.Prepared, at: datetime
+    conn: Connection, repo_id: int, given: dict[str, Any], made: r.EpisodeRows, at: datetime
 ) -> None:
     cursor = await conn.execute(OPEN, given)
     there = set(await cursor.fetchall())
-    edges = [row for row in made.edge_rows(repo_id, at) if (row[2], row[3], row[4]) not in there]
+    edges = [row for row in made.edges(repo_id, at) if (row[2], row[3], row[4]) not in there]
     for table, columns, rows in (
-        ("hunk", r.HUNK_COLUMNS, made.hunk_rows(repo_id)),
-        ("test_result", r.RESULT_COLUMNS, made.result_rows(repo_id, at)),
-        ("memory_node", r.NODE_COLUMNS, sorted(made.node_rows(repo_id, at))),
+        ("hunk", r.HUNK_COLUMNS, made.hunks(repo_id)),
+        ("test_result", r.RESULT_COLUMNS, made.results(repo_id, at)),
+        ("memory_node", r.NODE_COLUMNS, sorted(made.nodes(repo_id, at))),
         ("memory_edge", r.EDGE_COLUMNS, edges),
     ):
         await insert_rows(conn, table, columns, rows, on_conflict="ON CONFLICT DO NOTHING")

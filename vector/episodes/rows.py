@@ -1,52 +1,24 @@
-"""Episodes to rows, before any transaction: what is slow about storing one is done here."""
+"""Prepared episodes to rows, column by column."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from plait.domain.ids import new_item_ids
-from plait.domain.values import (
-    Artifact,
-    ArtifactKind,
-    Collection,
-    Episode,
-    Evidence,
-    ItemId,
-    embedded_text,
-)
-from plait.memory.episode_links import Said, said, symbols
-from plait.memory.item_context import context
+from plait.domain.values import Collection, Episode, Evidence, ItemId
 from plait.ports import Segment
-from plait.text.mentions import Mentions, mentions
-from plait.text.test_names import parse_name
-from plait.text.token_count import count
+from plait.ports.episodes import IndexedText, NumberedEpisode, PreparedEpisode
+from plait.text.storable import clean, is_storable
 from plait.text.tokenize import tokens
-from plait.text.turn_kinds import announces_next_step, is_question
 from vector.anchors.anchored import Anchor
-from vector.anchors.freshness import OUTSIDE
 from vector.connection.bulk import array_literal
 from vector.index import segments
-
-COLLECTION = {
-    ArtifactKind.PLAN: Collection.PLANS,
-    ArtifactKind.DIFF: Collection.DIFFS,
-    ArtifactKind.REFLECTION: Collection.REFLECTIONS,
-    ArtifactKind.TEST_RESULT: Collection.TESTS,
-    ArtifactKind.NOTE: Collection.MEMORIES,
-    ArtifactKind.TURN: Collection.MEMORIES,
-}
-# Whose texts are read for the code that they name; so much of each, since a turn may paste files.
-_SPOKEN = (ArtifactKind.PLAN, ArtifactKind.REFLECTION, ArtifactKind.NOTE, ArtifactKind.TURN)
-MAX_SPOKEN = 8_000  # characters
-_SOURCES = {"user": "user", "human": "user", "system": "system"}  # by a turn's `meta.role`
 
 Row = tuple[Any, ...]
 
@@ -90,62 +62,60 @@ EDGE_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
-    """An episode with the ids it will have."""
+class EpisodeRows:
+    """The rows of one prepared episode, but for the repository's number and the recorded time. Made by `of`,
+    in a thread where texts are long."""
 
-    episode: Episode
-    id: UUID
-    items: tuple[ItemId, ...]
-    evidence: tuple[UUID, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """One episode, all but the repository's number and the recorded time."""
-
-    episode: Episode
-    id: UUID
-    said: Said
-    context: str
+    made: PreparedEpisode
+    tags: str
     item_parts: list[Row]
     hunk_parts: list[Row]
-    result_parts: list[Row]
     evidence_parts: list[Row]
-    mentions: Mapping[ItemId, Mentions]  # of the items whose text may name code
-    tags: str
-    outcome: str
+
+    @classmethod
+    def of(cls, made: PreparedEpisode) -> EpisodeRows:
+        episode = made.episode
+        tags = array_literal(clean(tag) for tag in episode.tags)
+        agent, session = clean(episode.agent_id), clean(episode.session_key)
+        items: list[Row] = [
+            (
+                i.kind, i.hash, i.path, i.symbol, i.symbol.rpartition(".")[2], agent, session, i.source,
+                "episodic", made.id, tags, json_text(i.meta), i.content, i.tokens,
+                i.is_question, i.announces_step,
+            )
+            for i in made.items
+        ]  # fmt: skip
+        hunks: list[Row] = [
+            (
+                h.item, h.ordinal, h.path, h.hunk.old_start, h.hunk.old_lines, h.hunk.new_start,
+                h.hunk.new_lines, clean(h.hunk.heading), clean("\n".join(h.hunk.lines)),
+            )
+            for h in made.hunks
+        ]  # fmt: skip
+        evidence = [_evidence(*pair) for pair in zip(made.evidence, episode.evidence, strict=True)]
+        return cls(made, tags, items, hunks, evidence)
 
     def began(self, at: datetime) -> datetime:
         """When the run began, as far as is known; an agent's clock may be ahead of ours."""
-        started = self.episode.started_at
+        started = self.made.episode.started_at
         return at if started is None or started > at else started
 
-    def episode_row(self, repo_id: int, at: datetime) -> Row:
-        e = self.episode
+    def episode(self, repo_id: int, at: datetime) -> Row:
+        e = self.made.episode
         return (
-            self.id, repo_id, e.started_at, at, self.began(at), e.agent_id, e.session_key,
-            self.tags, self.outcome,
+            self.made.id, repo_id, e.started_at, at, self.began(at), e.agent_id, e.session_key,
+            self.tags, _outcome(e),
         )  # fmt: skip
 
-    @property
-    def changed(self) -> set[str]:
-        """Files that its own diffs change: the index may be from before or after that, so how they read
-        now tells nothing. Their hunks do."""
-        return {
-            path
-            for d in self.said.diffs.values()
-            for file in d.files
-            for path in (file.old, file.new)
-        }
-
     def anchors(self) -> list[Anchor]:
-        """What its items are anchored in, but for files that its own diffs change."""
-        changed = self.changed
+        """What its items are anchored in, but for files that its own diffs change: the index may be from
+        before or after that, so how they read now tells nothing. Their hunks do."""
+        changed = set(self.made.changed)
         if changed:
             changed.add("")  # a symbol alone may be in any of them
-        return [(part[4], part[5]) for part in self.item_parts if part[4] not in changed]
+        return [(item.path, item.symbol) for item in self.made.items if item.path not in changed]
 
-    def item_rows(
+    def items(
         self,
         repo_id: int,
         at: datetime,
@@ -154,136 +124,72 @@ class Prepared:
     ) -> Iterator[Row]:
         """`named`: by item the column `anchors`."""
         began, mine = self.began(at), set(self.anchors())
-        for part in self.item_parts:
-            id_, collection, *rest = part
-            entry = (id_, at) if collection == Collection.MEMORIES.value else (None, None)
-            anchor = (part[4], part[5])
+        for item, part in zip(self.made.items, self.item_parts, strict=True):
+            entry = (item.id, at) if item.collection is Collection.MEMORIES else (None, None)
+            anchor = (item.path, item.symbol)
             hash_ = anchors.get(anchor) if anchor in mine else None
             yield (
-                id_, repo_id, collection, *rest, began, at, began, *entry, self.context, hash_,
-                named.get(id_),
+                item.id, repo_id, item.collection.value, *part, began, at, began, *entry,
+                self.made.context, hash_, named.get(item.id),
             )  # fmt: skip
 
-    def hunk_rows(self, repo_id: int) -> list[Row]:
-        return [(repo_id, self.id, *part) for part in self.hunk_parts]
+    def hunks(self, repo_id: int) -> list[Row]:
+        return [(repo_id, self.made.id, *part) for part in self.hunk_parts]
 
-    def result_rows(self, repo_id: int, at: datetime) -> list[Row]:
+    def results(self, repo_id: int, at: datetime) -> list[Row]:
         began = self.began(at)
-        return [(repo_id, self.id, *part, began) for part in self.result_parts]
+        return [
+            (
+                repo_id,
+                self.made.id,
+                r.item,
+                r.ordinal,
+                r.reported,
+                r.name,
+                r.status,
+                r.took_ms,
+                began,
+            )
+            for r in self.made.results
+        ]
 
-    def evidence_rows(self, repo_id: int) -> list[Row]:
-        return [(id_, repo_id, self.id, *part) for id_, *part in self.evidence_parts]
+    def evidence(self, repo_id: int) -> list[Row]:
+        return [(id_, repo_id, self.made.id, *part) for id_, *part in self.evidence_parts]
 
-    def node_rows(self, repo_id: int, at: datetime) -> list[Row]:
+    def nodes(self, repo_id: int, at: datetime) -> list[Row]:
         """A Diff is this episode's own; an Issue and a Commit are everybody's."""
         return [
             (
-                repo_id, clean(n.name), n.label, clean(n.title), clean(n.path),
-                self.id if n.label == "Diff" else None, at,
+                repo_id, n.name, n.label, n.title, n.path,
+                self.made.id if n.label == "Diff" else None, at,
             )
-            for n in self.said.nodes
+            for n in self.made.nodes
         ]  # fmt: skip
 
-    def edge_rows(self, repo_id: int, at: datetime) -> list[Row]:
+    def edges(self, repo_id: int, at: datetime) -> list[Row]:
         began = self.began(at)
         return [
             (
-                repo_id, self.id, e.relation, clean(e.source), clean(e.target), clean(e.path),
-                e.resolver, e.confidence, began, at,
+                repo_id, self.made.id, e.relation, e.source, e.target, e.path, e.resolver,
+                e.confidence, began, at,
             )
-            for e in self.said.edges
+            for e in self.made.edges
         ]  # fmt: skip
 
 
-def number(episodes: Sequence[Episode]) -> list[Numbered]:
-    """Ids ascend over all of `episodes`, in their order."""
-    ids = iter(new_item_ids(sum(1 + len(e.artifacts) + len(e.evidence) for e in episodes)))
-    return [
-        Numbered(
-            episode,
-            next(ids),
-            tuple(next(ids) for _ in episode.artifacts),
-            tuple(next(ids) for _ in episode.evidence),
-        )
-        for episode in episodes
-    ]
-
-
-def segments_of(episodes: Iterable[Numbered]) -> dict[tuple[str, Collection], Segment]:
+def segments_of(
+    episodes: Iterable[NumberedEpisode],
+    texts_of: Callable[[NumberedEpisode], Sequence[IndexedText]],
+) -> dict[tuple[str, Collection], Segment]:
     """The text index of `episodes`: one segment a (repository, collection), so that what searches
     read stays little."""
     texts: dict[tuple[str, Collection], tuple[list[ItemId], list[list[str]]]] = {}
     for one in episodes:
-        about = clean(context(one.episode.outcome.summary))
-        for id_, artifact in zip(one.items, one.episode.artifacts, strict=True):
-            place = (one.episode.repo, COLLECTION[artifact.kind])
-            ids, documents = texts.setdefault(place, ([], []))
-            ids.append(id_)
-            documents.append(tokens(_text(artifact, about)))
+        for text in texts_of(one):
+            ids, documents = texts.setdefault((one.episode.repo, text.collection), ([], []))
+            ids.append(text.id)
+            documents.append(tokens(text.text))
     return {place: segments.build(ids, documents) for place, (ids, documents) in texts.items()}
-
-
-def prepare(numbered: Numbered) -> Prepared:
-    """What of `numbered` goes into rows."""
-    episode, items = numbered.episode, numbered.items
-    heard = said(episode, numbered.id, items)
-    tags = array_literal(clean(tag) for tag in episode.tags)
-    agent, session = clean(episode.agent_id), clean(episode.session_key)
-    about = clean(context(episode.outcome.summary))
-    rows = []
-    for id_, artifact in zip(items, episode.artifacts, strict=True):
-        collection = COLLECTION[artifact.kind]
-        path, symbol, content = (
-            clean(artifact.path),
-            clean(_symbol(artifact)),
-            clean(artifact.content),
-        )
-        source = _source(artifact)
-        rows.append(
-            (
-                id_, collection.value, artifact.kind.value,
-                digest(embedded_text(path, symbol, content, about)), path, symbol,
-                symbol.rpartition(".")[2], agent, session, source, "episodic",
-                numbered.id, tags, json_text(artifact.meta), content,
-                *_turn(collection, source, content),
-            )
-        )  # fmt: skip
-    return Prepared(
-        episode, numbered.id, heard, about, rows, _hunks(heard, items), _results(heard, items),
-        [_evidence(*pair) for pair in zip(numbered.evidence, episode.evidence, strict=True)],
-        dict(_mentions(numbered)), tags, _outcome(episode),
-    )  # fmt: skip
-
-
-def _text(artifact: Artifact, about: str) -> str:
-    """What of an artifact is searched, and embedded."""
-    return embedded_text(
-        clean(artifact.path), clean(_symbol(artifact)), clean(artifact.content), about
-    )
-
-
-def _mentions(numbered: Numbered) -> Iterator[tuple[ItemId, Mentions]]:
-    """What people and agents say of code. What a tool printed says nothing of it, and may name all of it;
-    diffs and results have readers of their own."""
-    for id_, artifact in zip(numbered.items, numbered.episode.artifacts, strict=True):
-        role = artifact.meta.get("role")
-        if artifact.kind in _SPOKEN and not (isinstance(role, str) and role.lower() in OUTSIDE):
-            found = mentions(artifact.content[:MAX_SPOKEN])
-            if found.paths or found.names:
-                yield id_, found
-
-
-def _turn(collection: Collection, source: str, content: str) -> tuple[int, bool, bool]:
-    """Tokens of a memory, and whether it asks or announces; of other items nobody wants to know."""
-    if collection is not Collection.MEMORIES:
-        return 0, False, False
-    announces = source == "agent" and announces_next_step(content)
-    return count(content), is_question(content), announces
-
-
-def _source(artifact: Artifact) -> str:
-    role = artifact.meta.get("role")
-    return _SOURCES.get(role, "agent") if isinstance(role, str) else "agent"
 
 
 def _outcome(episode: Episode) -> str:
@@ -299,31 +205,6 @@ def _outcome(episode: Episode) -> str:
     )
 
 
-def _hunks(heard: Said, items: Sequence[ItemId]) -> list[Row]:
-    """In the order of `HUNK_COLUMNS`, from `item_id` on."""
-    rows: list[Row] = []
-    for at, diff in heard.diffs.items():
-        hunks = [(file.path, hunk) for file in diff.files for hunk in file.hunks]
-        rows += [
-            (
-                items[at], n, clean(path), hunk.old_start, hunk.old_lines, hunk.new_start,
-                hunk.new_lines, clean(hunk.heading), clean("\n".join(hunk.lines)),
-            )
-            for n, (path, hunk) in enumerate(hunks)
-        ]  # fmt: skip
-    return rows
-
-
-def _results(heard: Said, items: Sequence[ItemId]) -> list[Row]:
-    """In the order of `RESULT_COLUMNS`, from `item_id` on; numbered over the episode."""
-    rows: list[Row] = []
-    for at, runs in heard.runs.items():
-        for run in runs:
-            name = clean(parse_name(run.reported).name)
-            rows.append((items[at], len(rows), clean(run.reported), name, run.status, run.took_ms))
-    return rows
-
-
 def _evidence(id_: UUID, evidence: Evidence) -> Row:
     """In the order of `EVIDENCE_COLUMNS`, without those that come later."""
     body = bytes(evidence.body)
@@ -334,34 +215,12 @@ def _evidence(id_: UUID, evidence: Evidence) -> Row:
     )  # fmt: skip
 
 
-def _symbol(artifact: Artifact) -> str:
-    found = symbols(artifact)
-    return found[0] if len(found) == 1 else ""
-
-
-def digest(text: str) -> bytes:
-    """The `content_hash` of a text; equal ones share a vector."""
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-
-
-def clean(text: str) -> str:
-    """PostgreSQL's text has no NUL and no lone surrogates."""
-    if text.isascii() and "\0" not in text:
-        return text
-    if _UNSTORABLE.search(text) is None:
-        return text
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
-
-
 def json_text(value: Mapping[str, Any]) -> str:
     """`value` as JSON that jsonb takes: it refuses in strings what text refuses."""
     if not value:
         return "{}"
     text = json.dumps(value, ensure_ascii=False)
-    if "\\u0000" not in text and _UNSTORABLE.search(text) is None:
+    if "\\u0000" not in text and is_storable(text):
         return text
     return json.dumps(_clean_json(value), ensure_ascii=False)
 

@@ -11,11 +11,14 @@ from plait.domain import failpoint
 from plait.domain.errors import RequestForgotten, RequestIdReused, StoreContended
 from plait.domain.off_loop import off_loop
 from plait.domain.values import Episode, EpisodeReceipt, ItemId
+from plait.ports.episodes import NumberedEpisode, number
+from plait.ports.rules import Rules
 from vector.anchors import anchored, anchored_text
 from vector.connection.bulk import array_literal, insert_rows
 from vector.connection.clock import tick
 from vector.connection.pool import Connection, Scoped
 from vector.episodes import rows as r
+from vector.episodes.rows import EpisodeRows
 from vector.index import segments
 from vector.index.merger import SegmentMerger
 from vector.index.repositories import ensure_row
@@ -47,8 +50,9 @@ SELECT repo, 'episode', id FROM unnest(%s::int4[], %s::uuid[]) AS sent (repo, id
 class Episodes:
     """EpisodeStore. `merger`: what keeps the segments of the text index few."""
 
-    def __init__(self, app: Scoped, merger: SegmentMerger) -> None:
+    def __init__(self, app: Scoped, merger: SegmentMerger, rules: Rules) -> None:
         self._app = app
+        self._rules = rules
         self._merger = merger
 
     async def append(self, episode: Episode) -> EpisodeReceipt:
@@ -60,17 +64,17 @@ class Episodes:
     async def append_many(self, episodes: Sequence[Episode]) -> list[Answer]:
         answers: dict[int, Answer] = {}
         for places in _portions(episodes):
-            batch = r.number([episodes[i] for i in places])
+            batch = number([episodes[i] for i in places])
             answers.update(zip(places, await self._append_batch(batch), strict=True))
         return [answers[i] for i in range(len(episodes))]
 
-    async def _append_batch(self, batch: Sequence[r.Numbered]) -> list[Answer]:
+    async def _append_batch(self, batch: Sequence[NumberedEpisode]) -> list[Answer]:
         answers, grown = await self._app.retry(lambda _: self._append(batch))
         self._merger.add(grown)
         return answers
 
     async def _append(
-        self, batch: Sequence[r.Numbered]
+        self, batch: Sequence[NumberedEpisode]
     ) -> tuple[list[Answer], list[tuple[int, str]]]:
         """The answers, and the (repository, collection) pairs that have a segment more."""
         tenant = batch[0].episode.tenant
@@ -82,7 +86,8 @@ class Episodes:
                 answers = await _answers(conn, tenant, batch)
             else:
                 answers = [EpisodeReceipt(one.id, one.items, repeated=False) for one in batch]
-            grown = await _write(conn, [one for one in batch if one.id in fresh], repos)
+            new = [one for one in batch if one.id in fresh]
+            grown = await _write(conn, new, repos, self._rules)
             failpoint.hit("append.before_commit")
         failpoint.hit("append.after_commit")
         return answers, grown
@@ -107,7 +112,7 @@ def _portions(episodes: Sequence[Episode]) -> Iterator[list[int]]:
 
 
 async def _claim_requests(
-    conn: Connection, tenant: str, batch: Sequence[r.Numbered], repos: dict[str, int]
+    conn: Connection, tenant: str, batch: Sequence[NumberedEpisode], repos: dict[str, int]
 ) -> set[UUID]:
     """Ids of the episodes whose request is new. Another call with one of these request ids waits
     here until that one has ended; in the order of ids, so that two such calls do not lock each other.
@@ -126,7 +131,7 @@ async def _claim_requests(
     return {row[0] for row in await cursor.fetchall()}
 
 
-async def _answers(conn: Connection, tenant: str, batch: Sequence[r.Numbered]) -> list[Answer]:
+async def _answers(conn: Connection, tenant: str, batch: Sequence[NumberedEpisode]) -> list[Answer]:
     """What each request is answered, some of which were stored before."""
     ids = [one.episode.request_id for one in batch]
     cursor = await conn.execute(_ANSWERED, (tenant, ids))
@@ -151,7 +156,7 @@ async def _answers(conn: Connection, tenant: str, batch: Sequence[r.Numbered]) -
 
 
 async def _write(
-    conn: Connection, batch: Sequence[r.Numbered], repos: dict[str, int]
+    conn: Connection, batch: Sequence[NumberedEpisode], repos: dict[str, int], rules: Rules
 ) -> list[tuple[int, str]]:
     """Everything of `batch` but its requests; the (repository, collection) pairs of its segments.
 
@@ -163,10 +168,10 @@ async def _write(
     async with conn.pipeline():
         # Up to 500 texts of 1 MB: seconds.
         chars = sum(len(a.content) for one in batch for a in one.episode.artifacts)
-        built = await off_loop(chars, r.segments_of, batch)
+        built = await off_loop(chars, r.segments_of, batch, rules.indexed_texts)
         for (repo, collection), segment in built.items():
             await segments.insert_whole(conn, repos[repo], collection.value, segment)
-        made = await off_loop(chars, lambda: [r.prepare(one) for one in batch])
+        made = await off_loop(chars, lambda: [EpisodeRows.of(rules.prepare(one)) for one in batch])
         mine = [(repos[one.episode.repo], p) for one, p in zip(batch, made, strict=True)]
         anchors = {
             n: await anchored.read(conn, n, (a for m, p in mine if m == n for a in p.anchors()))
@@ -175,40 +180,43 @@ async def _write(
         named = await _named(conn, mine)
         at = {n: await tick(conn, n) for n in sorted({n for n, _ in mine})}
         tables = (
-            ("episode", r.EPISODE_COLUMNS, [p.episode_row(n, at[n]) for n, p in mine], ""),
-            ("item", r.ITEM_COLUMNS, [x for n, p in mine for x in p.item_rows(n, at[n], anchors[n], named)], ""),
-            ("hunk", r.HUNK_COLUMNS, [x for n, p in mine for x in p.hunk_rows(n)], ""),
-            ("test_result", r.RESULT_COLUMNS, [x for n, p in mine for x in p.result_rows(n, at[n])], ""),
-            ("evidence", r.EVIDENCE_COLUMNS, [x for n, p in mine for x in p.evidence_rows(n)], ""),
+            ("episode", r.EPISODE_COLUMNS, [p.episode(n, at[n]) for n, p in mine], ""),
+            ("item", r.ITEM_COLUMNS, [x for n, p in mine for x in p.items(n, at[n], anchors[n], named)], ""),
+            ("hunk", r.HUNK_COLUMNS, [x for n, p in mine for x in p.hunks(n)], ""),
+            ("test_result", r.RESULT_COLUMNS, [x for n, p in mine for x in p.results(n, at[n])], ""),
+            ("evidence", r.EVIDENCE_COLUMNS, [x for n, p in mine for x in p.evidence(n)], ""),
             ("memory_node", r.NODE_COLUMNS, _nodes(mine, at), "ON CONFLICT DO NOTHING"),
-            ("memory_edge", r.EDGE_COLUMNS, [x for n, p in mine for x in p.edge_rows(n, at[n])], ""),
+            ("memory_edge", r.EDGE_COLUMNS, [x for n, p in mine for x in p.edges(n, at[n])], ""),
         )  # fmt: skip
         for table, columns, rows, on_conflict in tables:
             await insert_rows(conn, table, columns, rows, on_conflict=on_conflict)
-        await conn.execute(_EVENTS, ([n for n, _ in mine], [p.id for _, p in mine]))
+        await conn.execute(_EVENTS, ([n for n, _ in mine], [p.made.id for _, p in mine]))
     return [(repos[repo], collection.value) for repo, collection in built]
 
 
-async def _named(conn: Connection, mine: Sequence[tuple[int, r.Prepared]]) -> dict[ItemId, str]:
+async def _named(conn: Connection, mine: Sequence[tuple[int, EpisodeRows]]) -> dict[ItemId, str]:
     """By item the column `anchors`: what its text names, and how that reads now. At most three queries a
     repository, none where nothing is named."""
     out: dict[ItemId, str] = {}
-    for repo in sorted({n for n, p in mine if p.mentions}):
-        parts = [p for n, p in mine if n == repo]
-        said = {id_: one for p in parts for id_, one in p.mentions.items()}
-        index = (await links.look_up(conn, repo, said)).index
-        given = {row[0]: (row[4], row[5]) for p in parts for row in p.item_parts}
-        wanted = {id_: index.named(one, given[id_]) for id_, one in said.items()}
-        reads = await anchored_text.read(conn, repo, chain.from_iterable(wanted.values()))
-        for part in parts:
-            changed = part.changed
-            for id_ in part.mentions:
-                if column := anchored_text.kept(wanted[id_], reads, changed):
-                    out[id_] = column
+    naming = [(n, p.made, [i for i in p.made.items if i.mentions]) for n, p in mine]
+    for repo in sorted({n for n, _, items in naming if items}):
+        here = [(made, items) for n, made, items in naming if n == repo]
+        mentioned = {i.id: i.mentions for _, items in here for i in items if i.mentions}
+        index = (await links.look_up(conn, repo, mentioned)).index
+        anchors = {
+            i.id: index.named(mentioned[i.id], (i.path, i.symbol))
+            for _, items in here
+            for i in items
+        }
+        reads = await anchored_text.read(conn, repo, chain.from_iterable(anchors.values()))
+        for made, items in here:
+            for i in items:
+                if column := anchored_text.kept(anchors[i.id], reads, set(made.changed)):
+                    out[i.id] = column
     return out
 
 
-def _nodes(mine: Sequence[tuple[int, r.Prepared]], at: dict[int, datetime]) -> list[r.Row]:
+def _nodes(mine: Sequence[tuple[int, EpisodeRows]], at: dict[int, datetime]) -> list[r.Row]:
     """Sorted: two writers that make the same Issue nodes wait for each other in one order."""
-    rows = {row[:2]: row for n, p in mine for row in p.node_rows(n, at[n])}
+    rows = {row[:2]: row for n, p in mine for row in p.nodes(n, at[n])}
     return [rows[key] for key in sorted(rows)]

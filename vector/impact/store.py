@@ -11,9 +11,9 @@ from uuid import UUID
 
 from plait.domain.recall import PastEvent
 from plait.domain.values import ItemId, Revision
-from plait.memory.hunk_functions import SourceFile, Span, functions
 from plait.ports import Changed, ChangedCode, Run, View
 from plait.text.diff import Diff, FileDiff, Hunk, parse_diff, touched
+from plait.text.hunk_functions import SourceFile, Span, functions
 from vector.connection.pool import Scoped
 from vector.impact import sql as q
 

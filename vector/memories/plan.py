@@ -13,8 +13,7 @@ from uuid import UUID
 
 from plait.domain.copies import copier
 from plait.domain.errors import MemoryClosed, MemoryNotFound, PlaitError
-from plait.domain.memory import MemoryEntry, MemoryId, MemoryWrite
-from plait.memory.entry import NOBODY
+from plait.domain.memory import NO_ID, MemoryEntry, MemoryId, MemoryWrite
 
 # What uniting an entry with its duplicates may grow its tags to; further ones are left out.
 MAX_UNITED_TAGS = 200
@@ -77,7 +76,7 @@ class Slot:
         if self.row is not None:
             self.id = self.row.entry.id
         else:  # retention says what its summaries are to be called
-            unnamed = self.prepared is not None and self.entry.id == NOBODY
+            unnamed = self.prepared is not None and self.entry.id == NO_ID
             self.id = self.prepared.id if unnamed and self.prepared else self.entry.id
 
     @property

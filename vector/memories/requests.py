@@ -16,8 +16,7 @@ from plait.domain.errors import (
     StoreContended,
 )
 from plait.domain.graph import Relation
-from plait.domain.memory import MemoryEntry, MemoryId, MemoryReceipt, TurnReceipt
-from plait.memory.entry import is_made
+from plait.domain.memory import MemoryEntry, MemoryId, MemoryReceipt, TurnReceipt, is_made
 from vector.connection.arrays import bigint_array, bool_array, bytea_array, text_array, uuid_array
 from vector.connection.pool import Connection, Cursor
 from vector.memories.plan import Prepared

@@ -22,6 +22,7 @@ from uuid import UUID
 from plait.domain import failpoint
 from plait.domain.errors import InvalidInput, PlaitError, RepositoryNotIndexed, StoreUnavailable
 from plait.ports import DeadLetter, GraphContents, GraphDelta
+from plait.ports.rules import Rules
 from vector.connection import locks
 from vector.connection.clock import tick
 from vector.connection.errors import translated
@@ -118,8 +119,9 @@ async def _queue_everything(conn: Connection, repo_id: int) -> None:
 
 
 class Outbox:
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, rules: Rules) -> None:
         self._db = db
+        self._rules = rules
         self._claims: dict[int, _Claim] = {}
         # Repositories whose lock this process has or asks for: a session may take one lock twice, so it
         # would not keep two tasks of one process apart.
@@ -179,7 +181,7 @@ class Outbox:
         """Settle what the events left open, then say how things are, and that the graph changes."""
         # Made again by a second try if it is lost: the commit below is durable, and covers it.
         async with self._db.connection() as conn:
-            await relink(conn, claim.repo_id, claim.work.episodes)
+            await relink(conn, claim.repo_id, claim.work.episodes, self._rules)
             await links.resolve(conn, claim.repo_id, claim.work.episodes)
         async with self._db.transaction() as conn:
             with translated():

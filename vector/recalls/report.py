@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from plait.domain import failpoint
 from plait.domain.errors import RecallUnknown, RequestForgotten, RequestIdReused, StoreContended
-from plait.domain.recall import Feedback, FeedbackReceipt, Verdict
+from plait.domain.recall import (
+    Attribution,
+    Feedback,
+    FeedbackReceipt,
+    Receipt,
+    Share,
+    Verdict,
+)
 from plait.domain.values import ItemId
-from plait.retrieval.ranking.feedback import Attribution, Share, attribute
 from plait.text.test_names import choose, parse_name
 from vector.connection.bulk import insert_rows
 from vector.connection.clock import tick
@@ -42,7 +48,13 @@ class _Owner(NamedTuple):
         return (self.entry, None) if self.entry else (None, self.episode)
 
 
-async def report(app: Scoped, feedback: Feedback, id_: UUID, keep_s: float) -> FeedbackReceipt:
+async def report(
+    app: Scoped,
+    feedback: Feedback,
+    id_: UUID,
+    keep_s: float,
+    attribute: Callable[[Feedback, Receipt], Attribution],
+) -> FeedbackReceipt:
     """`id_`: of this call, whatever its try.
 
     Raises: RecallUnknown, RequestIdReused, RequestForgotten, StoreContended (try again)."""

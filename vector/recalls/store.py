@@ -12,7 +12,7 @@ from plait.domain.errors import RecallUnknown
 from plait.domain.recall import Evidence, Feedback, FeedbackReceipt, RecallId, Receipt
 from plait.domain.values import ItemId
 from plait.ports import View
-from plait.retrieval.ranking.weights import DEFAULT
+from plait.ports.rules import Rules
 from vector.connection.pool import Database, Scoped
 from vector.recalls import report as reporting
 from vector.recalls import sql as q
@@ -25,9 +25,10 @@ MAX_KEY = 1_000  # characters of a session's or an agent's name
 
 
 class Recalls:
-    def __init__(self, db: Database, app: Scoped) -> None:
+    def __init__(self, db: Database, app: Scoped, rules: Rules) -> None:
         self._db = db
         self._app = app
+        self._rules = rules
 
     async def keep_receipt(self, receipt: Receipt) -> bool:
         """See `RecallStore.keep_receipt`. One statement, seen by everybody when it returns and
@@ -88,7 +89,7 @@ class Recalls:
             return {}
         given = {
             "ids": list(ids),
-            "cap": DEFAULT.feedback.source_cap,
+            "cap": self._rules.source_cap,
             "half_life": self._app.settings.recall.feedback_half_life_days * DAY_S,
             # Decayed up to the time the answer is of: a replay finds the same.
             "at": view.recorded or view.valid,
@@ -101,7 +102,9 @@ class Recalls:
         """See `RecallStore.report`."""
         id_ = uuid4()  # tells a try whose answer was lost from a repeat
         return await self._app.retry(
-            lambda _: reporting.report(self._app, feedback, id_, self._keep_s)
+            lambda _: reporting.report(
+                self._app, feedback, id_, self._keep_s, self._rules.attribute
+            )
         )
 
     async def collect(self) -> Mapping[str, int]:

@@ -61,11 +61,12 @@ SELECT r.id, r.name, p.number, r.root, f.files, c.chunks, c.embedded, r.graph_nu
 
 @dataclass(frozen=True, slots=True)
 class PinnedView(View):
-    """A view that knows the BM25 segments of its revisions, so that no arm asks again. `seen`: places
-    that this answer has read already, as rows until they are asked for, by the number of the id, which hashes
+    """A view that knows the BM25 segments of its revisions, so that no arm asks again. `collections`: those
+    of the filter that it was made with, () for all. `seen`: places that this answer has read already, as rows until they are asked for, by the number of the id, which hashes
     ten times as fast."""
 
     segments: tuple[SegmentRef, ...] = ()
+    collections: tuple[Collection, ...] = ()
     seen: dict[int, Place | tuple[Any, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -95,8 +96,9 @@ async def read_view(app: Scoped, where: Filter) -> PinnedView:
         for row in rows
         for id_, collection, docs, dead in row[12] or ()
     )
+    valid = where.as_of.valid or now
     return PinnedView(
-        revisions, model or "", dim or 0, tenant, where.as_of.valid or now, recorded, segments
+        revisions, model or "", dim or 0, tenant, valid, recorded, segments, where.collections
     )
 
 

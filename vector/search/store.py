@@ -224,12 +224,11 @@ class Lexical:
         `ids`; of agents' items the columns `agents`, if given."""
         found: dict[ItemId, T] = {}
         missing = ids
-        # Most candidates are code: the other partitions are asked only for what is not.
-        for collections in ((Collection.FILES,), _NOT_CODE):
+        for collections in _likeliest(view):
             if not missing:
                 break
             cond = condition(view, Filter(collections=collections))
-            wanted = columns if collections == (Collection.FILES,) else agents or columns
+            wanted = columns if Collection.FILES in collections else agents or columns
             query = (
                 f"SELECT {wanted} FROM {cond.table} i{join}"
                 f" WHERE i.id = ANY(%(ids)s) AND {cond.where}"
@@ -392,9 +391,8 @@ def to_place(repo: str, row: tuple[Any, ...]) -> Place:
     """From a row of `PLACE_COLUMNS` or `AGENT_PLACE_COLUMNS`."""
     if len(row) == 9:
         return Place(repo, _COLLECTIONS[row[2]], *row[3:])
-    place = Place(repo, _COLLECTIONS[row[2]], *row[3:15])
-    known = replace(place, tags=tuple(row[15]), episode_id=row[16], tokens=row[17])
-    return replace(known, is_question=row[18], announces_step=row[19])
+    values = (*row[3:15], tuple(row[15]), *row[16:])
+    return Place(repo, _COLLECTIONS[row[2]], *values)
 
 
 def to_item(row: tuple[Any, ...]) -> Item:
@@ -421,6 +419,16 @@ def _every_term_counts(view: View, where: Filter) -> bool:
     refs = _segments_of(view, where)
     said = all(ref.collection != Collection.FILES for ref in refs)
     return said and sum(ref.docs for ref in refs) <= FEW
+
+
+def _likeliest(view: View) -> tuple[tuple[Collection, ...], ...]:
+    """All collections, code apart from the others, the likelier ones first: few answers need the rest."""
+    assert isinstance(view, PinnedView), "views come from `view`"
+    code = (Collection.FILES,)
+    if not view.collections or Collection.FILES in view.collections:
+        return code, _NOT_CODE
+    others = tuple(c for c in _NOT_CODE if c not in view.collections)
+    return (view.collections, others, code) if others else (view.collections, code)
 
 
 def _segments_of(view: View, where: Filter) -> tuple[SegmentRef, ...]:

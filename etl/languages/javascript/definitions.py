@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tree_sitter import Node
 
 from etl.facts import Chain, Slot, SymbolKind
-from etl.languages.javascript.modules import ScriptModules, pattern_names
+from etl.languages.javascript.modules import DECLARATIONS, ScriptModules, pattern_names
 from etl.languages.javascript.syntax import FUNCTIONS, plain_chain, property_name, type_of, value_of
 from etl.languages.kit import chains
 from etl.languages.kit.chains import UNKNOWN
@@ -57,7 +57,7 @@ class ScriptDefinitions:
         self.known: dict[str, int] = {}  # qualname → its first definition
         self.comment = (-1, -1, -2)  # (start, end, last row) of the comments just above
         self.in_tests = is_test_path(facts.path, facts.language)
-        self.declares = facts.path.endswith((".d.ts", ".d.mts", ".d.cts"))
+        self.declares = facts.path.endswith(DECLARATIONS)
         self.ambient_end = 0
 
     # -- definitions -------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from etl.languages.kit.nodes import line_of, named, text_of
 from etl.languages.kit.scopes import KEEP, FactsBuilder
 
 WHOLE = "module.exports"
+DECLARATIONS = (".d.ts", ".d.mts", ".d.cts")  # suffixes of files without code
 
 
 class ScriptModules:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from etl.facts import Binding, BindingKind, Definition, FileFacts, Slot, SymbolKind
-from etl.languages.javascript.modules import WHOLE
+from collections.abc import Sequence
+
+from etl.facts import Binding, BindingKind, Definition, FileFacts, Import, Slot, SymbolKind
+from etl.languages.javascript.modules import DECLARATIONS, WHOLE
 from etl.languages.javascript.resolve_modules import Modules
 from etl.languages.kit import chains
 from etl.languages.kit.chains import UNKNOWN, steps
@@ -170,23 +172,28 @@ class Inference:
             return self.exported(file, WHOLE, depth + 1)
         if names.is_whole:
             return self.attribute(self.whole(file, depth + 1), name, depth + 1)
-        found_in = set()
-        for star in names.stars if name != "default" else ():
+        found = self._star_exports(names.stars, file, name, depth) if name != "default" else None
+        if found is not None:
+            return found
+        if self.files[file].path.endswith(DECLARATIONS):  # which are exported as they are
+            declared = self._in_scope(file, 0, name, depth + 1)
+            return declared if declared is not None else UNKNOWN_NAME
+        return UNKNOWN_ATTRIBUTE
+
+    def _star_exports(
+        self, stars: Sequence[Import], file: int, name: str, depth: int
+    ) -> Value | None:
+        """What the modules that a file exports whole have as `name`; None when none of them has it."""
+        found = set()
+        for star in stars:
             value = self.imported(file, star.module, name, depth + 1)
             if value.kind != "fail":
-                found_in.add(value)
+                found.add(value)
             elif value == EXTERNAL:
                 return EXTERNAL
-        if len(found_in) > 1:
+        if len(found) > 1:
             return AMBIGUOUS
-        if found_in:
-            return found_in.pop()
-        if self.files[file].path.endswith((".d.ts", ".d.mts", ".d.cts")):
-            found = self._in_scope(
-                file, 0, name, depth + 1
-            )  # declarations are exported as they are
-            return found if found is not None else UNKNOWN_NAME
-        return UNKNOWN_ATTRIBUTE
+        return found.pop() if found else None
 
     # -- chains ------------------------------------------------------------------------------------
 

@@ -37,13 +37,20 @@ class Scopes:
         self.exported = {each.name for each in facts.exports}
         self.abstract = {i for i, each in enumerate(definitions) if each.is_abstract}
         self.parameters: dict[int, list[str]] = {}  # function → its parameters after `self`
-        for number, definition in enumerate(definitions):
-            if number:
-                entry = Entry(definition.start_line, DEFINITION, number, 0)
-                self._add(definition.parent, definition.name, entry)
+        for number, definition in enumerate(definitions[1:], 1):
+            entry = Entry(definition.start_line, DEFINITION, number, 0)
+            self._add(definition.parent, definition.name, entry)
         for number, each in enumerate(facts.imports):
             if each.alias:
                 self._add(each.scope, each.alias, Entry(each.line, IMPORT, number, 0))
+        self._add_bindings(facts)
+        for names in self.names:
+            for entries in (names or {}).values():
+                if len(entries) > 1:
+                    entries.sort()
+
+    def _add_bindings(self, facts: FileFacts) -> None:
+        definitions = facts.definitions
         moved = {(b.scope, b.name) for b in facts.bindings if b.kind is _GLOBAL}
         for number, binding in enumerate(facts.bindings):
             slot, scope = binding.slot, binding.scope
@@ -55,10 +62,6 @@ class Scopes:
                 self.yields.setdefault(scope, []).append(number)
             elif binding.kind is not _GLOBAL:
                 self._name(definitions, binding, number, (scope, binding.name) in moved)
-        for names in self.names:
-            for entries in (names or {}).values():
-                if len(entries) > 1:
-                    entries.sort()
 
     def _name(
         self, definitions: Sequence[Definition], binding: Binding, number: int, is_global: bool

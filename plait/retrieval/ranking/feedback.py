@@ -13,10 +13,17 @@ becomes `factor = 1 + bound · (2p − 1)`, which stays inside 1 ± bound whatev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from plait.domain.errors import InvalidInput
-from plait.domain.recall import Evidence, Feedback, ItemVerdict, Receipt, Verdict
+from plait.domain.recall import (
+    Attribution,
+    Evidence,
+    Feedback,
+    ItemVerdict,
+    Receipt,
+    Share,
+    Verdict,
+)
 from plait.domain.values import ItemId
 from plait.retrieval.ranking.weights import DEFAULT
 
@@ -29,25 +36,6 @@ MAX_PROOF_BYTES = 512
 MAX_REQUEST_ID = 200
 _HARM = {Verdict.HELPED: 0.0, Verdict.HARMED: WEIGHTS.named, Verdict.UNUSED: WEIGHTS.unused}
 OUTCOMES = frozenset({"success", "failure", "partial", "unknown"})
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What one report says of one item. `named`: by a verdict on it, else its part of the outcome."""
-
-    item_id: ItemId
-    helped: float = 0.0
-    harmed: float = 0.0
-    named: bool = False
-    comment: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Attribution:
-    shares: tuple[Share, ...]
-    accepted: int  # verdicts
-    unknown: tuple[ItemId, ...]
-    attributed: int  # items that the outcome alone was attributed to
 
 
 def factor(evidence: Evidence, bound: float) -> float:

@@ -10,17 +10,11 @@ from plait.retrieval.ranking.weights import DEFAULT
 
 WEIGHTS = DEFAULT.arms
 
-# Scores that mean "nothing in common". A cosine has none that any text comes near: the lowest one
-# returned serves. Against the lowest for every arm: +1.4 points file recall@5 and function recall@10.
-FLOORS: Mapping[str, float] = {
-    "lexical": 0.0,
-    "phrase": 0.0,
-    "identifiers": 0.0,
-    "exact": 0.0,
-    "anchors": 0.0,
-    "relations": 0.0,
-    "links": 0.0,
-}
+# Arms whose score 0 means "nothing in common". A cosine has no value that any text comes near: of `semantic` the lowest
+# one returned serves. Against the lowest for every arm: +1.4 points file recall@5 and function recall@10.
+FROM_ZERO = frozenset(
+    {"lexical", "phrase", "identifiers", "exact", "anchors", "relations", "links"}
+)
 # Arms that start at what the others found. Their weighted score is added and takes no share from the
 # others', or all that matched would score less because something is related to it.
 BESIDE = frozenset({"relations", "links"})
@@ -35,13 +29,18 @@ def minmax(rankings: Rankings, weights: Mapping[str, float]) -> Scores:
 
     `Σ_a w_a (s_a − floor_a) / (best_a − floor_a) / Σ_a w_a`, over the arms that found something: a
     convex combination as in Bruch, Gai and Ingber, "An analysis of fusion functions for hybrid
-    retrieval", TOIS 42(1), 2023, with their theoretical floor where an arm has one (`FLOORS`), else
+    retrieval", TOIS 42(1), 2023, with their theoretical floor where an arm has one (`floor_of`), else
     the lowest score returned. An item that an arm did not return counts as at that arm's floor.
     """
     sums = _Sums()
     for arm, ranking, share in _shares(rankings, weights):
-        sums.add(ranking, [share * value for value in scaled(ranking, FLOORS.get(arm))])
+        sums.add(ranking, [share * value for value in scaled(ranking, floor_of(arm))])
     return sums.scores()
+
+
+def floor_of(arm: str) -> float | None:
+    """The score of an arm that means nothing; None: the lowest that it returned."""
+    return 0.0 if arm in FROM_ZERO else None
 
 
 def scaled(ranking: Sequence[Candidate], floor: float | None = None) -> list[float]:

@@ -37,7 +37,7 @@ def by_words(rankings: fusion.Rankings, weights: Mapping[str, float]) -> dict[It
     if not ranking or not both:
         return {}
     share = weights["lexical"] / both if rankings.get("semantic") else 1.0
-    return {id_: share * value for id_, value in fusion.scale(ranking, fusion.FLOORS["lexical"])}
+    return {id_: share * value for id_, value in fusion.scale(ranking, fusion.floor_of("lexical"))}
 
 
 def in_thread(place: Place) -> bool:

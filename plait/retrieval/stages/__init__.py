@@ -1,5 +1,6 @@
 """The stages, one module each, and their order: the one tuple behind every search and recall."""
 
+from plait.domain.values import Collection
 from plait.retrieval.query.analysis import Mode
 from plait.retrieval.search_context import Deps, SearchContext, Stage
 from plait.retrieval.stages.feedback import feedback
@@ -29,8 +30,9 @@ def _has_feedback(ctx: SearchContext, deps: Deps) -> bool:
 
 
 def _lists_hits(ctx: SearchContext, deps: Deps) -> bool:
-    """A search that found something; a context is no list."""
-    return ctx.options is None and len(ctx.order) > 1
+    """A search that found code, not alone; a context is no list."""
+    several = ctx.options is None and len(ctx.order) > 1
+    return several and any(p.collection is Collection.FILES for p in ctx.places.values())
 
 
 def _has_reranker(ctx: SearchContext, deps: Deps) -> bool:

@@ -80,9 +80,7 @@ def _explained(ctx: SearchContext, order: list[ItemId]) -> dict[ItemId, dict[str
     for arm, ranking in ctx.rankings.items():
         if not ranking:
             continue
-        for rank, (id_, scaled) in enumerate(
-            fusion.scale(ranking, fusion.FLOORS.get(arm)), start=1
-        ):
+        for rank, (id_, scaled) in enumerate(fusion.scale(ranking, fusion.floor_of(arm)), start=1):
             if id_ in found:
                 found[id_][f"{arm}.rank"] = float(rank)
                 found[id_][f"{arm}.scaled"] = scaled

@@ -1,0 +1,20 @@
+"""What the core decides inside a store's transactions, on the rows that are read there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from plait.domain.recall import Attribution, Feedback, Receipt
+from plait.ports.episodes import IndexedText, NumberedEpisode, PreparedEpisode
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Pure functions, without I/O. A store is opened with them and calls no others."""
+
+    # The texts of an episode's items: before `prepare`, so that a store can write its text index meanwhile.
+    indexed_texts: Callable[[NumberedEpisode], Sequence[IndexedText]]
+    prepare: Callable[[NumberedEpisode], PreparedEpisode]
+    attribute: Callable[[Feedback, Receipt], Attribution]
+    source_cap: float  # what one source's feedback on an item counts at most
