@@ -11,7 +11,7 @@ from plait.domain.values import Hit, ItemId, Timing
 from plait.ports import EmbeddingProvider, SearchStore, View
 from plait.retrieval import explain
 from plait.retrieval.query.analysis import Mode, QueryKind, SearchQuery, analyse
-from plait.retrieval.runner import plan, run, unasked
+from plait.retrieval.runner import plan, run, without_model
 from plait.retrieval.search_context import Degraded, Deps, SearchContext, Snapshot, Stage
 from plait.retrieval.stages import STAGES
 from plait.settings import SearchSettings
@@ -83,7 +83,7 @@ class SearchService:
         return SearchAnswer(
             ctx.hits,
             ctx.at,
-            (*ctx.degraded, *unasked(query.mode, self._deps)),
+            (*ctx.degraded, *without_model(query.mode, self._deps)),
             ctx.timings,
             ctx.asked.kind,
             why_not=await explain.why_not(ctx, self._deps) if query.why_not else None,
