@@ -1,4 +1,4 @@
-"""What the core decides inside a store's transactions, on the rows that are read there."""
+"""Rules of the core that a store applies inside its transactions, to the rows read there."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ class Rules:
     indexed_texts: Callable[[NumberedEpisode], Sequence[IndexedText]]
     prepare: Callable[[NumberedEpisode], PreparedEpisode]
     attribute: Callable[[Feedback, Receipt], Attribution]
-    source_cap: float  # what one source's feedback on an item counts at most
+    source_cap: float  # largest weight of one source's feedback on an item

@@ -23,8 +23,8 @@ OpenProvider = Callable[[], Awaitable[EmbeddingProvider]]
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """Hits best first. `degraded` empty: every arm was asked, over every chunk. `why_not`: of each item
-    that the query asked about. `trail`: the candidates stage by stage, where the query explains."""
+    """Hits best first. `degraded` empty: every arm ran, over every chunk. `why_not`: by id of
+    `SearchQuery.why_not`. `trail`: the candidates stage by stage, if the query has `explain`."""
 
     hits: tuple[Hit, ...]
     view: View
@@ -63,7 +63,7 @@ class SearchService:
         return service
 
     async def search(self, query: SearchQuery) -> SearchAnswer:
-        """Answer `query`; what can't be asked in time, or at all, is named in `degraded`.
+        """Answer `query`; an arm or stage that cannot run, or not in time, is named in `degraded`.
 
         Raises:
             InvalidInput: the query is empty, longer than 8,192 bytes, or out of range.
