@@ -240,7 +240,7 @@ async def _write_revision(
         return None
     known = len(run.timed_out)
     with run.phase("parse"):
-        await _load_kept(run, draft, truth, changed, removed)
+        await _load_unchanged(run, draft, truth, changed, removed)
         await _parse_and_write(run, draft, truth, settings, changed, progress)
         await _remember(run, settings.index.parse_timeout_s)
     # What can't be read any more must not be found with its old content.
@@ -302,7 +302,7 @@ async def _remember(run: _Run, limit_s: float) -> None:
             run.timed_out[digest.hex()] = limit_s
 
 
-async def _load_kept(
+async def _load_unchanged(
     run: _Run, draft: Draft, truth: Truth, changed: list[str], removed: list[str]
 ) -> None:
     """Load the facts of unchanged files into `run`; what can't be reused joins `changed`.
@@ -315,28 +315,28 @@ async def _load_kept(
     async for path, blob in truth.index.facts(draft):
         if path in skip:
             continue
-        kept = _decode(blob)
-        renamed = kept is not None and _renamed(kept, run.jobs[path])
-        if (blob or is_code(run.jobs[path].language)) and (kept is None or renamed):
+        stored_facts = _decode(blob)
+        renamed = stored_facts is not None and _renamed(stored_facts, run.jobs[path])
+        if (blob or is_code(run.jobs[path].language)) and (stored_facts is None or renamed):
             changed.append(path)
-        elif kept is not None:
-            run.facts[path] = kept
+        elif stored_facts is not None:
+            run.facts[path] = stored_facts
 
 
-def _renamed(kept: FileFacts, job: Job) -> bool:
+def _renamed(stored_facts: FileFacts, job: Job) -> bool:
     """True when neighbours have changed the name of a module that is named by the packages round it."""
-    named_by_neighbours = language(kept.language).naming is Naming.PACKAGES
-    return named_by_neighbours and kept.module != job.module
+    named_by_neighbours = language(stored_facts.language).naming is Naming.PACKAGES
+    return named_by_neighbours and stored_facts.module != job.module
 
 
 def _decode(blob: bytes) -> FileFacts | None:
     if not blob:
         return None
     try:
-        kept = facts_codec.decode(blob)
+        stored_facts = facts_codec.decode(blob)
     except ValueError:  # msgspec.DecodeError: written by a version with another shape
         return None
-    return kept if kept.version == FACTS_VERSION else None
+    return stored_facts if stored_facts.version == FACTS_VERSION else None
 
 
 async def _parse_and_write(
@@ -382,10 +382,10 @@ async def _write_batch(
     for start in range(0, len(batch.chunks), size):
         await truth.index.write_chunks(draft, batch.chunks[start : start + size])
     run.chunks_written += len(batch.chunks)
-    _keep_facts(run, batch)
+    _add_facts(run, batch)
 
 
-def _keep_facts(run: _Run, batch: ParsedBatch) -> None:
+def _add_facts(run: _Run, batch: ParsedBatch) -> None:
     run.skipped += batch.skipped
     run.unparsed += batch.unparsed
     run.masked += batch.masked
@@ -439,7 +439,7 @@ def _resolve(run: _Run, repo: str, stored: dict[str, StoredFile]) -> list[FileGr
 def graph_parts(
     root: Path, repo: str, settings: Settings
 ) -> Iterator[tuple[list[Node], list[Edge]]]:
-    """`(nodes, edges)` of each file of the tree at `root`, for an export: no store, no chunks kept.
+    """`(nodes, edges)` of each file of the tree at `root`, for an export: no store, no chunks stored.
 
     Raises: NotARepository, EmptyRepository, NoSymbols.
     """
@@ -447,7 +447,7 @@ def graph_parts(
     run = _Run(todo.walk, todo.jobs, todo.rules)
     with _pool(root, settings, todo.rules) as pool:
         for batch in pool.run(list(todo.jobs.values())):
-            _keep_facts(run, batch)
+            _add_facts(run, batch)
     _refuse_no_symbols(run)
     yield [repo_node(repo)], []
     for part in resolve(repo, list(run.facts.values()), _others(run, {})):

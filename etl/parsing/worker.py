@@ -87,11 +87,11 @@ class Batch:
         source, masked = self.secrets.mask(source, job.path, code=is_code(job.language))
         text = decode(source)
         facts = self._extract(source, job)
-        kept = facts
+        stored = facts
         if facts is None:
             # Facts without a symbol say that this version has looked: the next run need not try again.
             module = job.module or module_name(job.path, job.language)
-            kept = no_facts(job.path, job.language, module) if is_code(job.language) else None
+            stored = no_facts(job.path, job.language, module) if is_code(job.language) else None
             chunks = chunk_text(job.path, job.language, text, is_test=job.is_test)
         else:
             chunks = chunk_code(source, text, facts, is_test=job.is_test)
@@ -105,7 +105,7 @@ class Batch:
                 job.language,
                 len(source),
                 source.count(b"\n") + (not source.endswith(b"\n") and bool(source)),
-                facts_codec.encode(kept) if kept else b"",
+                facts_codec.encode(stored) if stored else b"",
                 job.is_test,
                 chunks,
                 masked,
