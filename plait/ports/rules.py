@@ -1,4 +1,4 @@
-"""What the core decides inside a store's transactions, on the rows that are read there."""
+"""Rules of the core that a store applies inside its transactions, to the rows read there."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ class Rules:
     plan_memories: Callable[[str, Sequence[Prepared], Iterable[Row], Mapping[MemoryId, Row]], Plan]
     attribute: Callable[[Feedback, Receipt], Attribution]
     evidence: EvidenceRules
-    source_cap: float  # what one source's feedback on an item counts at most
+    source_cap: float  # largest weight of one source's feedback on an item
