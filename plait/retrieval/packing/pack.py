@@ -74,13 +74,8 @@ def pack(
 
 
 def silent(limits: Limits, why: str, omitted: tuple[Omission, ...] = ()) -> Block:
-<<<<<<< HEAD
-    """Nothing, and why."""
-    return Block("", (), omitted, 0, limits.budget, limits.counter.counted, why)
-=======
     """An empty block and the reason."""
-    return Block("", (), omitted, 0, limits.budget, limits.counter.said, why)
->>>>>>> words2
+    return Block("", (), omitted, 0, limits.budget, limits.counter.counted, why)
 
 
 def _list(
