@@ -39,7 +39,7 @@ def export_graph(
             edge_lines = [_line(edge_line(edge)) for edge in edges]
             counts["edges"] += len(edge_lines)
             lines += [*edge_lines, b""]
-            with _told(name):
+            with _translated(name):
                 out.write(b"\n".join(lines))
     return counts
 
@@ -82,13 +82,13 @@ def edge_line(edge: Edge) -> dict[str, object]:
 def _output(name: str) -> Iterator[IO[bytes]]:
     if name == "-":
         yield sys.stdout.buffer
-        with _told(name):
+        with _translated(name):
             sys.stdout.buffer.flush()
     elif _is_special(name):  # /dev/stdout, a fifo: there is nothing to rename over
-        with _told(name):
+        with _translated(name):
             file: IO[bytes] = open(name, "wb")  # noqa: SIM115, PTH123
         yield file
-        with _told(name):
+        with _translated(name):
             file.close()
     else:
         with _replaced(name) as file:
@@ -100,15 +100,15 @@ def _replaced(name: str) -> Iterator[IO[bytes]]:
     """A new file beside `name`, renamed to it when the block ends well, removed when it doesn't."""
     final = os.path.realpath(name)  # a link stays a link
     draft = f"{final}.{secrets.token_hex(4)}.part"
-    with _told(name):
+    with _translated(name):
         file = open(draft, "xb")  # noqa: SIM115, PTH123
     try:
         with file:
             yield file
-            with _told(name):
+            with _translated(name):
                 file.flush()
                 os.fsync(file.fileno())
-        with _told(name):
+        with _translated(name):
             os.replace(draft, final)  # noqa: PTH105
     except BaseException:
         with suppress(OSError):
@@ -124,8 +124,8 @@ def _is_special(name: str) -> bool:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
-    """Translate errors of the file system, with the file and a remedy."""
+def _translated(name: str) -> Iterator[None]:
+    """Errors of the file system as `ExportFailed`, with the file and a way out."""
     try:
         yield
     except OSError as exc:

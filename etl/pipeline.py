@@ -382,10 +382,10 @@ async def _write_batch(
     for start in range(0, len(batch.chunks), size):
         await truth.index.write_chunks(draft, batch.chunks[start : start + size])
     run.chunks_written += len(batch.chunks)
-    _keep_facts(run, batch)
+    _add_facts(run, batch)
 
 
-def _keep_facts(run: _Run, batch: ParsedBatch) -> None:
+def _add_facts(run: _Run, batch: ParsedBatch) -> None:
     run.skipped += batch.skipped
     run.unparsed += batch.unparsed
     run.masked += batch.masked
@@ -439,7 +439,7 @@ def _resolve(run: _Run, repo: str, stored: dict[str, StoredFile]) -> list[FileGr
 def graph_parts(
     root: Path, repo: str, settings: Settings
 ) -> Iterator[tuple[list[Node], list[Edge]]]:
-    """`(nodes, edges)` of each file of the tree at `root`, for an export: no store, no chunks.
+    """`(nodes, edges)` of each file of the tree at `root`, for an export: no store, no chunks stored.
 
     Raises: NotARepository, EmptyRepository, NoSymbols.
     """
@@ -447,7 +447,7 @@ def graph_parts(
     run = _Run(todo.walk, todo.jobs, todo.rules)
     with _pool(root, settings, todo.rules) as pool:
         for batch in pool.run(list(todo.jobs.values())):
-            _keep_facts(run, batch)
+            _add_facts(run, batch)
     _refuse_no_symbols(run)
     yield [repo_node(repo)], []
     for part in resolve(repo, list(run.facts.values()), _others(run, {})):

@@ -101,7 +101,7 @@ class Store:
             relations=Relations(app),
             impact=Impacts(app),
             episodes=Episodes(app, merger, rules),
-            memories=Memories(db, app, merger),
+            memories=Memories(db, app, merger, rules),
             retention=Retention(db, merger),
             forgetting=Forgetting(db, spaces),
             recalls=Recalls(db, app, rules),

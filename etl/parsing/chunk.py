@@ -95,7 +95,7 @@ class _Symbol(NamedTuple):
 
 
 class _CodeFile:
-    """One file's lines and symbols while they are cut; not kept."""
+    """One file's lines and symbols while they are cut."""
 
     def __init__(self, source: bytes, text: str, facts: FileFacts, is_test: bool) -> None:
         self.path = facts.path

@@ -326,7 +326,7 @@ class ParsePool:
             self._results.put(_DONE)
 
     def _lost(self, job: Job, cause: str, todo: deque[list[Job]]) -> ParsedBatch:
-        """The result for a file that ended a worker. Its text is still indexed when only parsing failed."""
+        """The result for a file that ended a worker; its text is parsed again where definitions alone are lost."""
         if job.by_table:
             todo.append([replace(job, module="", again=True)])
             return ParsedBatch([], [], None, unparsed=[(job.path, cause)])

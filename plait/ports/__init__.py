@@ -1,6 +1,6 @@
-"""What the core and the ETL ask of stores and models: Protocols in verbs, a module a port or two.
+"""The ports: Protocols of the stores and models that the core and the ETL use, one or two a module.
 
-Adapters satisfy these by shape (`vector/`, `graph/`, `plait/models/embedding/`); nothing inherits from them.
+Adapters satisfy them structurally (`vector/`, `graph/`, `plait/models/embedding/`); nothing inherits from them.
 Every method may raise `StoreUnavailable`; further errors are named where they arise.
 """
 

@@ -13,20 +13,20 @@ class KeyStore(Protocol):
     """The API keys of one installation, of all its tenants. Every method may raise StoreUnavailable."""
 
     async def add(self, key: ApiKey, digest: bytes) -> None:
-        """Raises: KeyNameTaken, where a living key of the tenant has the name; TooManyKeys."""
+        """Raises: KeyNameTaken, if an active key of the tenant has the name; TooManyKeys."""
         ...
 
     async def list(self) -> Sequence[ApiKey]:
-        """Every key, oldest first; ended ones for 90 days and more, until another one is made."""
+        """Every key, oldest first; ended ones for at least 90 days, until the next key is created."""
         ...
 
     async def secret_of(self, digest: bytes) -> KeySecret | None:
-        """The secret with this digest, whatever became of it; None: there is none."""
+        """The secret with this digest, active or ended; None: there is none."""
         ...
 
     async def replace_secret(self, key_id: str, digest: bytes, old_until: datetime) -> ApiKey:
-        """Give a living key another secret. Those it had end at `old_until`, or earlier where that was
-        said before.
+        """Give an active key a new secret. Its old ones end at `old_until`, or earlier if that was set
+        before.
 
         Raises: KeyUnknown, KeyEnded.
         """

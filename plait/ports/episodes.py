@@ -1,4 +1,4 @@
-"""The truth: agents' runs, and how the core has prepared them for a store."""
+"""The primary store: agents' episodes, in the form that the core prepares for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from plait.text.test_results import TestRun
 
 @dataclass(frozen=True, slots=True)
 class NumberedEpisode:
-    """An episode with the ids it will have; `items` and `evidence` in the order of what they name."""
+    """An episode with its assigned ids; `items` and `evidence` in the order of artifacts and evidence."""
 
     episode: Episode
     id: UUID
@@ -46,7 +46,7 @@ def number(episodes: Sequence[Episode]) -> list[NumberedEpisode]:
 
 @dataclass(frozen=True, slots=True)
 class IndexedText:
-    """The text of one item that is searched by its words and embedded."""
+    """The text of one item for lexical search and embedding."""
 
     id: ItemId
     collection: Collection
@@ -65,7 +65,7 @@ class EpisodeNode:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeEdge:
-    """An edge of the graph that an episode is the evidence of."""
+    """An edge of the graph for which an episode is the evidence."""
 
     relation: str
     source: str
@@ -88,7 +88,7 @@ class EpisodeLinks:
 @dataclass(frozen=True, slots=True)
 class PreparedItem:
     """One artifact. `hash`: of its indexed text; equal ones share a vector. `mentions`: the code that its
-    text names; None where it names none, or where its text proves nothing."""
+    text names; None if it names none, or if its text is no evidence."""
 
     id: ItemId
     collection: Collection
@@ -127,12 +127,12 @@ class PreparedResult:
 
 @dataclass(frozen=True, slots=True)
 class PreparedEpisode:
-    """An episode as a store writes it: all but the number of its repository and the time it is recorded.
-    Texts hold only what every store takes (`plait.text.storable`)."""
+    """An episode as a store writes it, without the number of its repository and the recording time.
+    Texts contain only characters that every store accepts (`plait.text.storable`)."""
 
     episode: Episode
     id: UUID
-    context: str  # stands before each item where it is indexed
+    context: str  # prefix of each item's indexed text
     items: tuple[PreparedItem, ...]
     hunks: tuple[PreparedHunk, ...]
     results: tuple[PreparedResult, ...]

@@ -1,4 +1,4 @@
-"""The graph: written by deltas, read by guarded questions."""
+"""The graph: written by deltas, read by guarded queries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plait.ports.outbox import GraphContents, GraphDelta
 class GraphStore(Protocol):
     async def apply(self, delta: GraphDelta) -> None:
         """Project one event: 500-item transactions, each with its event id and batch number, so that
-        a repeat after a crash goes on where the last committed batch ended."""
+        a repeat after a crash resumes after the last committed batch."""
         ...
 
     async def query(
@@ -30,10 +30,10 @@ class GraphStore(Protocol):
         as_of: AsOf = NOW,
         repos: Sequence[str] = (),
     ) -> GraphResult:
-        """Run one guarded, read-only statement, over the nodes of `repos` alone where they are named.
+        """Run one guarded, read-only statement, restricted to the nodes of `repos` if any are given.
 
         It may use `$valid_as_of` and `$recorded_as_of`:
-        `as_of` in ms since 1970, the time of the call where it says nothing.
+        `as_of` in ms since 1970, the time of the call by default.
 
         Raises: CypherRefused, CypherInvalid, DeadlineExceeded, ResultTooLarge.
         """
@@ -57,8 +57,8 @@ class GraphStore(Protocol):
         ...
 
     async def contents(self, repo: str) -> GraphContents:
-        """All that the graph holds of `repo`, for comparison. An edge that is there twice has another
-        digest than one that is there once."""
+        """All that the graph holds of `repo`, for comparison. A duplicated edge has a different digest from a
+        single one."""
         ...
 
     async def ping(self) -> None:
@@ -66,7 +66,7 @@ class GraphStore(Protocol):
         ...
 
     async def refreshed(self) -> None:
-        """The server answers again after it did not: connections from before are not used again."""
+        """Call when the server answers again after an outage: drops the old connections."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The truth: what a diff touches in the index, and what happened to code before."""
+"""The primary store: the symbols that a diff changes, and past events on code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Changed:
     symbol: str
     line: int  # its first; of the file 1
     is_test: bool = False
-    sure: float = 1.0  # below 1: the hunk's place was not found, so its file stands for it
+    sure: float = 1.0  # below 1: the hunk was not located, so its whole file counts as changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class ImpactStore(Protocol):
     """Reads of one view: its tenant, revisions and times."""
 
     async def changed(self, view: View, diff: str) -> ChangedCode:
-        """The symbols that `diff`'s hunks change. A hunk is found by its text, as the file was before it or
-        as it is after it, so that a diff may be applied already; a hunk that stands nowhere for sure
-        changes its file only. At most 50 files and 400 hunks are read."""
+        """The symbols that the hunks of `diff` change. A hunk is located by its text before or after the change, so
+        the diff may be applied already; a hunk that cannot be located changes only its file. At most 50 files and
+        400 hunks are read."""
         ...
 
     async def history(

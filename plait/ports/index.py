@@ -1,4 +1,4 @@
-"""The truth: writing one repository's next revision."""
+"""The primary store: writing the next revision of a repository."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from plait.domain.values import (
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """What the truth knows of one file at the revision a draft starts from."""
+    """One file in the revision that a draft starts from."""
 
     path: str
     content_hash: bytes
@@ -68,7 +68,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A revision being written: invisible until `publish`, thrown away by the next `begin` if it never is."""
+    """A revision being written: invisible until `publish`; the next `begin` discards it if that never happens."""
 
     repo_id: int
     repo: str
@@ -82,7 +82,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """Counts of one published run, kept with the revision. `facts_version`: how its files were read;
+    """Counts of one published run, stored with the revision. `facts_version`: how its files were read;
     `timed_out`: see `Draft`."""
 
     files: int = 0
@@ -102,7 +102,7 @@ class IndexStore(Protocol):
     async def begin(
         self, repo: str, root: str, *, move: bool = False, tenant: str = DEFAULT_TENANT
     ) -> Draft:
-        """Open a draft, and remove what a broken earlier draft left.
+        """Open a draft, and remove the rows of an earlier unpublished one.
 
         Holds a lock on `repo` until `publish`, `discard` or `close`.
 
@@ -131,7 +131,7 @@ class IndexStore(Protocol):
 
     async def write_chunks(self, draft: Draft, chunks: Sequence[Chunk]) -> None:
         """Add chunks of files written in this draft. A chunk whose `content_hash` has a vector
-        somewhere in this index takes it over. Up to 500 items a transaction."""
+        somewhere in this index gets it. Up to 500 items a transaction."""
         ...
 
     async def write_segment(self, draft: Draft, segment: Segment) -> None:

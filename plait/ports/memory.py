@@ -1,4 +1,4 @@
-"""The truth: memories, their retention, their end."""
+"""The primary store: memories, their retention, their deletion."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class MemoryStore(Protocol):
         entries: Sequence[MemoryEntry],
         note: str = "",
     ) -> TurnReceipt:
-        """Store what one turn led to under one request id, in one transaction; without entries only
-        the answer `note`. Raises: RequestIdReused."""
+        """Store the memories of one turn under one request id, in one transaction; without entries only the
+        result `note`. Raises: RequestIdReused."""
         ...
 
     async def turn(self, tenant: str, request_id: str, body_hash: bytes) -> TurnReceipt | None:
-        """The answer to a turn that was stored before. Raises: RequestIdReused."""
+        """The receipt of a turn stored earlier. Raises: RequestIdReused."""
         ...
 
     async def link_similar(self, repo: str, hashes: Sequence[bytes]) -> int:
@@ -75,8 +75,8 @@ class MemoryStore(Protocol):
     async def versions(
         self, tenant: str, ids: Sequence[ItemId], as_of: AsOf = NOW
     ) -> Mapping[ItemId, MemoryEntry]:
-        """The versions of these ids, in their order, whatever became of them; what is gone is left out. As
-        of a recorded time one that was closed later is open."""
+        """The versions of these ids, in their order, open or closed; removed ones are left out. As of
+        a recorded time, a version that was closed later is open."""
         ...
 
     async def unembedded(self, options: MemoryQueryOptions) -> bool:
@@ -85,8 +85,8 @@ class MemoryStore(Protocol):
         ...
 
     async def delete(self, tenant: str, repo: str, id_: MemoryId) -> bool:
-        """Close an entry: gone from reads as of now, its history stays. Closing twice is no error; then it
-        is False.
+        """Close an entry: reads as of now no longer see it, its history stays. Closing a closed entry returns
+        False.
 
         Raises: MemoryNotFound.
         """
@@ -135,15 +135,15 @@ class RetentionStore(Protocol):
     async def compact(
         self, tenant: str, plan: CompactionPlan, undo_s: float, request_id: str = ""
     ) -> Compaction:
-        """Carry a plan out in one transaction: all of it or nothing. A `request_id` that was carried
-        out before gets the same compaction again.
+        """Execute a plan in one transaction. A `request_id` that was executed before returns the same
+        compaction.
 
         Raises: StoreContended, when a memory of the plan has changed since it was made.
         """
         ...
 
     async def compacted(self, tenant: str, repo: str, request_id: str) -> Compaction | None:
-        """The compaction that this request led to, as far as nothing of it was forgotten."""
+        """The compaction of this request, or None if there is none or part of it was forgotten."""
         ...
 
     async def compacted_in(self, tenant: str, compaction_id: UUID) -> str:
@@ -173,6 +173,6 @@ class ForgetStore(Protocol):
         ...
 
     async def held(self, marks: Sequence[bytes]) -> Held | None:
-        """How many of the store's files still hold what a receipt's `marks` tell; None where its files can't be
-        read from here."""
+        """How many of the store's files still contain the `marks` of a receipt; None if the files are not
+        readable from here."""
         ...

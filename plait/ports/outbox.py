@@ -1,4 +1,4 @@
-"""From the truth to the graph: events, and what each changes."""
+"""From the primary store to the graph: events and the change of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GraphDelta:
 
     A delta of the memory layer (`number` 0) says how its nodes and links are now, so it may be applied
     again, and may differ when it is made again. `fence` grows with every claim of the repository's
-    events: a graph that has seen a larger one takes no smaller one any more. 0: not guarded.
+    events: a graph that has seen a larger one rejects smaller ones. 0: not guarded.
     """
 
     event_id: int
@@ -39,7 +39,7 @@ class GraphDelta:
     drop_links: Sequence[Link] = ()  # by relation, source and id, before `drop_nodes`
     recorded_from: int = 0  # ms since 1970: when revision `number` was published
     fence: int = 0
-    attempt: int = 1  # which try of the event this is
+    attempt: int = 1  # number of this attempt, from 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class Outbox(Protocol):
 
     async def failed(self, event_id: int, cause: str, *, permanent: bool) -> bool:
         """Release the claim for a later try, or move it to the dead letters with its cause. Of several
-        events in one delta only the one that is to blame ends there: they are cut in two and come
-        again in smaller deltas, at once, which the answer True says."""
+        events in one delta only the failing one becomes a dead letter: the delta is split in two, to be
+        claimed again at once; then the result is True."""
         ...
 
     async def waiting(self, repos: Sequence[str] = ()) -> int:
@@ -102,7 +102,7 @@ class Outbox(Protocol):
         ...
 
     async def dead(self, repos: Sequence[str]) -> list[DeadLetter]:
-        """Events that were given up, oldest first."""
+        """Dead letters, oldest first."""
         ...
 
     async def revive(self, repos: Sequence[str]) -> int:
@@ -110,5 +110,5 @@ class Outbox(Protocol):
         ...
 
     async def reset(self, repo: str) -> None:
-        """Queue a full projection of the published revision, as for a graph that lost it."""
+        """Queue a full projection of the published revision, as after the loss of the graph."""
         ...

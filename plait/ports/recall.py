@@ -1,4 +1,4 @@
-"""The truth: receipts of recalls, and what became of them."""
+"""The primary store: receipts of recalls and feedback on them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class RecallStore(Protocol):
     """Receipts and feedback of one tenant at a time; row security holds each call to its tenant."""
 
     async def keep_receipt(self, receipt: Receipt) -> bool:
-        """One short transaction; a receipt is kept for `recall.keep_s`. False: none is kept, since
-        something that it may hold was forgotten meanwhile, or it read no repository."""
+        """One short transaction; a receipt is stored for `recall.keep_s`. False: not stored, because
+        something that it may contain was forgotten meanwhile, or it read no repository."""
         ...
 
     async def receipt(self, tenant: str, id_: RecallId) -> Receipt:
@@ -42,6 +42,6 @@ class RecallStore(Protocol):
         ...
 
     async def collect(self) -> Mapping[str, int]:
-        """Remove receipts older than `recall.keep_s`, what was said in words with them, and feedback
-        that hardly weighs any more; rows removed, by place."""
+        """Remove receipts older than `recall.keep_s` with their text feedback, and feedback whose weight has
+        decayed; rows removed, by table."""
         ...

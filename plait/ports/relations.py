@@ -1,4 +1,4 @@
-"""The truth: what is related to what, as one revision of the code and the links of memories have it."""
+"""The primary store: relations in one revision of the code, and links of memories."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class MemoryLink:
 class RelationStore(Protocol):
     async def code_graph(self, view: View, repo: str, *, wait_s: float = 0.0) -> CodeGraph | None:
         """The graph of `repo` at the view's revision. It is read once a revision, in the background, and
-        kept; None while that takes longer than `wait_s` (ask again later), or where it is larger than
-        `recall.max_graph_edges`, which `graph_state` tells apart."""
+        cached; None if that takes longer than `wait_s` (call again later), or if it has more edges than
+        `recall.max_graph_edges`; `graph_state` tells these apart."""
         ...
 
     def graph_state(self, view: View, repo: str) -> str:

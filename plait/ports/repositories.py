@@ -1,4 +1,4 @@
-"""The truth: repositories as wholes."""
+"""The primary store: whole repositories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The truth: what look-ups cost the sessions whose transcripts and receipts are stored."""
+"""The primary store: the cost of look-ups in sessions with stored transcripts and receipts."""
 
 from __future__ import annotations
 

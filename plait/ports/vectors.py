@@ -1,4 +1,4 @@
-"""The truth: vectors that fill in behind."""
+"""The primary store: the queue of texts to embed."""
 
 from __future__ import annotations
 

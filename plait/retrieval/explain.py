@@ -1,4 +1,4 @@
-"""Why an item is not in an answer, and how each stage moved it: read from what the stages left behind."""
+"""Explain why an item is not in an answer and how each stage moved it, from the trace of the stages."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from plait.retrieval.query.strategy import Kind
 from plait.retrieval.ranking import fusion
 from plait.retrieval.search_context import Deps, SearchContext, Snapshot
 
-# Each item that no arm brought costs two deeper questions together, not each; so many are plenty.
-MAX_ASKED = 20
-# How far down an arm is asked for an item that it did not return.
+# Most ids explained in one answer. Those that no arm returned cost two deeper searches together, not each.
+MAX_IDS = 20
+# How many candidates the deeper search of an arm returns.
 DEEP = 1_000
-# An arm's stage, to name the one that left an item out.
+# The stage of each arm, to name the one that left an item out.
 STAGE_OF = {
     "lexical": "fts",
     "phrase": "fts",
@@ -31,7 +31,7 @@ INCLUDED = "included"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An item after one stage. `rank` from 1; 0: it was out. `moved`: places won since the step before."""
+    """An item after one stage. `rank` from 1; 0: no longer a candidate. `moved`: ranks gained in this step."""
 
     stage: str
     rank: int
@@ -40,21 +40,21 @@ class Step:
 
 
 def steps(trail: Sequence[Snapshot], id_: ItemId) -> tuple[Step, ...]:
-    """What became of one item, stage by stage; it ends where the item dropped out."""
-    told: list[Step] = []
+    """The item's rank and score stage by stage; ends where it was dropped."""
+    found: list[Step] = []
     for snapshot in trail:
         rank = _rank(snapshot, id_)
-        if not rank and not told:
+        if not rank and not found:
             continue
-        moved = told[-1].rank - rank if told and rank else 0
-        told.append(Step(snapshot.stage, rank, snapshot.scores.get(id_, math.nan), moved))
+        moved = found[-1].rank - rank if found and rank else 0
+        found.append(Step(snapshot.stage, rank, snapshot.scores.get(id_, math.nan), moved))
         if not rank:
             break
-    return tuple(told)
+    return tuple(found)
 
 
 def sentence(why: Dropped) -> str:
-    """One line for people: `fetch dropped it (cut): rank 131, 0.210 where 0.254 was needed`."""
+    """One line of text: `fetch dropped it (cut): rank 131, 0.210 where 0.254 was needed`."""
     if why.cause == INCLUDED:
         return f"it is in the answer: rank {why.rank}, score {why.score:.3f}"
     parts = [f"rank {why.rank}"] if why.rank else []
@@ -65,20 +65,20 @@ def sentence(why: Dropped) -> str:
 
 
 async def why_not(ctx: SearchContext, deps: Deps) -> dict[ItemId, Dropped]:
-    """For each id of `ctx.query.why_not` (`MAX_ASKED` at most) the stage that dropped it and by how much.
+    """For each id of `ctx.query.why_not` (`MAX_IDS` at most) the stage that dropped it and by how much.
 
-    `ctx` is a finished one that was traced. An item of the answer has the cause `included`. Costs a
-    read of the items, and two deeper questions if there is one that no arm brought."""
-    asked = tuple(dict.fromkeys(ctx.query.why_not))[:MAX_ASKED]
-    told = {id_: why for id_ in asked if (why := _from_stages(ctx, id_)) is not None}
-    missing = [id_ for id_ in asked if id_ not in told]
+    `ctx` must be finished and traced. An item of the answer has the cause `included`. Costs one read of the items,
+    and two deeper searches if no arm returned one of them."""
+    ids = tuple(dict.fromkeys(ctx.query.why_not))[:MAX_IDS]
+    causes = {id_: why for id_ in ids if (why := _from_stages(ctx, id_)) is not None}
+    missing = [id_ for id_ in ids if id_ not in causes]
     if missing:
-        told |= await _not_retrieved(ctx, deps, missing)
-    return {id_: told[id_] for id_ in asked}
+        causes |= await _not_retrieved(ctx, deps, missing)
+    return {id_: causes[id_] for id_ in ids}
 
 
 def _from_stages(ctx: SearchContext, id_: ItemId) -> Dropped | None:
-    """None: no arm brought it, so no stage saw it."""
+    """The cause from the trace of the stages; None: no arm returned the item."""
     if (included := _included(ctx, id_)) is not None:
         return included
     if (why := ctx.dropped.get(id_)) is not None:
@@ -98,7 +98,7 @@ def _included(ctx: SearchContext, id_: ItemId) -> Dropped | None:
     if ctx.block is not None:
         scores = [(one.item.id, one.score) for one in ctx.block.items]
         for rank, one in enumerate(ctx.block.items, start=1):
-            if id_ in one.also:  # joined into a neighbour's piece
+            if id_ in one.also:  # joined to a neighbour's text
                 return Dropped("format", INCLUDED, one.score, rank=rank)
     for rank, (found, score) in enumerate(scores, start=1):
         if found == id_:
@@ -107,12 +107,12 @@ def _included(ctx: SearchContext, id_: ItemId) -> Dropped | None:
 
 
 def _left_by(ctx: SearchContext, id_: ItemId, last: int) -> Dropped:
-    """It was in snapshot `last` and in none after it, and the stage that took it out kept no word."""
+    """For an item in snapshot `last` and in no later one, whose stage recorded no cause."""
     before = ctx.trail[last]
     score, rank = before.scores[id_], _rank(before, id_)
     if last + 1 < len(ctx.trail) and (stage := ctx.trail[last + 1].stage) != "format":
-        kept = ctx.trail[last + 1].scores.values()
-        return Dropped(stage, "cut", score, min(kept, default=math.nan), rank)
+        remaining = ctx.trail[last + 1].scores.values()
+        return Dropped(stage, "cut", score, min(remaining, default=math.nan), rank)
     if score < ctx.query.min_score:
         return Dropped("format", "threshold", score, ctx.query.min_score, rank)
     bar = min((score for _, score in _answer(ctx)), default=math.nan)
@@ -126,7 +126,7 @@ def _answer(ctx: SearchContext) -> list[tuple[ItemId, float]]:
 
 
 def _cut(ctx: SearchContext, id_: ItemId) -> Dropped | None:
-    """An arm brought it, and its light score was too low to be placed."""
+    """For an item that an arm returned but whose fused score was too low to be fetched."""
     unite = fusion.rrf if ctx.fusion == "rrf" else fusion.minmax
     fused = unite(ctx.rankings, ctx.strategy.weights)
     if id_ not in fused:
@@ -144,7 +144,7 @@ def _first(ctx: SearchContext) -> Mapping[ItemId, float]:
 
 
 def _with_last_place(ctx: SearchContext, id_: ItemId, why: Dropped) -> Dropped:
-    """`why` with the rank and score that the trail has, where its stage told none."""
+    """`why` with rank and score from the trail where its stage recorded none."""
     seen = [snapshot for snapshot in ctx.trail if id_ in snapshot.scores]
     if not seen:
         return why
@@ -162,30 +162,30 @@ def _rank(snapshot: Snapshot, id_: ItemId) -> int:
 async def _not_retrieved(
     ctx: SearchContext, deps: Deps, missing: Sequence[ItemId]
 ) -> dict[ItemId, Dropped]:
-    """What no arm brought: unknown, kept out by the filter, or too far down every arm."""
+    """For items that no arm returned: unknown, excluded by the filter, or too far down every arm."""
     items = await deps.store.fetch(ctx.at, missing)
     places = await deps.store.places(ctx.at, list(items)) if items else {}
-    told: dict[ItemId, Dropped] = {}
+    causes: dict[ItemId, Dropped] = {}
     for id_ in missing:
         if id_ not in items:
-            told[id_] = Dropped("resolve", "not-found")
+            causes[id_] = Dropped("resolve", "not-found")
         elif field := excluded_by(items[id_], places.get(id_), ctx.query.where):
-            told[id_] = Dropped("filter", f"filter: {field}")
+            causes[id_] = Dropped("filter", f"filter: {field}")
         elif ctx.strategy.kind is Kind.TRANSACTIONAL:
-            told[id_] = Dropped("strategy", "transactional")
-    left = {id_: item for id_, item in items.items() if id_ not in told}
+            causes[id_] = Dropped("strategy", "transactional")
+    left = {id_: item for id_, item in items.items() if id_ not in causes}
     if left:
-        told |= await _too_far_down(ctx, deps, left)
-    return told
+        causes |= await _too_far_down(ctx, deps, left)
+    return causes
 
 
 async def _too_far_down(
     ctx: SearchContext, deps: Deps, items: Mapping[ItemId, Item]
 ) -> dict[ItemId, Dropped]:
-    """By the arm that came nearest to bringing an item: its score there, and what the last one had that
-    the arm did return. Not even among the `DEEP` best: no score, and rank 0."""
-    deep = await _asked_deeper(ctx, deps, ctx.query.where)
-    told = {}
+    """By item, the arm that came closest to returning it: the item's score there, and the lowest score that the arm
+    did return. Not even among the `DEEP` best: no score, and rank 0."""
+    deep = await _search_deeper(ctx, deps, ctx.query.where)
+    causes = {}
     for id_ in items:
         nearest = Dropped("fts" if "lexical" in deep else "semantic", "not-retrieved")
         closest = -math.inf
@@ -200,14 +200,14 @@ async def _too_far_down(
                     nearest = Dropped(stage, "not-retrieved", candidate.score, bar, rank)
                     closest = share
                 break
-        told[id_] = nearest
-    return told
+        causes[id_] = nearest
+    return causes
 
 
-async def _asked_deeper(
+async def _search_deeper(
     ctx: SearchContext, deps: Deps, where: Filter
 ) -> dict[str, Sequence[Candidate]]:
-    """The two large arms again, `DEEP` down; an arm that was not asked, or cannot be, is left out."""
+    """The two large arms again with `DEEP` candidates; an arm that did not run, or cannot, is left out."""
     deep: dict[str, Sequence[Candidate]] = {}
     if "lexical" in ctx.rankings and ctx.asked.terms:
         terms, weights = ctx.asked.terms, ctx.asked.weights
@@ -217,6 +217,6 @@ async def _asked_deeper(
             provider = await deps.provider()
             vector = await provider.embed_query(ctx.asked.text)
             deep["semantic"] = await deps.store.nearest(ctx.at, vector, where, DEEP)
-        except PlaitError:  # it answered a moment ago; the words say enough without it
+        except PlaitError:  # it answered a moment ago; the lexical arm is enough without it
             return deep
     return deep

@@ -1,4 +1,4 @@
-"""Several reads side by side, of which none outlives the others' failure."""
+"""Run several reads concurrently; when one fails, cancel the others."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 
 async def all_of(*reads: Coroutine[Any, Any, Any]) -> list[Any]:
-    """What `reads` return, in their order. When one fails the others are cancelled and waited for, and its
-    error is raised: `asyncio.gather` would leave them to run for nobody."""
+    """The results of `reads`, in order. When one fails, the others are cancelled and awaited and its error is
+    raised; `asyncio.gather` alone would leave them running."""
     tasks = [asyncio.create_task(read) for read in reads]
     try:
         return await asyncio.gather(*tasks)
@@ -21,4 +21,4 @@ async def all_of(*reads: Coroutine[Any, Any, Any]) -> list[Any]:
             await asyncio.gather(*unfinished, return_exceptions=True)
         for task in tasks:
             if not task.cancelled():
-                task.exception()  # fetched, so that a second failure is no warning
+                task.exception()  # retrieved, so that asyncio does not log a second failure

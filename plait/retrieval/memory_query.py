@@ -1,4 +1,4 @@
-"""QueryMemories: the stages of a search, over the memories' collection alone."""
+"""QueryMemories: the stages of a search over the collection of memories."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from plait.retrieval.search_context import Degraded, Deps, SearchContext, Stage
 from plait.retrieval.stages import STAGES
 from plait.retrieval.stages.format import arm_scores
 
-# Candidates of an arm for each match wanted, so that what both arms find in the middle can win.
+# Candidates of each arm for one requested match, so that an item in the middle of both rankings can win.
 OVER_FETCH = 4
 Vector = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnswer:
-    """Matches best first. `degraded` empty: every arm was asked, over every memory."""
+    """Matches best first. `degraded` empty: every arm ran, over every memory."""
 
     matches: tuple[MemoryMatch, ...]
     degraded: tuple[Degraded, ...] = ()
 
 
 class MemoryQueryService:
-    """Answers memory queries over one `Deps`, with the same tuple of stages as search; in place of the last
-    one, which makes hits of items, memories are read as entries."""
+    """Answers memory queries over one `Deps` with the stages of search, except the last (`format`): matches are memory
+    entries, not hits."""
 
     def __init__(self, deps: Deps, memories: MemoryStore, stages: Sequence[Stage] = STAGES) -> None:
         self._deps = deps
@@ -65,7 +65,7 @@ class MemoryQueryService:
             DeadlineExceeded: no arm answered in time.
         """
         _check(text, vector, options)
-        # Before the arms: what gets its vector between the two is named, not missed.
+        # Before the arms run: a memory embedded meanwhile is reported as waiting rather than missed.
         waiting = await self._memories.unembedded(options)
         ctx = self._context(text, vector, options, deadline)
         ctx = await run(ctx, self._over(options.top_k), plan(Mode.FAST, self._stages))
@@ -91,7 +91,7 @@ class MemoryQueryService:
         )
 
     def _over(self, top_k: int) -> Deps:
-        """Arms bring enough for `top_k`, of which an answer of memories may be all."""
+        """`Deps` with enough candidates in each arm for `top_k`."""
         settings = self._deps.settings
         candidates = max(settings.candidates, OVER_FETCH * top_k)
         return replace(self._deps, settings=structs.replace(settings, candidates=candidates))
@@ -106,7 +106,7 @@ class MemoryQueryService:
 
 
 def in_memories(where: MemoryFilter, as_of: AsOf) -> Filter:
-    """The items that `where` means. A repository of which nothing was stored yet is no error."""
+    """`where` as a filter of items. A repository without stored memories is no error."""
     return Filter(
         repos=where.repos,
         collections=(Collection.MEMORIES,),
@@ -138,8 +138,8 @@ def _check(text: str, vector: Vector | None, options: MemoryQueryOptions) -> Non
 
 
 def _degraded(ctx: SearchContext, waiting: bool) -> tuple[Degraded, ...]:
-    """What of the stages is missing. That nothing has a vector yet is no other case than that some have
-    none: then, and only then, something is `waiting`."""
+    """The degraded parts. That no memory has a vector yet is reported like that some have none: if and only if a memory
+    is `waiting` for its vector."""
     found = [one for one in ctx.degraded if one != Degraded("semantic", "no_vectors")]
     if waiting and not any(one.part == "semantic" for one in found):
         found.append(Degraded("semantic", "coverage"))

@@ -1,4 +1,4 @@
-"""Recall: the pipeline with a context block at its end, its receipt, and what is said of it later."""
+"""Recall: the pipeline that ends in a context block, its receipt, its replay, and feedback on it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from plait.retrieval.query.skip import transactional
 from plait.retrieval.query.strategy import Kind, Strategy
 from plait.retrieval.ranking.feedback import check
 from plait.retrieval.receipt import digest
-from plait.retrieval.replay import again, keep
-from plait.retrieval.runner import plan, run, unasked
+from plait.retrieval.replay import replay_of_receipt, store_receipt
+from plait.retrieval.runner import plan, run, without_model
 from plait.retrieval.search_context import Degraded, Deps, SearchContext, Snapshot, Stage
 from plait.retrieval.stages import STAGES
 
 
 @dataclass(frozen=True, slots=True)
 class RecallAnswer:
-    """`recall_id` None: no receipt was kept. `block.silence` says why a context is empty. `replay_of`: the
-    recall that this repeats, `same` whether it answers the same."""
+    """`recall_id` None: no receipt was stored. `block.silence`: why the context is empty. `replay_of`: the recall that
+    this repeats; `same`: whether the answer is equal."""
 
     block: Block
     view: View
@@ -44,7 +44,7 @@ class RecallAnswer:
     why_not: Mapping[ItemId, Dropped] | None = None
     degraded: tuple[Degraded, ...] = ()
     timings: tuple[Timing, ...] = ()
-    trail: tuple[Snapshot, ...] = ()  # the candidates stage by stage, where the query explains
+    trail: tuple[Snapshot, ...] = ()  # the candidates stage by stage, if the query has `explain`
     replay_of: RecallId | None = None
     same: bool = False
 
@@ -57,7 +57,7 @@ class RecallService:
         self._stages = tuple(stages)
 
     async def recall(self, query: SearchQuery, options: PackingOptions) -> RecallAnswer:
-        """A context for `query`, never over its budget; with its receipt, where one is wanted.
+        """A context for `query` within its budget; stores a receipt if `options.receipt`.
 
         Raises: as `SearchService.search`.
         """
@@ -71,24 +71,24 @@ class RecallService:
             options=options,
         )
         stages = plan(query.mode, self._stages, query.off)
-        told = None
+        causes = None
         if not ctx.asked.attached and transactional(ctx.asked.text):
             ctx = _skipped(ctx, self._deps)
-            told = {id_: Dropped("strategy", Kind.TRANSACTIONAL) for id_ in query.why_not}
+            causes = {id_: Dropped("strategy", Kind.TRANSACTIONAL) for id_ in query.why_not}
         else:
             ctx = await run(ctx, self._deps, stages)
             if query.why_not:
-                told = await explain.why_not(ctx, self._deps)
+                causes = await explain.why_not(ctx, self._deps)
         assert ctx.block is not None
-        kept = await keep(ctx, self._deps, started)
+        stored = await store_receipt(ctx, self._deps, started)
         return RecallAnswer(
             ctx.block,
             ctx.at,
             ctx.strategy.kind,
-            kept.id,
+            stored.id,
             impact=ctx.impact,
-            why_not=told,
-            degraded=(*ctx.degraded, *unasked(query.mode, self._deps), *kept.degraded),
+            why_not=causes,
+            degraded=(*ctx.degraded, *without_model(query.mode, self._deps), *stored.degraded),
             timings=ctx.timings,
             trail=ctx.trail,
         )
@@ -101,20 +101,20 @@ class RecallService:
         explain: bool = False,
         why_not: Sequence[ItemId] = (),
     ) -> RecallAnswer:
-        """The same request as of the times it was answered at; `same` says whether the answer is too. It
-        may not be where the first had parts `degraded`, or something was forgotten since.
+        """Repeat a recall as of the times it was answered at; `same` tells whether the answer is equal. It may differ
+        if the first was `degraded`, or if something has been forgotten since.
 
-        Raises: RecallUnknown, and HistoryGone where the code of that time is no longer kept.
+        Raises: RecallUnknown, and HistoryGone if the code of that time is no longer stored.
         """
         receipt = await self._receipts.receipt(tenant, id_)
-        asked = again(receipt, self._deps, explain=explain, why_not=why_not)
-        service = RecallService(asked.deps, self._stages)
-        answer = await service.recall(asked.query, asked.options)
+        repeated = replay_of_receipt(receipt, self._deps, explain=explain, why_not=why_not)
+        service = RecallService(repeated.deps, self._stages)
+        answer = await service.recall(repeated.query, repeated.options)
         same = digest(answer.block) == receipt.digest
         return replace(answer, recall_id=None, replay_of=id_, same=same)
 
     async def report(self, feedback: Feedback) -> FeedbackReceipt:
-        """What became of a recall.
+        """Record feedback: what became of a recall.
 
         Raises: InvalidInput, RecallUnknown, RequestIdReused.
         """
@@ -125,13 +125,13 @@ class RecallService:
     def _receipts(self) -> RecallStore:
         if self._deps.receipts is None:
             raise NotBuilt(
-                "this service keeps no receipts of its recalls; give its Deps `receipts`"
+                "this service stores no receipts of its recalls; give its Deps `receipts`"
             )
         return self._deps.receipts
 
 
 def _skipped(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """An empty block for a greeting and the like: no store and no model is asked."""
+    """An empty block for a greeting or the like; no store or model is called."""
     view = View((), "", 0, ctx.query.where.tenant, recorded=ctx.query.where.as_of.recorded)
     ctx = replace(ctx, view=view, strategy=Strategy(Kind.TRANSACTIONAL))
     return context_block.block(ctx, [], {}, {}, {}, deps.recall)

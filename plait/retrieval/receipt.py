@@ -1,4 +1,4 @@
-"""Receipts: what a recall was asked and answered, as JSON that can be asked again."""
+"""Receipts: the request and answer of a recall, as JSON that can be replayed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from plait.retrieval.search_context import SearchContext
 
 
 def encode(query: SearchQuery, options: PackingOptions) -> dict[str, Any]:
-    """What decides the answer: not how long it may take, nor what is told of how it came."""
-    asked = replace(query, deadline=None, explain=False, why_not=())
-    return {"query": msgspec.to_builtins(asked), "options": msgspec.to_builtins(options)}
+    """The parts of a request that decide its answer: without deadline and explanations."""
+    deciding = replace(query, deadline=None, explain=False, why_not=())
+    return {"query": msgspec.to_builtins(deciding), "options": msgspec.to_builtins(options)}
 
 
 def decode(request: Mapping[str, Any]) -> tuple[SearchQuery, PackingOptions]:
-    """What `encode` was given. Fields that it did not know yet have their defaults."""
+    """Inverse of `encode`. Fields that are newer than the receipt have their defaults."""
     query = {name: value for name, value in request["query"].items() if name != "deadline"}
     return (
         msgspec.convert(query, SearchQuery),
@@ -46,7 +46,7 @@ def digest(block: Block) -> bytes:
 
 
 def receipt_of(ctx: SearchContext, started: datetime) -> Receipt:
-    """Of a recall that has its block. `started`: when it began, by this machine's clock."""
+    """The receipt of a recall that has its block. `started`: when it began, by this machine's clock."""
     assert ctx.block is not None
     assert ctx.options is not None
     view, where = ctx.at, ctx.query.where

@@ -1,4 +1,4 @@
-"""What follows a recall: its receipt, and how the same is asked once more."""
+"""After a recall: store its receipt, and replay it from there."""
 
 from __future__ import annotations
 
@@ -24,59 +24,57 @@ from plait.retrieval.search_context import Degraded, Deps, SearchContext
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What became of a receipt: its id, or why there is none."""
+class StoredReceipt:
+    """The id of a stored receipt, or why there is none."""
 
     id: RecallId | None = None
     degraded: tuple[Degraded, ...] = ()
 
 
-async def keep(ctx: SearchContext, deps: Deps, started: datetime) -> Kept:
-    """Write the receipt of an answered recall, before its id is given away. An answer is worth having
-    without one too: what fails is named in `degraded`."""
+async def store_receipt(ctx: SearchContext, deps: Deps, started: datetime) -> StoredReceipt:
+    """Store the receipt of an answered recall before its id is returned. A failure does not fail the recall; it is
+    named in `degraded`."""
     if deps.receipts is None or ctx.options is None or not ctx.options.receipt:
-        return Kept()
+        return StoredReceipt()
     receipt = receipt_of(ctx, started)
     if not receipt.repos:
-        return Kept()  # nothing was read, so there is nothing to say of it
+        return StoredReceipt()  # no repository was read, so no feedback can refer to it
     try:
         if await deps.receipts.keep_receipt(receipt):
-            return Kept(receipt.id)
+            return StoredReceipt(receipt.id)
     except PlaitError as exc:
-        return Kept(degraded=(Degraded("receipt", exc.reason),))
-    return Kept(degraded=(Degraded("receipt", "forgetting"),))
+        return StoredReceipt(degraded=(Degraded("receipt", exc.reason),))
+    return StoredReceipt(degraded=(Degraded("receipt", "forgetting"),))
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """How a recall is asked again: the same request as of its times, over stores that show what they
-    showed then."""
+class Replay:
+    """A recall to be repeated: the same request as of its times, with dependencies that answer as they did then."""
 
     query: SearchQuery
     options: PackingOptions
     deps: Deps
 
 
-def again(
+def replay_of_receipt(
     receipt: Receipt, deps: Deps, *, explain: bool = False, why_not: Sequence[ItemId] = ()
-) -> Again:
-    """`explain` and `why_not` as a query has them."""
+) -> Replay:
+    """The replay of `receipt`. `explain` and `why_not`: as in `SearchQuery`."""
     query, options = decode(receipt.request)
     where = replace(query.where, tenant=receipt.tenant, as_of=_as_of(query.where, receipt.at))
     assert deps.receipts is not None
-    then = replace(deps, receipts=_Then(deps.receipts, receipt), now=lambda: receipt.at)
+    then = replace(deps, receipts=_AsOfRecall(deps.receipts, receipt), now=lambda: receipt.at)
     query = replace(query, where=where, explain=explain, why_not=tuple(why_not))
-    return Again(query, replace(options, receipt=False), then)
+    return Replay(query, replace(options, receipt=False), then)
 
 
 def _as_of(where: Filter, at: datetime) -> AsOf:
-    """The times that were asked for, `at` where none was."""
+    """The times of the request, `at` where it gave none."""
     return AsOf(where.as_of.valid or at, where.as_of.recorded or at)
 
 
-class _Then:
-    """A `RecallStore` as one recall found it: its session had been shown what the receipt says, and
-    nothing is written."""
+class _AsOfRecall:
+    """A `RecallStore` in the state at one recall: `shown` comes from its receipt, and nothing is written."""
 
     def __init__(self, store: RecallStore, receipt: Receipt) -> None:
         self._store = store

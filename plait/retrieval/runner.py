@@ -1,4 +1,4 @@
-"""Runs the tuple of stages: picks, times, sheds, and sets the arms side by side."""
+"""Run the tuple of stages: select, time and shed them, and run the arms concurrently."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from plait.domain.values import Timing
 from plait.retrieval.query.analysis import Mode
 from plait.retrieval.search_context import Degraded, Deps, SearchContext, Snapshot, Stage, changed
 
-# Kept back for ranking, fetching and packing when the arms use up the deadline.
+# Reserved for ranking, fetching and packing when the arms use up the deadline.
 RESERVE_SHARE, RESERVE_MAX_S = 0.2, 0.05
-# Stages that may be shed are, the n-th in order, once less than this share of the deadline is left:
-# the first goes at a half, the last at a tenth.
+# Share of the deadline below which a stage is shed: the first in shedding order at a half, the last at a tenth,
+# those between evenly spaced.
 SHED_FROM, SHED_TO = 0.5, 0.1
 
 
@@ -38,34 +38,34 @@ def plan(mode: Mode, stages: Sequence[Stage], off: Sequence[str] = ()) -> tuple[
     )
 
 
-def unasked(mode: Mode, deps: Deps) -> tuple[Degraded, ...]:
-    """What the caller of `full` is told where no chat model is configured: `fast` is what ran."""
+def without_model(mode: Mode, deps: Deps) -> tuple[Degraded, ...]:
+    """The degradation of mode `full` when no chat model is configured: the stages of `fast` ran."""
     missing = mode is Mode.FULL and deps.language is None
     return (Degraded("full", "no_model"),) if missing else ()
 
 
 async def run(ctx: SearchContext, deps: Deps, stages: Sequence[Stage]) -> SearchContext:
-    """Run `stages` in order and time each one; what is shed for want of time is in `degraded`.
+    """Run `stages` in order and time each one; a stage shed for lack of time is named in `degraded`.
 
     Raises: DeadlineExceeded, between two of them.
     """
     shed = _bars(stages)
-    for beside in _groups(stages):
+    for group in _groups(stages):
         ctx.deadline.check("the search")
-        kept = []
-        for stage in beside:
+        due = []
+        for stage in group:
             if not stage.when(ctx, deps):
                 continue
             if ctx.deadline.left_s < shed.get(stage.name, 0.0) * ctx.deadline.limit_s:
                 ctx = changed(ctx, degraded=(*ctx.degraded, Degraded(stage.name, "deadline")))
             else:
-                kept.append(stage)
-        if len(kept) == 1 and not kept[0].arm:
-            ctx = await _timed(kept[0], ctx, deps)
-        elif kept:
-            ctx = await _side_by_side(kept, ctx, deps)
+                due.append(stage)
+        if len(due) == 1 and not due[0].arm:
+            ctx = await _timed(due[0], ctx, deps)
+        elif due:
+            ctx = await _side_by_side(due, ctx, deps)
         if ctx.traced:
-            ctx = _traced(ctx, beside[-1].name)
+            ctx = _traced(ctx, group[-1].name)
     return ctx
 
 
@@ -77,7 +77,7 @@ def _bars(stages: Sequence[Stage]) -> dict[str, float]:
 
 
 def _groups(stages: Sequence[Stage]) -> Iterator[list[Stage]]:
-    """Neighbouring arms together, every other stage alone."""
+    """Adjacent arms as one group, every other stage alone."""
     for is_arm, group in groupby(stages, key=lambda s: s.arm):
         if is_arm:
             yield list(group)
@@ -93,10 +93,10 @@ async def _timed(stage: Stage, ctx: SearchContext, deps: Deps) -> SearchContext:
 
 
 async def _side_by_side(arms: Sequence[Stage], ctx: SearchContext, deps: Deps) -> SearchContext:
-    """What all `arms` bring from the same context. One that is late is named in `degraded`; a store's
-    error ends the search.
+    """Run `arms` concurrently on the same context and merge their results. An arm that misses the deadline is named
+    in `degraded`; a store's error ends the search.
 
-    Raises: DeadlineExceeded, when nothing came in time and nothing was there before.
+    Raises: DeadlineExceeded, when no arm finished in time and there were no rankings before.
     """
     limit_s = ctx.deadline.left_s - min(ctx.deadline.left_s * RESERVE_SHARE, RESERVE_MAX_S)
     tasks = [asyncio.create_task(_timed(arm, ctx, deps), name=arm.name) for arm in arms]
@@ -105,19 +105,19 @@ async def _side_by_side(arms: Sequence[Stage], ctx: SearchContext, deps: Deps) -
         for task in tasks:
             if task.done() and task.exception() is not None:
                 task.result()
-        merged, late = ctx, 0
+        merged, unfinished_arms = ctx, 0
         for arm, task in zip(arms, tasks, strict=True):
             if task.done():
                 merged = _merge(ctx, merged, task.result())
             else:
-                late += 1
+                unfinished_arms += 1
                 took = Timing(arm.name, limit_s * 1e3)
                 merged = replace(
                     merged,
                     degraded=(*merged.degraded, Degraded(arm.name, "deadline")),
                     timings=(*merged.timings, took),
                 )
-        if late == len(arms) and not ctx.rankings:
+        if unfinished_arms == len(arms) and not ctx.rankings:
             raise DeadlineExceeded("the search", ctx.deadline.limit_s)
         return merged
     finally:
@@ -128,14 +128,14 @@ async def _side_by_side(arms: Sequence[Stage], ctx: SearchContext, deps: Deps) -
             await asyncio.wait(unfinished)
         for task in tasks:
             if not task.cancelled():
-                task.exception()  # seen: of several errors one ends the search
+                task.exception()  # retrieved, so that asyncio does not log it: one error already ends the search
 
 
 def _merge(before: SearchContext, merged: SearchContext, one: SearchContext) -> SearchContext:
     """`merged` with what `one` added to `before`: rankings, reasons, degradations, timings."""
     reasons = dict(merged.reasons)
-    for id_, said in one.reasons.items():
-        reasons[id_] = tuple(dict.fromkeys((*reasons.get(id_, ()), *said)))
+    for id_, added in one.reasons.items():
+        reasons[id_] = tuple(dict.fromkeys((*reasons.get(id_, ()), *added)))
     return replace(
         merged,
         rankings={**merged.rankings, **one.rankings},

@@ -11,7 +11,7 @@ from plait.domain.values import Hit, ItemId, Timing
 from plait.ports import EmbeddingProvider, SearchStore, View
 from plait.retrieval import explain
 from plait.retrieval.query.analysis import Mode, QueryKind, SearchQuery, analyse
-from plait.retrieval.runner import plan, run, unasked
+from plait.retrieval.runner import plan, run, without_model
 from plait.retrieval.search_context import Degraded, Deps, SearchContext, Snapshot, Stage
 from plait.retrieval.stages import STAGES
 from plait.settings import SearchSettings
@@ -23,8 +23,8 @@ OpenProvider = Callable[[], Awaitable[EmbeddingProvider]]
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """Hits best first. `degraded` empty: every arm was asked, over every chunk. `why_not`: of each item
-    that the query asked about. `trail`: the candidates stage by stage, where the query explains."""
+    """Hits best first. `degraded` empty: every arm ran, over every chunk. `why_not`: by id of
+    `SearchQuery.why_not`. `trail`: the candidates stage by stage, if the query has `explain`."""
 
     hits: tuple[Hit, ...]
     view: View
@@ -63,7 +63,7 @@ class SearchService:
         return service
 
     async def search(self, query: SearchQuery) -> SearchAnswer:
-        """Answer `query`; what can't be asked in time, or at all, is named in `degraded`.
+        """Answer `query`; an arm or stage that cannot run, or not in time, is named in `degraded`.
 
         Raises:
             InvalidInput: the query is empty, longer than 8,192 bytes, or out of range.
@@ -83,7 +83,7 @@ class SearchService:
         return SearchAnswer(
             ctx.hits,
             ctx.at,
-            (*ctx.degraded, *unasked(query.mode, self._deps)),
+            (*ctx.degraded, *without_model(query.mode, self._deps)),
             ctx.timings,
             ctx.asked.kind,
             why_not=await explain.why_not(ctx, self._deps) if query.why_not else None,

@@ -127,9 +127,9 @@ from plait.settings import load
 async def main():
     settings = load(environ={"PLAIT_HOME": "/nonexistent", "PLAIT_POSTGRES__DSN": sys.argv[1]})
     store = await open_truth(settings)
-    draft = await store.begin("r", "/src")
-    await store.write_files(draft, [FileRow("killed.toy", b"h", "toy", 1, 1, b"")])
-    await store.retire(draft, ["pkg/a.toy"])
+    draft = await store.index.begin("r", "/src")
+    await store.index.write_files(draft, [FileRow("killed.toy", b"h", "toy", 1, 1, b"")])
+    await store.index.retire(draft, ["pkg/a.toy"])
     print("written", flush=True)
     sys.stdin.read()  # until it is killed, or the tests have ended
 

@@ -172,7 +172,7 @@ from plait.settings import load
 async def main():
     settings = load(environ={"PLAIT_HOME": "/nonexistent", "PLAIT_POSTGRES__DSN": sys.argv[1]})
     store = await open_truth(settings)
-    assert await store.claim()
+    assert await store.outbox.claim()
     print("claimed", flush=True)
     sys.stdin.read()  # until it is killed, or the tests have ended
 

@@ -22,7 +22,7 @@ from plait.domain.recall import (
 )
 from plait.domain.values import Collection, Filter, ItemId
 from plait.ports import EmbeddingProvider, View
-from plait.retrieval.explain import MAX_ASKED, Step, sentence, steps, why_not
+from plait.retrieval.explain import MAX_IDS, Step, sentence, steps, why_not
 from plait.retrieval.query.analysis import analyse
 from plait.retrieval.query.exclusions import matches
 from plait.retrieval.search import SearchAnswer, SearchQuery, SearchService
@@ -130,7 +130,7 @@ async def test_a_stages_own_word_counts_and_gets_the_rank_it_had() -> None:
 
 
 async def test_so_many_are_told_and_no_more() -> None:
-    assert len(await why(Shelf(item(1)), *range(100, 160))) == MAX_ASKED
+    assert len(await why(Shelf(item(1)), *range(100, 160))) == MAX_IDS
 
 
 async def test_a_contexts_items_neighbours_and_omissions_are_told_apart() -> None:

@@ -28,7 +28,7 @@ from plait.retrieval.opinions.prompts import (
 from plait.retrieval.query.analysis import Mode, SearchQuery, analyse
 from plait.retrieval.query.expansion import joins
 from plait.retrieval.ranking.weights import DEFAULT
-from plait.retrieval.runner import unasked
+from plait.retrieval.runner import without_model
 from plait.retrieval.search import SearchService
 from plait.retrieval.search_context import Degraded, Deps, Rewrite, SearchContext
 from plait.retrieval.stages.opinions import cross_encoder, rerank
@@ -427,4 +427,4 @@ def test_full_says_that_it_has_no_model_to_ask(
 ) -> None:
     nothing: Any = None
     deps = Deps(nothing, nothing, SearchSettings(), language=language)
-    assert list(unasked(mode, deps)) == told
+    assert list(without_model(mode, deps)) == told

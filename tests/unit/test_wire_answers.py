@@ -36,7 +36,7 @@ from plait.domain.answers.upkeep import Compacted, Comparison, DeadLetters, Diff
 from plait.domain.keys import ApiKey
 from plait.domain.memory import MemoryEntry, MemoryMetadata
 from plait.domain.options import RecallOptions, SearchOptions
-from plait.domain.recall import Impact, ItemVerdict, RecallFormat, StageRank
+from plait.domain.recall import Dropped, Impact, ItemVerdict, RecallFormat, StageRank
 from plait.domain.remarks import FileEdit, Remark
 from plait.domain.retention import Selector, Step
 from plait.domain.savings import Savings
@@ -126,8 +126,12 @@ def of(hint: Any) -> st.SearchStrategy[Any]:
     return record(hint)
 
 
+# What modules import for their types alone.
+LATER = {"RecallFormat": RecallFormat, "Dropped": Dropped, "StageRank": StageRank}
+
+
 def record(kind: Any) -> st.SearchStrategy[Any]:
-    hints = typing.get_type_hints(kind, localns={"RecallFormat": RecallFormat})
+    hints = typing.get_type_hints(kind, localns=LATER)
     return st.builds(
         kind,
         **{

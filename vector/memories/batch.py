@@ -16,13 +16,14 @@ from plait.domain.errors import PlaitError, StoreContended
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryId, MemoryReceipt, TurnReceipt
 from plait.domain.off_loop import off_loop
+from plait.ports.memory_plan import Plan, Prepared, Slot
+from plait.ports.rules import Rules
 from vector.anchors import anchored
 from vector.connection.clock import tick
 from vector.connection.pool import Connection, Scoped
 from vector.index.repositories import ensure_row
 from vector.memories import links, requests
 from vector.memories import write as rows
-from vector.memories.plan import Plan, Prepared, Slot, plan
 from vector.memories.requests import Request
 
 
@@ -36,7 +37,9 @@ class Done:
     grown: list[int] = field(default_factory=list)
 
 
-async def attempt(app: Scoped, tenant: str, asked: Sequence[Request], model: str) -> Done:
+async def attempt(
+    app: Scoped, tenant: str, asked: Sequence[Request], model: str, rules: Rules
+) -> Done:
     """One try of a whole batch, in one transaction. Raises: StoreContended."""
     done = Done()
     try:
@@ -56,7 +59,7 @@ async def attempt(app: Scoped, tenant: str, asked: Sequence[Request], model: str
             ids = {await ensure_row(conn, repo, tenant): repo for repo in sorted(by_repo)}
             # In the order of their ids: two batches never wait for each other's clocks.
             for repo_id in sorted(ids):
-                await _write(conn, tenant, repo_id, by_repo[ids[repo_id]], model, done)
+                await _write(conn, tenant, repo_id, by_repo[ids[repo_id]], model, rules, done)
             if fresh and all(request.id in done.refused for request in fresh):
                 raise Rollback  # nothing is stored, so no repository is made either, nor a time taken
             failpoint.hit("memory.before_commit")
@@ -74,6 +77,7 @@ async def _write(
     repo_id: int,
     asked: Sequence[Request],
     model: str,
+    rules: Rules,
     done: Done,
 ) -> None:
     """One repository's part of a batch."""
@@ -95,7 +99,7 @@ async def _write(
     async with conn.pipeline():
         living = await rows.ask_alive(conn, repo_id, parts)
         await off_loop(_chars(parts), rows.sketch, parts)
-        made = plan(asked[0].repo, parts, await rows.alive(living), targets)
+        made = rules.plan_memories(asked[0].repo, parts, await rows.alive(living), targets)
         refused = await _refused(conn, tenant, asked, made)
         done.refused |= refused
         asked = [request for request in asked if request.id not in refused]

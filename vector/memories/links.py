@@ -13,6 +13,7 @@ import numpy as np
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryEntry, MemoryId
 from plait.domain.off_loop import off_loop
+from plait.ports.memory_plan import MAX_READ, Plan, Prepared
 from plait.text.mentions import MAX_READ as MAX_TEXT
 from plait.text.mentions import Mentions, mentions, unique
 from plait.text.near_duplicates import jaccard, words
@@ -20,7 +21,6 @@ from vector.anchors import anchored_text
 from vector.anchors.anchored_text import Index
 from vector.connection.arrays import bigint_array
 from vector.connection.pool import Connection, Cursor
-from vector.memories.plan import MAX_READ, Plan, Prepared
 from vector.memories.write import Edge
 
 # Two short texts with four of five words in common are told apart by the fifth as often as not: they

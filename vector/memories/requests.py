@@ -17,9 +17,9 @@ from plait.domain.errors import (
 )
 from plait.domain.graph import Relation
 from plait.domain.memory import MemoryEntry, MemoryId, MemoryReceipt, TurnReceipt, is_made
+from plait.ports.memory_plan import Prepared
 from vector.connection.arrays import bigint_array, bool_array, bytea_array, text_array, uuid_array
 from vector.connection.pool import Connection, Cursor
-from vector.memories.plan import Prepared
 from vector.memories.read import COLUMNS, WIDTH, to_entry
 
 GIVEN = """

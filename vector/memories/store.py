@@ -29,6 +29,8 @@ from plait.domain.memory import (
 from plait.domain.off_loop import off_loop
 from plait.domain.scope import Scope
 from plait.domain.values import Collection, ItemId
+from plait.ports.memory_plan import Prepared
+from plait.ports.rules import Rules
 from plait.text.near_duplicates import same_words, words
 from vector.connection.clock import hold
 from vector.connection.pool import Database, Scoped
@@ -36,7 +38,6 @@ from vector.index.merger import SegmentMerger
 from vector.memories import batch, requests, versions
 from vector.memories import write as rows
 from vector.memories.missing import missing
-from vector.memories.plan import Prepared
 from vector.memories.read import (
     COLUMNS,
     FROM,
@@ -79,9 +80,10 @@ SELECT n.sketch[1] FROM repository r
 class Memories:
     """MemoryStore. `merger`: what keeps the text index's segments few."""
 
-    def __init__(self, db: Database, app: Scoped, merger: SegmentMerger) -> None:
+    def __init__(self, db: Database, app: Scoped, merger: SegmentMerger, rules: Rules) -> None:
         self._db = db
         self._app = app
+        self._rules = rules
         self._merger = merger
         self._similar = Similar(db)
 
@@ -149,7 +151,7 @@ class Memories:
             first.setdefault(request.id, request)
         model = await self._model_of([p.entry for r in first.values() for p in r.parts])
         done = await self._app.retry(
-            lambda _: batch.attempt(self._app, tenant, list(first.values()), model)
+            lambda _: batch.attempt(self._app, tenant, list(first.values()), model, self._rules)
         )
         self._merger.add([(repo_id, Collection.MEMORIES.value) for repo_id in done.grown])
         out: list[TurnReceipt | PlaitError] = []

@@ -19,6 +19,7 @@ from plait.domain.ids import new_item_ids
 from plait.domain.memory import MemoryEntry, MemoryId, MemorySource, MemoryWrite
 from plait.domain.values import Collection, ItemId, embedded_text
 from plait.ports import Segment
+from plait.ports.memory_plan import Key, Plan, Prepared, Row, Slot
 from plait.text.near_duplicates import sketches, words
 from plait.text.tokenize import tokens
 from plait.text.turn_kinds import announces_next_step, is_question
@@ -27,7 +28,6 @@ from vector.connection.arrays import bytea_array, text_array
 from vector.connection.bulk import Insert, array_literal, insert, send
 from vector.connection.pool import Connection, Cursor
 from vector.index import segments
-from vector.memories.plan import Key, Plan, Prepared, Row, Slot
 from vector.memories.read import COLUMNS, FROM, WIDTH, to_entry
 from vector.search.nearest import literal
 

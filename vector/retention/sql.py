@@ -11,7 +11,7 @@ _NOW = """
    AND (i.valid_from IS NULL OR i.valid_from <= now()) AND (i.valid_to IS NULL OR i.valid_to > now())
 """
 
-# As `plait.memory.retention.budget_of`.
+# As `budget_of` in plait/memory/retention.py.
 BUDGET = """
 CASE WHEN i.kind IN ('turn', 'note') OR i.kind = 'summary' AND i.meta->>'budget' = 'runs'
      THEN 'runs' ELSE 'stored' END

@@ -31,13 +31,13 @@ from plait.domain.retention import (
 )
 from plait.domain.scope import Scope
 from plait.domain.values import Collection
+from plait.ports.memory_plan import Plan, Row, Slot
 from vector.connection.bulk import insert_rows
 from vector.connection.clock import tick
 from vector.connection.pool import Connection, Database
 from vector.index.merger import SegmentMerger
 from vector.memories import links
 from vector.memories import write as rows
-from vector.memories.plan import Plan, Row, Slot
 from vector.memories.read import WIDTH, entry_vector, to_entry
 from vector.projection.store import queue_memories
 from vector.retention import reopen

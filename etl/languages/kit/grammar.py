@@ -37,8 +37,10 @@ class Grammar:
         self._kinds = {number: kind for kind, number in numbers.items() if number}
         if "ERROR" in numbers:
             self._kinds[_ERROR] = "ERROR"
-        wanted = {kind: (patterns or {}).get(kind, f"({kind}) @n") for kind in self._kinds.values()}
-        self._query = Query(language, "\n".join(wanted[kind] for kind in sorted(wanted)))
+        patterns_of = {
+            kind: (patterns or {}).get(kind, f"({kind}) @n") for kind in self._kinds.values()
+        }
+        self._query = Query(language, "\n".join(patterns_of[kind] for kind in sorted(patterns_of)))
         self._unordered = bool(patterns)  # a pattern with children matches only behind them
 
     def parse(self, source: bytes) -> Node:

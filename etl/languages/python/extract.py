@@ -26,8 +26,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Builtins whose arguments tell nothing of the repository's parameters.
-_ARGUMENTS_UNTOLD = _words(
+# Builtins whose arguments say nothing about the repository's parameters.
+_OPAQUE = _words(
     "isinstance issubclass len str int float bool bytes repr super getattr setattr hasattr print range "
     "type id hash list dict set tuple frozenset sorted reversed enumerate zip min max sum any all next "
     "iter open vars dir callable str().format"
@@ -115,7 +115,7 @@ class _File(Names):
             line = bisect_right(newlines, byte - 1) + 1
             scope = scope_of(node.start_byte)
             args: tuple[Argument, ...] = ()
-            if chain not in _ARGUMENTS_UNTOLD and not chain.startswith("self.assert"):
+            if chain not in _OPAQUE and not chain.startswith("self.assert"):
                 values = given.get(node.end_byte)
                 if values is not None and values.end_byte - values.start_byte > 2:
                     args = args_of(values)

@@ -1,6 +1,6 @@
 """What expressions of Python code may be: names by scope, attributes by class, results of calls.
 
-Everything is found on demand and kept, so a run looks at each binding once (see `resolve_questions`). A
+Everything is found on demand and stored, so a run looks at each binding once (see `resolve_questions`). A
 cycle is `x = f()` where `f` returns `x`. The questions come in the order of the files' paths, so the
 answers are the same every time.
 """
@@ -204,7 +204,7 @@ class Inference:
         return values
 
     def _own_global(self, file: int, name: str) -> Values | None:
-        """As `_module_level`, kept."""
+        """As `_module_level`, with the answer stored."""
         find = partial(self._module_level, file, name)
         return self.questions.answer(self._globals[file], name, find, _EMPTY)
 
@@ -337,8 +337,8 @@ class Inference:
         """From here on, what calls pass tells of unannotated parameters; what was unknown is looked for again."""
         self.parameters.arguments_known = True
         self.questions.begin_again()
-        for kept in (*self._bindings, *self._imports):
-            forget_unknown(kept)
+        for answers in (*self._bindings, *self._imports):
+            forget_unknown(answers)
         for named in self._globals:
             forget_unknown(named)
         self.operations.forget_unknown()

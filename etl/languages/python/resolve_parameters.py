@@ -22,7 +22,7 @@ from etl.languages.python.resolve_values import (
 )
 
 MAX_PASSED = 8  # different things passed to one parameter, beyond which it is anything
-_MAX_SITES = 40  # calls of a function that are asked for what they pass
+_MAX_SITES = 40  # calls of a function whose arguments are looked at
 _EMPTY: Values = ()
 
 

@@ -1,6 +1,6 @@
-"""Questions that lead to questions: answers are kept, and a circle gives nothing for the inner one.
+"""Questions that lead to questions: answers are stored, and a cycle gives nothing for the inner one.
 
-An empty answer that such a cut may have caused is not kept, but looked for again when somebody else asks.
+An empty answer that such a cut may have caused is not stored: the next question looks for it again.
 Also what the parts of inference ask of each other, so that none of them imports the whole.
 """
 
@@ -31,11 +31,11 @@ class Questions:
         self._tries: dict[tuple[int, Hashable], int] = {}
 
     def answer(
-        self, kept: dict[Key, Answer], key: Key, find: Callable[[], Answer], nothing: Answer
+        self, stored: dict[Key, Answer], key: Key, find: Callable[[], Answer], nothing: Answer
     ) -> Answer:
-        """The answer kept under `key`, else what `find` gives; `nothing` in a circle, or too deep."""
-        if key in kept:
-            known = kept[key]
+        """The answer stored under `key`, else what `find` gives; `nothing` in a cycle, or too deep."""
+        if key in stored:
+            known = stored[key]
             if known is not PENDING:
                 return known
             self._cuts += 1
@@ -45,17 +45,17 @@ class Questions:
             return nothing
         before = self._cuts
         self._depth += 1
-        kept[key] = PENDING
+        stored[key] = PENDING
         values = find()
         self._depth -= 1
-        if values or self._cuts == before or self._depth == 0 or self._tried((id(kept), key)):
-            kept[key] = values
+        if values or self._cuts == before or self._depth == 0 or self._tried((id(stored), key)):
+            stored[key] = values
         else:
-            del kept[key]
+            del stored[key]
         return values
 
     def _tried(self, question: tuple[int, Hashable]) -> bool:
-        """True when a question was cut short so often that its answer may as well be kept."""
+        """True when a question was cut short so often that its answer may as well be stored."""
         tries = self._tries[question] = self._tries.get(question, 0) + 1
         return tries > _MAX_TRIES
 
@@ -64,10 +64,10 @@ class Questions:
         self._tries.clear()
 
 
-def forget_unknown(kept: dict[Key, Answer]) -> None:
+def forget_unknown(stored: dict[Key, Answer]) -> None:
     """Look again for whatever had no answer."""
-    for key in [key for key, values in kept.items() if not values]:
-        del kept[key]
+    for key in [key for key, values in stored.items() if not values]:
+        del stored[key]
 
 
 class Names(Protocol):

@@ -31,7 +31,7 @@ EXTERNAL = External("external")
 BUILTIN = External("builtin")
 
 
-PENDING: Values = (Value(),)  # being worked out: asked for again from below, it is a cycle
+PENDING: Values = (Value(),)  # being worked out: met again from below, it is a cycle
 
 
 class Module(Value):

@@ -1,7 +1,7 @@
-"""Definitions by table: one walk for every language of which only the symbols are wanted.
+"""Definitions by table: one walk for every language of which only the symbols are read.
 
 Names, kinds, nesting, spans with the comment above, tests and base types are found; uses and imports
-are not. What is a definition in a language is said by its table in `etl/languages/tables/`.
+are not. What is a definition in a language is in its table in `etl/languages/tables/`.
 """
 
 from __future__ import annotations

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from plait.domain.memory import NOW, AsOf
-from plait.domain.recall import Dropped, StageRank
 from plait.domain.values import Hit, ItemId, Timing
+
+if TYPE_CHECKING:  # a search loads a recall's values only where it explains itself
+    from plait.domain.recall import Dropped, StageRank
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Which code and which tests a change reaches: the code graph walked backwards, pure and bounded.
+"""Code and tests that a change affects: a bounded backward walk of the code graph. Pure.
 
-An edge passes on `confidence × weight of its relation`; along a path these multiply, and of several paths
-the best counts (a Dijkstra over products, by levels).
+An edge passes on `confidence × weight of its relation`. Along a path these multiply; of several paths the best
+counts (Dijkstra over products, by levels).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from plait.retrieval.ranking.weights import DEFAULT
 
 HOPS = 3
 WEIGHTS = DEFAULT.graph
-MAX_REACHED = 5_000  # nodes; a hub of a large repository has more callers than anybody reads
-MAX_FAN = 2_000  # edges of one node that are followed
+MAX_REACHED = 5_000  # nodes; a hub of a large repository has more callers than can be read
+MAX_FAN = 2_000  # edges followed from one node
 
 CALLS, IMPORTS, INHERITS = (
     Relation.CALLS.value,
@@ -43,8 +43,8 @@ class Reached:
 
 
 def reach(graph: CodeGraph, seeds: Mapping[int, float], hops: int = HOPS) -> dict[int, Reached]:
-    """What a change of `seeds` (row → how sure it is one, 0 to 1) may break, the seeds among it. Linear in
-    the edges of what is reached; the order is the graph's, so equal graphs give equal answers."""
+    """The nodes that a change of `seeds` (row → confidence, 0 to 1) may break, including the seeds. Linear in the
+    edges of the reached nodes; follows the order of the graph, so equal graphs give equal results."""
     found = {row: Reached(row, score, 0, "") for row, score in seeds.items()}
     front = dict(found)
     for distance in range(1, hops + 1):
@@ -56,18 +56,18 @@ def reach(graph: CodeGraph, seeds: Mapping[int, float], hops: int = HOPS) -> dic
                 if score < WEIGHTS.least_reached or (known is not None and known.score >= score):
                     continue
                 nearest = min(known.distance, distance) if known is not None else distance
-                if nearest:  # a seed stays one
+                if nearest:  # a seed keeps distance 0
                     step[other] = Reached(other, score, nearest, relation)
         best = sorted(step.values(), key=lambda r: (-r.score, r.row))
         front = {r.row: r for r in best[: max(0, MAX_REACHED - len(found))]}
         found.update(front)
-        # A test is where a walk ends: who calls a test, if anybody does, is a runner.
+        # The walk ends at tests: only runners call them.
         front = {row: r for row, r in front.items() if not graph.is_test[row]}
     return found
 
 
 def tests(graph: CodeGraph, found: Mapping[int, Reached]) -> list[Reached]:
-    """The tests among `found`, the surest first, ties by distance."""
+    """The tests among `found` by descending score, ties by distance."""
     best: dict[int, Reached] = {}
     for reached in found.values():
         row = test_around(graph, reached.row)
@@ -80,14 +80,14 @@ def tests(graph: CodeGraph, found: Mapping[int, Reached]) -> list[Reached]:
 
 
 def modules(graph: CodeGraph, path: str) -> list[int]:
-    """The rows of `path`'s modules, which stand for its lines outside functions and classes; the file's
-    own where it has none."""
+    """The rows of the modules in `path`, which represent its lines outside functions and classes; else the row of
+    the file."""
     file = graph.row.get(f"/{path}")
     return [] if file is None else children(graph, file) or [file]
 
 
 def importers(graph: CodeGraph, modules: Mapping[int, float]) -> dict[int, Reached]:
-    """What imports one of `modules`, whose own lines changed, and the tests written there."""
+    """The importers of `modules` (whose module-level lines changed) and the tests that they contain."""
     found: dict[int, Reached] = {}
 
     def meet(row: int, score: float, relation: str) -> None:
@@ -107,12 +107,12 @@ def importers(graph: CodeGraph, modules: Mapping[int, float]) -> dict[int, Reach
 
 
 def children(graph: CodeGraph, row: int) -> list[int]:
-    """What `row` contains."""
+    """The nodes that `row` contains."""
     return [other for other, relation, _ in edges_out(graph, row) if relation == CONTAINS]
 
 
 def owner(graph: CodeGraph, row: int) -> int | None:
-    """What contains `row`."""
+    """The node that contains `row`, if any."""
     for other, relation, _ in edges_in(graph, row):
         if relation == CONTAINS:
             return other
@@ -120,7 +120,7 @@ def owner(graph: CodeGraph, row: int) -> int | None:
 
 
 def test_around(graph: CodeGraph, row: int) -> int | None:
-    """The test that `row` is, or is written in; None for neither."""
+    """`row` if it is a test, else the test that contains it, else None."""
     at: int | None = row
     for _ in range(8):
         if at is None or graph.is_test[at]:
@@ -130,8 +130,8 @@ def test_around(graph: CodeGraph, row: int) -> int | None:
 
 
 def row_of(graph: CodeGraph, path: str, symbol: str) -> int | None:
-    """The node of a chunk's symbol, whose later parts have `#n`. Of a name that several files claim the
-    one in `path`."""
+    """The row of a chunk's symbol (later parts have the suffix `#n`). If several files define the name, the one in
+    `path`."""
     name = symbol.partition("#")[0]
     for id_ in (f"{name}@{path}", name):
         row = graph.row.get(id_)
@@ -147,7 +147,7 @@ def _neighbours(graph: CodeGraph, row: int) -> Iterator[tuple[int, str, float]]:
     for other, relation, weight in edges_out(graph, row):
         if relation in WEIGHTS.forth:
             yield other, relation, weight * WEIGHTS.forth[relation]
-    # Code that is written inside a test, a view function say, runs when the test does.
+    # Code inside a test, such as a view function, runs when the test does.
     around = test_around(graph, row)
     if around is not None and around != row:
         yield around, CONTAINS, 1.0

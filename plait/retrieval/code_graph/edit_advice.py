@@ -1,9 +1,9 @@
-"""What else must change with an edit, and which tests run what it touched: only what is sure.
+"""Advice on an edit: what else must change, and which tests run the edited code. High confidence only.
 
-A diff says which functions it touches (`ImpactStore.changed`) and what it does to their signatures. Who
-calls one that no longer takes the same arguments, or is gone, must change; so must what overrides it. The
-tests are those that call what was touched, or that a run has proved. One hop of the code graph, and only
-edges that a rule bound for sure: further ones are right in 60 to 83 of 100 (docs/experiments/tests-to-run.md).
+`ImpactStore.changed` gives the functions that a diff edits; the diff shows what happens to their signatures. Callers
+of a function whose parameters changed, or that is gone, must change; so must its overrides. The tests are those that
+call an edited function, or that a past run validated. Uses one hop of the code graph, and only edges resolved with
+certainty: edges beyond that are right in 60 to 83 of 100 (docs/experiments/tests-to-run.md).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from plait.text.tokenize import tokens
 
 WEIGHTS = DEFAULT.graph
 MAX_CALLERS, MAX_OVERRIDES, MAX_TESTS = 8, 4, 6
-WAIT_S = 0.15  # for a code graph that is being read; the next edit finds it
+WAIT_S = 0.15  # for a code graph that is still loading; the next edit finds it loaded
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """`remarks`: the surest first. `edited`: keys of what the edit itself is about."""
+    """`remarks`: by descending confidence. `edited`: keys of the edited files and symbols."""
 
     remarks: tuple[Remark, ...] = ()
     edited: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """A function that is edited, as the graph knows it."""
+    """An edited function and its row in the graph."""
 
     symbol: str
     path: str
@@ -52,7 +52,7 @@ class _Touched:
 
 
 async def advise(deps: Deps, view: View, repo: str, diff: str) -> Advice:
-    """What goes with `diff`, whose paths are `repo`'s own. Empty where the graph is not there now."""
+    """Advice for `diff`, whose paths are relative to `repo`. No remarks while the graph is not loaded."""
     if deps.impact is None or deps.relations is None:
         return Advice()
     changed = (await deps.impact.changed(view, diff)).symbols
@@ -71,7 +71,7 @@ async def advise(deps: Deps, view: View, repo: str, diff: str) -> Advice:
 
 
 def last_name(symbol: str) -> str:
-    """The own name of a qualified one, in whatever way its language joins them."""
+    """The last part of a qualified name, whatever separator its language uses."""
     own = symbol.partition("#")[0].partition("@")[0]
     return own.replace("::", ".").rpartition(".")[2].rpartition("/")[2]
 
@@ -79,7 +79,7 @@ def last_name(symbol: str) -> str:
 def _touched(
     graph: CodeGraph, files: Sequence[FileDiff], changed: Iterable[Changed]
 ) -> list[_Touched]:
-    """The functions that `changed` names for sure; not the class round a method that is named, too."""
+    """The functions that `changed` names with certainty, without the owners of other ones (the class of a method)."""
     hunks = {file.path: file.hunks for file in files}
     found: dict[int, _Touched] = {}
     for one in changed:
@@ -97,7 +97,7 @@ def _touched(
 
 
 def _must_change(graph: CodeGraph, one: _Touched, touched: Sequence[_Touched]) -> Iterable[Remark]:
-    """Who calls a function whose signature no longer fits, and what overrides it or is overridden."""
+    """The callers and the overrides of a function whose signature changed or that is gone."""
     if one.change is Change.NONE:
         return
     edited = {other.row for other in touched}
@@ -107,7 +107,7 @@ def _must_change(graph: CodeGraph, one: _Touched, touched: Sequence[_Touched]) -
         (Relation.OVERRIDES.value, f"These override `{clean(one.name)}`:", MAX_OVERRIDES),
     ):
         rows = [row for row in sources(graph, one.row, relation) if row not in edited]
-        # Tests that call it are named as tests to run.
+        # Tests that call it are listed as tests to run.
         rows = [row for row in rows if blast.test_around(graph, row) is None]
         for row in rows[:most]:
             yield _place(graph, row, heading)
@@ -117,7 +117,7 @@ def _must_change(graph: CodeGraph, one: _Touched, touched: Sequence[_Touched]) -
 
 
 def sources(graph: CodeGraph, row: int, relation: str) -> list[int]:
-    """The rows with a sure edge of `relation` to `row`, by file and line."""
+    """The rows with a certain edge of `relation` to `row`, by file and line."""
     found = {
         other
         for other, kind, weight in blast.edges_in(graph, row)
@@ -138,12 +138,12 @@ def _place(graph: CodeGraph, row: int, heading: str) -> Remark:
 def _to_run(
     graph: CodeGraph, touched: Sequence[_Touched], proven: Sequence[ImpactNode]
 ) -> list[Remark]:
-    """The tests that call what was touched, or were turned green by a change of it; those whose names say
-    most of its name first."""
+    """The tests that call an edited function, or that a change of it turned green; those that share most words with
+    its name first."""
     tests: dict[int, float] = {}
     for one in touched:
         if graph.is_test[one.row]:
-            continue  # who edits a test knows that it is there
+            continue  # an edited test is known to the one who edits it
         for other, relation, weight in blast.edges_out(graph, one.row):
             if relation == Relation.VALIDATED_BY.value and weight >= WEIGHTS.sure:
                 tests[other] = max(tests.get(other, 0.0), weight)
@@ -151,8 +151,10 @@ def _to_run(
         row = graph.row.get(node.id.partition(":")[2])
         if row is not None and graph.is_test[row] and node.confidence >= WEIGHTS.sure:
             tests[row] = 1.0
-    wanted = {word for one in touched for word in tokens(one.name)}
-    order = sorted(tests, key=lambda row: (-_said(graph, row, wanted), -tests[row], graph.ids[row]))
+    words = {word for one in touched for word in tokens(one.name)}
+    order = sorted(
+        tests, key=lambda row: (-_shared_words(graph, row, words), -tests[row], graph.ids[row])
+    )
     shown = order[:MAX_TESTS]
     of = f" ({len(shown)} of {len(order)})" if len(order) > len(shown) else ""
     heading = f"Tests that run it{of}:"
@@ -166,6 +168,6 @@ def _to_run(
     ]
 
 
-def _said(graph: CodeGraph, row: int, wanted: set[str]) -> int:
-    """How many of the `wanted` words the test's name and path have."""
-    return len(set(tokens(f"{graph.ids[row]} {graph.paths[row]}")) & wanted)
+def _shared_words(graph: CodeGraph, row: int, words: set[str]) -> int:
+    """How many of `words` are in the test's name and path."""
+    return len(set(tokens(f"{graph.ids[row]} {graph.paths[row]}")) & words)

@@ -1,9 +1,9 @@
-"""Read the graph between two projections: a seqlock over the outbox's epoch.
+"""Consistent reads of the graph: a seqlock over the epoch of the outbox.
 
-The graph holds one revision a repository and is changed in batches, which a reader could see part of.
-So a reader takes the epoch, asks, and takes the epoch again: equal and steady means that all it saw
-was of one state. Else it waits and asks again, for as long as its deadline allows. Episodes and
-memories come all the time: who asks for code alone takes no notice of them.
+The graph holds one revision of each repository and is changed in batches, so a read could see part of a change. A
+reader therefore reads the epoch, runs its query, and reads the epoch again: if both are equal and nothing was
+changing, the query saw one state. Otherwise it waits and retries until its deadline. Episodes and memories arrive
+all the time; queries of code alone ignore them.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from plait.domain.errors import (
 
 T = TypeVar("T")
 
-# What a read says of what it found, or of a server that met half a change.
+# Errors that depend on the state of the graph; one met during a change is retried.
 OF_STATE = (UnknownSymbol, AmbiguousSymbol, CypherInvalid, ResultTooLarge, GraphUpdating)
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Between tries: short at first, as most projections after an edit take well under a second.
+    """Waits between retries: short at first, because most projections after an edit take well under a second.
 
-    Under a stream of episodes the graph rests for some 30 ms between two deltas: `longest_memory_s` is not
-    to sleep past it.
+    Under a stream of episodes the graph is steady for some 30 ms between two deltas; `longest_memory_s` keeps a
+    reader from sleeping past that.
     """
 
     first_s: float = 0.02
@@ -58,15 +58,14 @@ async def read_steady(
     memory: bool = True,
     waits: Waits = WAITS,
 ) -> T:
-    """What `read` returns over one state of the graph of `repos` (of all repositories when empty);
-    with `memory` False over one state of its code.
+    """The result of `read` over one state of the graph of `repos` (all repositories when empty); with `memory` False,
+    over one state of its code.
 
-    `read` must be safe to repeat. It runs at least once if the graph is steady, however often the
-    graph changed before. What it raises of the graph's state, a name that nothing has say, is an answer
-    like another: it counts if the graph held still.
+    `read` must be safe to repeat. It runs at least once if the graph is steady. An error that depends on the state
+    of the graph, such as an unknown name, is raised if the graph was steady, else retried.
 
     Raises:
-        GraphUpdating: the graph did not hold still before the deadline.
+        GraphUpdating: the graph was not steady before the deadline.
     """
     wait_s = waits.first_s
     while True:
@@ -79,9 +78,11 @@ async def read_steady(
             if await epochs.epoch(repos, memory=memory) == (before, False):
                 if error is None:
                     return cast(T, answer)
-                if not isinstance(error, GraphUpdating):  # of changes that this epoch leaves out
+                if not isinstance(
+                    error, GraphUpdating
+                ):  # caused by changes that this epoch does not count
                     raise error
-        # Half of what is left stays for the read itself.
+        # Half of the remaining time is reserved for the read itself.
         if deadline.left_s <= 2 * wait_s:
             names = ", ".join(sorted(repos)) or "all repositories"
             raise GraphUpdating(

@@ -1,4 +1,4 @@
-"""A diff or a stack trace in the query: what it reaches, which tests to run, what happened there before."""
+"""The impact of a diff or stack trace in the query: affected code, tests to run, and past events there."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ MAX_TOUCHED, MAX_CALLERS, MAX_TESTS, MAX_HISTORY = 50, 50, 60, 20
 MAX_FRAMES = 24
 MAX_ERRORS, SAME_ERROR = 3, 5
 WEIGHTS = DEFAULT.graph
-WORDED_FRAMES = 2  # innermost frames whose names are looked for in tests
-WAIT_SHARE = 0.3  # of the time that is left, for a graph that is being read
-SHARE = 0.6  # of the time that is left; the rest is for packing
+WORDED_FRAMES = 2  # innermost frames whose names are searched for in tests
+WAIT_SHARE = 0.3  # of the remaining time, for a graph that is still loading
+SHARE = 0.6  # of the remaining time; the rest is for packing
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A place that the query is about. `distance`: frames away from the innermost one; 0 for a diff."""
+    """A code location that the query is about. `distance`: frames from the innermost one; 0 for a diff."""
 
     repo: str
     path: str
@@ -44,7 +44,7 @@ class Seed:
 
     @property
     def to_run(self) -> float:
-        """What tests are weighed by. A test among the frames is the one that failed, however far out."""
+        """The weight for finding tests. A test among the frames is the one that failed, however far out."""
         return 1.0 if self.is_frame and self.is_test else self.weight
 
     @property
@@ -54,8 +54,8 @@ class Seed:
 
 
 async def impact(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Fill `ctx.impact` where the query holds a diff or a stack trace. What cannot be asked, or not within
-    `SHARE` of the time that is left, is named in `degraded`."""
+    """Fill `ctx.impact` if the query contains a diff or a stack trace. What cannot be read, or not within `SHARE` of
+    the remaining time, is named in `degraded`."""
     store = deps.impact
     if store is None or not (ctx.anchors.is_diff or ctx.anchors.is_trace):
         return ctx
@@ -63,42 +63,42 @@ async def impact(ctx: SearchContext, deps: Deps) -> SearchContext:
     named = await _in_time([_seeds(ctx, deps, store)], until)
     seeds, cut = named[0] if named else ([], True)
     repos = list(dict.fromkeys(seed.repo for seed in seeds))
-    asked = [
+    reads = [
         _of_repo(ctx, deps, store, repo, [s for s in seeds if s.repo == repo]) for repo in repos
     ]
-    parts = await _in_time([*asked, _same_error(ctx, deps, store)], until)
+    parts = await _in_time([*reads, _same_error(ctx, deps, store)], until)
     missing = [why for _, why in parts if why]
     if not named or len(parts) <= len(repos):
         missing.append("deadline")
     found = Impact(touched=tuple(_touched(seeds)), truncated=cut)
     for part, _ in parts:
         found = _joined(found, part)
-    late = tuple(Degraded("impact", why) for why in dict.fromkeys(missing))
-    return replace(ctx, impact=_bounded(found), degraded=(*ctx.degraded, *late))
+    degraded_parts = tuple(Degraded("impact", why) for why in dict.fromkeys(missing))
+    return replace(ctx, impact=_bounded(found), degraded=(*ctx.degraded, *degraded_parts))
 
 
-async def _in_time(asked: Sequence[Coroutine[None, None, T]], until: float) -> list[T]:
-    """The answers that came until then, in order; a store's error ends all of them."""
-    tasks = [asyncio.create_task(one) for one in asked]
+async def _in_time(reads: Sequence[Coroutine[None, None, T]], until: float) -> list[T]:
+    """The results that arrived before the loop time `until`, in order; a store's error ends all of them."""
+    tasks = [asyncio.create_task(one) for one in reads]
     try:
         left_s = max(0.0, until - asyncio.get_running_loop().time())
         await asyncio.wait(tasks, timeout=left_s, return_when=asyncio.FIRST_EXCEPTION)
         return [task.result() for task in tasks if task.done()]
     finally:
-        late = [task for task in tasks if not task.done()]
-        for task in late:
+        unfinished = [task for task in tasks if not task.done()]
+        for task in unfinished:
             task.cancel()
-        if late:
-            await asyncio.wait(late)
+        if unfinished:
+            await asyncio.wait(unfinished)
         for task in tasks:
             if not task.cancelled():
-                task.exception()  # seen: of several errors one ends all
+                task.exception()  # retrieved, so that asyncio does not log it: one error already ends all
 
 
 async def _of_repo(
     ctx: SearchContext, deps: Deps, store: ImpactStore, repo: str, seeds: Sequence[Seed]
 ) -> tuple[Impact, str]:
-    """What `seeds`, all of `repo`, reach, and why some of it is missing."""
+    """The impact of `seeds`, all of `repo`, and why part of it is missing ("": nothing is)."""
     symbols = {seed.node: seed.weight for seed in seeds if seed.symbol}
     (graph, missing), like = await all_of(
         _graph(ctx, deps, repo), ran.by_words(ctx, deps, repo, worded(seeds))
@@ -109,33 +109,33 @@ async def _of_repo(
     return Impact((), tuple(callers), tuple(tests), history), missing
 
 
-# -- what it is about ---------------------------------------------------------------------------------
+# -- seeds -----------------------------------------------------------------------------------------------
 
 
 async def _seeds(ctx: SearchContext, deps: Deps, store: ImpactStore) -> tuple[list[Seed], bool]:
-    """Frames of a trace, the innermost first, then what hunks change; whether some were left out."""
+    """Frames of a trace, innermost first, then symbols changed by hunks; and whether some were cut."""
     seeds: dict[tuple[str, str], Seed] = {}
     cut = False
     for seed in await _frames(ctx, deps) if ctx.anchors.is_trace else ():
         seeds.setdefault((seed.repo, seed.node), seed)
     if ctx.anchors.is_diff:
-        changed = await store.changed(ctx.at, _said(ctx))
+        changed = await store.changed(ctx.at, _text(ctx))
         cut = changed.cut
         for one in changed.symbols:
             seed = Seed(one.repo, one.path, one.symbol, one.line, one.sure, 0, one.is_test)
             seeds.setdefault((seed.repo, seed.node), seed)
-    kept = list(seeds.values())[:MAX_TOUCHED]
-    return kept, cut or len(kept) < len(seeds)
+    first = list(seeds.values())[:MAX_TOUCHED]
+    return first, cut or len(first) < len(seeds)
 
 
-def _said(ctx: SearchContext) -> str:
-    """The query's text and what is attached to it."""
+def _text(ctx: SearchContext) -> str:
+    """The text of the query and its attachment."""
     parts = (ctx.query.text, ctx.asked.attached)
     return "\n".join(part for part in parts if part.strip())
 
 
 async def _frames(ctx: SearchContext, deps: Deps) -> list[Seed]:
-    """The functions of the frames that stand in the index; a frame of foreign code counts as a call."""
+    """The functions of the frames that are in the index, innermost first."""
     kinds = (AnchorKind.FRAME, AnchorKind.TEST)
     spots = [a.spot for a in ctx.anchors.places if a.kind in kinds][:MAX_FRAMES]
     if not spots:
@@ -145,24 +145,24 @@ async def _frames(ctx: SearchContext, deps: Deps) -> list[Seed]:
     ids = [(found[0], spot.start_line) for found, spot in zip(located, spots, strict=True) if found]
     places = await deps.store.places(ctx.at, list(dict.fromkeys(id_ for id_, _ in ids)))
     seeds: list[Seed] = []
-    for id_, said in ids:
+    for id_, line_of_frame in ids:
         if (at := places.get(id_)) is not None:
             n = len(seeds)
-            # The chunk of code outside functions has its module's name.
+            # A chunk of module-level code has the name of its module.
             symbol = "" if at.kind == "module" else at.symbol
-            line = said if at.start_line <= said <= at.end_line else at.start_line
+            line = line_of_frame if at.start_line <= line_of_frame <= at.end_line else at.start_line
             seeds.append(frame(at, symbol, line, n))
     return seeds
 
 
 def frame(at: Place, symbol: str, line: int, n: int) -> Seed:
-    """The frame `n` calls away from the innermost."""
+    """The seed of the frame that is `n` calls from the innermost."""
     return Seed(at.repo, at.path, symbol, line, WEIGHTS.frame**n, n, at.is_test, is_frame=True)
 
 
 def worded(seeds: Iterable[Seed]) -> list[str]:
-    """The symbols whose names tests are asked for: of a trace those close to where it raised, since every
-    request passes the outer ones, and no test's own."""
+    """The symbols whose names are searched for in tests: of a trace only those close to the raising frame, since
+    every request passes through the outer ones, and no tests."""
     return [
         seed.node
         for seed in seeds
@@ -179,7 +179,7 @@ def _touched(seeds: Iterable[Seed]) -> Iterable[ImpactNode]:
         )
 
 
-# -- what it reaches ----------------------------------------------------------------------------------
+# -- reached code ---------------------------------------------------------------------------------------
 
 
 async def _graph(ctx: SearchContext, deps: Deps, repo: str) -> tuple[CodeGraph | None, str]:
@@ -194,7 +194,7 @@ async def _graph(ctx: SearchContext, deps: Deps, repo: str) -> tuple[CodeGraph |
 
 
 def _reached(graph: CodeGraph, seeds: Sequence[Seed]) -> tuple[list[ImpactNode], list[ImpactNode]]:
-    """Callers and tests of what `seeds` name. Pure."""
+    """Callers and tests of `seeds`. Pure."""
     rows, modules = seed_rows(graph, seeds)
     found = blast.importers(graph, modules) | blast.reach(graph, rows | modules)
     callers = [
@@ -207,7 +207,7 @@ def _reached(graph: CodeGraph, seeds: Sequence[Seed]) -> tuple[list[ImpactNode],
 
 
 def _own_tests(seeds: Iterable[Seed]) -> list[ImpactNode]:
-    """Without a graph: what is a test itself."""
+    """Without a graph: the seeds that are tests."""
     return [
         ImpactNode(
             f"{seed.repo}:{seed.node}", runnable(seed.path, seed.node), seed.path, seed.line,
@@ -219,7 +219,7 @@ def _own_tests(seeds: Iterable[Seed]) -> list[ImpactNode]:
 
 
 def seed_rows(graph: CodeGraph, seeds: Iterable[Seed]) -> tuple[dict[int, float], dict[int, float]]:
-    """The rows of symbols and, for lines outside of any, of modules; each with its weight."""
+    """Weights by row: of symbols, and of modules for lines outside any symbol."""
     symbols: dict[int, float] = {}
     modules: dict[int, float] = {}
     for seed in seeds:
@@ -232,7 +232,7 @@ def seed_rows(graph: CodeGraph, seeds: Iterable[Seed]) -> tuple[dict[int, float]
     return symbols, modules
 
 
-# -- what happened before -----------------------------------------------------------------------------
+# -- history ---------------------------------------------------------------------------------------------
 
 
 async def _history(
@@ -251,7 +251,7 @@ async def _history(
 
 
 async def _same_error(ctx: SearchContext, deps: Deps, store: ImpactStore) -> tuple[Impact, str]:
-    """Past texts of runs that hold one of the query's error messages, with what became of the run."""
+    """Past runs whose texts contain one of the query's error messages, with their outcome."""
     found: dict[ItemId, str] = {}
     agents = tuple(c for c in Collection if c is not Collection.FILES)
     where = replace(ctx.query.where, collections=agents)
@@ -269,7 +269,7 @@ async def _same_error(ctx: SearchContext, deps: Deps, store: ImpactStore) -> tup
 
 
 def message(error: str) -> str:
-    """What of `error` another run would say again: its first line, up to the first value or address."""
+    """The part of `error` that another run would repeat: its first line, up to the first value or address."""
     first = error.strip().split("\n", 1)[0][:300]
     words: list[str] = []
     for word in first.split():
@@ -281,14 +281,14 @@ def message(error: str) -> str:
 
 def _met(id_: ItemId, words: str, run: Run) -> PastEvent:
     ended = run.status == "success" and bool(run.diffs)
-    said = f"met the same error ({words[:80]})"
+    title = f"met the same error ({words[:80]})"
     if ended:
-        said += f" and changed {', '.join(run.diffs[:3])}"
+        title += f" and changed {', '.join(run.diffs[:3])}"
     if run.summary:
-        said += f": {' '.join(run.summary.split())[:100]}"
+        title += f": {' '.join(run.summary.split())[:100]}"
     return PastEvent(
         "fix" if ended else "failure",
-        said,
+        title,
         run.at,
         id_,
         f"episode/{run.episode_id}",
@@ -297,7 +297,7 @@ def _met(id_: ItemId, words: str, run: Run) -> PastEvent:
     )
 
 
-# -- one answer ---------------------------------------------------------------------------------------
+# -- merging ------------------------------------------------------------------------------------------
 
 
 def _joined(one: Impact, other: Impact) -> Impact:
@@ -311,7 +311,7 @@ def _joined(one: Impact, other: Impact) -> Impact:
 
 
 def _bounded(found: Impact) -> Impact:
-    """Each list without repeats, best first, and cut."""
+    """Each list without repeats, best first, truncated."""
     callers = _best(found.callers)
     tests = _best(found.tests)
     history = _newest(found.history)
@@ -328,7 +328,7 @@ def _bounded(found: Impact) -> Impact:
 
 
 def _best(nodes: Iterable[ImpactNode]) -> list[ImpactNode]:
-    """One a node, the surest first."""
+    """One entry a node, by descending confidence."""
     best: dict[str, ImpactNode] = {}
     for one in nodes:
         known = best.get(one.id)
@@ -338,7 +338,7 @@ def _best(nodes: Iterable[ImpactNode]) -> list[ImpactNode]:
 
 
 def _newest(events: Iterable[PastEvent]) -> list[PastEvent]:
-    """One an item and kind; what fixed or failed before what merely changed, the newest first."""
+    """One event for each item and kind; fixes and failures before mere changes, newest first."""
     once: dict[tuple[object, ...], PastEvent] = {}
     for event in events:
         once.setdefault((event.kind, event.node or event.item_id, event.tests), event)

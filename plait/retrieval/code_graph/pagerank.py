@@ -1,8 +1,8 @@
-"""Personalised PageRank over a code graph, from a few seeds: what is near them by many short ways.
+"""Personalised PageRank over a code graph from a few seeds: nodes that many short paths connect to them.
 
-Andersen, Chung and Lang, "Local graph partitioning using PageRank vectors", FOCS 2006: mass is pushed on
-from a node only while its residual is at least ε of its degree, so the work is at most 1/(ε·α) however
-large the graph is. Here all such nodes are pushed at once, a round at a time, with numpy.
+Andersen, Chung and Lang, "Local graph partitioning using PageRank vectors", FOCS 2006: mass is pushed on from a
+node only while its residual is at least ε times its degree, so the work is at most 1/(ε·α) however large the graph
+is. Here all such nodes are pushed at once, one round at a time, with numpy.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Walk:
 
 def near(graph: CodeGraph, seeds: Mapping[int, float], walk: Walk, k: int) -> dict[int, float]:
     """The `k` rows with the most mass, seeds among them, best first, ties by row; masses add up to less
-    than 1, since what has no way to go is lost. `seeds`: row → weight > 0."""
+    than 1, since the mass of a node without edges is lost. `seeds`: row → weight > 0."""
     n = len(graph.ids)
     if not seeds or not n:
         return {}
@@ -78,18 +78,18 @@ def _degree(graph: CodeGraph, rows: Rows) -> Rows:
 
 
 def _bounded(front: Rows, degree: Rows, mass: Floats, most: int) -> Rows:
-    """Those of `front` with the most mass an edge whose edges are at most `most` together."""
+    """The rows of `front` with the most mass an edge, as many as have at most `most` edges together."""
     if int(degree.sum()) <= most:
         return front
     order = np.argsort(-mass / np.maximum(degree, 1), kind="stable")
-    kept: Rows = front[order[np.cumsum(degree[order]) <= most]]
-    return kept
+    bounded: Rows = front[order[np.cumsum(degree[order]) <= most]]
+    return bounded
 
 
 def _spread(
     graph: CodeGraph, front: Rows, outward: Floats, inward: Floats, hubs: float
 ) -> tuple[Rows, Rows, Floats]:
-    """Edges of `front`: whose (its place there), the neighbour, and the share of the mass it gets."""
+    """Edges of `front`: index of their owner in it, the neighbour, and the share of the mass that it receives."""
     owner, other, weight = [], [], []
     place = np.arange(len(front))
     for start, far, relation, confidence, factor in (

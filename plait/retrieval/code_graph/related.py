@@ -1,4 +1,4 @@
-"""From seeds to what is related to them: in code by PageRank, in memory by one link. Pure."""
+"""Items related to seeds: in code by PageRank, in memory by one link. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from plait.retrieval.ranking.weights import DEFAULT
 Node = tuple[str, str]  # repo, node id without `repo:`
 
 WEIGHTS = DEFAULT.graph
-# Ends that are not code: what `items_of` and nothing else knows.
+# Node ids that are not code; only `RelationStore.items_of` resolves them.
 OF_AGENTS = ("diff/", "memory/", "episode/", "issue/", "commit/")
-# As a reason says it, from the seed to what was found: where the seed is the source, and the target.
+# The wording of a reason, from the found item to the seed: when the seed is the source, and the target.
 WORDS: Mapping[str, tuple[str, str]] = {
     "CALLS": ("called by", "calls"),
     "CONTAINS": ("inside", "holds"),
@@ -34,7 +34,7 @@ WORDS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One thing that is related to seeds. `why`: the strongest direct relation, "" if there is none."""
+    """A node related to seeds. `why`: the strongest direct relation, "" if there is none."""
 
     node: Node
     score: float
@@ -44,7 +44,7 @@ class Found:
 
 @dataclass(slots=True)
 class Seeds:
-    """Weights by node, the strongest of several counts; `paths`: where it is, as far as is known."""
+    """Weights by node (the largest of several), and its path, "" if unknown."""
 
     weights: dict[Node, float] = field(default_factory=dict)
     paths: dict[Node, str] = field(default_factory=dict)
@@ -66,8 +66,8 @@ class Seeds:
 
 
 def row_of(graph: CodeGraph, path: str, symbol: str) -> int | None:
-    """The row of a chunk's symbol, or of its file where it has none. Where several files claim one name,
-    all but the first have `@path` behind it."""
+    """The row of a chunk's symbol, or of its file if it has none. If several files define one name, all but the
+    first have the suffix `@path`."""
     name = symbol.partition("#")[0] or f"/{path}"
     row = graph.row.get(name)
     if row is not None and path and graph.paths[row] != path:
@@ -82,7 +82,7 @@ def symbol_of(graph: CodeGraph, row: int) -> str:
 
 
 def node_of(id_: ItemId, place: Place) -> list[str]:
-    """The names by which graph and links know the item at `place`: its own first; may be none."""
+    """The node ids of the item at `place` in graph and links, most specific first; may be empty."""
     if place.collection is Collection.FILES:
         symbol = place.symbol.partition("#")[0]
         return [symbol, f"/{place.path}"] if symbol else [f"/{place.path}"]
@@ -103,9 +103,9 @@ def in_code(
     k: int,
     linked: Mapping[int, str] = MappingProxyType({}),
 ) -> list[Found]:
-    """The `k` symbols with the most mass from the seeds `rows`, best first. A seed is found only by what
-    the other seeds say of it, for what it says of itself is what the other arms said; unless it is
-    `linked`: a link brought it (row → why)."""
+    """The `k` symbols with the most mass from the seeds `rows`, best first. A seed counts only the mass from other
+    seeds, since its own rank is already the result of the other arms, unless it is `linked` (row → reason): it came
+    from a link."""
     masses = pagerank.near(graph, rows, walk, k + len(rows))
     total = sum(rows.values())
     for row, weight in rows.items():
@@ -120,27 +120,27 @@ def in_code(
 
 
 def direct(graph: CodeGraph, row: int, seeds: Mapping[int, float]) -> str:
-    """In words how `row` is next to the heaviest seed that it is next to."""
-    best, said = 0.0, ""
+    """The relation of `row` to the heaviest adjacent seed, in words; "" if none is adjacent."""
+    best, reason = 0.0, ""
     for start, far, relation, way in (
         (graph.out_start, graph.out_other, graph.out_relation, 1),
         (graph.in_start, graph.in_other, graph.in_relation, 0),
     ):
         first = int(start[row])
-        # Few edges each: a look-up an edge is ten times faster than numpy's set operations.
+        # With few edges, one look-up an edge is ten times faster than numpy's set operations.
         for at, other in enumerate(far[first : int(start[row + 1])].tolist(), first):
             weight = seeds.get(other, 0.0)
             if weight > best and other != row:
                 words = WORDS.get(graph.relations[relation[at]])
                 if words is not None:
-                    best, said = weight, f"{words[way]} {graph.ids[other].lstrip('/')}"
-    return said
+                    best, reason = weight, f"{words[way]} {graph.ids[other].lstrip('/')}"
+    return reason
 
 
 def by_links(
     links: Iterable[MemoryLink], seeds: Mapping[Node, float]
 ) -> tuple[list[Found], list[Found]]:
-    """What one link leads to from `seeds`, best first: of agents' items, and of code."""
+    """The nodes one link away from `seeds`, best first: agents' items, and code."""
     items: dict[Node, Found] = {}
     code: dict[Node, Found] = {}
     for link in links:
@@ -163,7 +163,7 @@ def _best_first(found: Mapping[Node, Found]) -> list[Found]:
 
 
 def _called(name: str) -> str:
-    """A node as a reason calls it: ids that say nothing are left out."""
+    """A node's name in a reason, without opaque ids."""
     kind, _, rest = name.partition("/")
     if kind in ("episode", "memory", "diff"):
         return {"episode": "a run", "memory": "a memory", "diff": "a diff"}[kind]

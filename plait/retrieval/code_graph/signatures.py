@@ -1,7 +1,7 @@
-"""What a diff does to the signatures of functions that it touches: whether their callers still fit. Pure.
+"""Whether a diff changes the signatures of functions so that their callers no longer fit. Pure.
 
-Python's parameters are compared as Python would (a new one with a default breaks no caller), those of other
-languages by their text.
+Parameters in Python are compared by its call rules (a new one with a default breaks no caller), in other languages as
+text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 
 class Change(StrEnum):
-    """What happened to a definition, as its callers see it."""
+    """What happened to a definition from the view of its callers."""
 
     NONE = "none"
     PARAMETERS = "parameters"  # callers may no longer fit
@@ -44,7 +44,7 @@ class Change(StrEnum):
 
 
 def change_of(name: str, path: str, hunks: Sequence[Hunk]) -> Change:
-    """What `hunks`, all of `path`, do to the definition of `name` (without what it is in)."""
+    """What `hunks`, all of `path`, do to the definition of `name` (unqualified)."""
     if not name.isidentifier() or sum(len(hunk.lines) for hunk in hunks) > MAX_LINES:
         return Change.NONE
     python = path.endswith((".py", ".pyi"))
@@ -54,14 +54,14 @@ def change_of(name: str, path: str, hunks: Sequence[Hunk]) -> Change:
         return Change.NONE
     if not after:
         return Change.GONE
-    # Several of one name: methods of two classes, or overloads. Which is which is not told by the lines.
+    # Several of one name: methods of two classes, or overloads; the lines cannot tell them apart.
     if len(before) != 1 or len(after) != 1:
         return Change.NONE
     return Change.NONE if _fits(before[0], after[0], python) else Change.PARAMETERS
 
 
 def _signatures(name: str, lines: Sequence[str], python: bool) -> list[str]:
-    """The parameters of each definition of `name`, as they are written."""
+    """The parameter list of each definition of `name`, as written."""
     own = re.escape(name)
     # `def name(`, `func (r *T) name(`, `fn name<T>(`, `function name(`.
     worded = re.compile(
@@ -83,8 +83,8 @@ def _signatures(name: str, lines: Sequence[str], python: bool) -> list[str]:
 
 
 def _opens(words: Sequence[str], rest: str) -> bool:
-    """Whether `Type name(…) {` is a definition and no call: a body follows the brackets, or types come
-    before the name and the list goes on in the next line."""
+    """Whether `Type name(…) {` is a definition and not a call: a body follows the brackets, or types precede the name
+    and the list continues on the next line."""
     if not _NO_TYPE.isdisjoint(words):
         return False
     inner = _balanced(rest)
@@ -95,8 +95,8 @@ def _opens(words: Sequence[str], rest: str) -> bool:
 
 
 def _balanced(text: str) -> str:
-    """What stands between the bracket that `text` begins with and its own end; all of it where the diff
-    shows no end."""
+    """The text between the opening bracket of `text` and its closing one; all of it if the diff shows no closing
+    bracket."""
     depth = 0
     for place, char in enumerate(text[:MAX_PARAMETERS]):
         depth += (char in _OPENING) - (char in _CLOSING)
@@ -106,7 +106,7 @@ def _balanced(text: str) -> str:
 
 
 def _fits(before: str, after: str, python: bool) -> bool:
-    """Whether every call that fitted `before` fits `after`."""
+    """Whether every call valid for `before` is valid for `after`."""
     if _plain(before) == _plain(after):
         return True
     if not python:
@@ -129,7 +129,7 @@ def _arguments(parameters: str) -> ast.arguments | None:
 
 
 def _accepts(old: ast.arguments, new: ast.arguments) -> bool:
-    """Whether calls of `old` are calls of `new`: positions and names stay, what is new is optional."""
+    """Whether every call of `old` is a call of `new`: positions and names stay, new parameters are optional."""
     was = [a.arg for a in (*old.posonlyargs, *old.args)]
     now = [a.arg for a in (*new.posonlyargs, *new.args)]
     if now[: len(was)] != was or len(new.posonlyargs) > len(old.posonlyargs):
@@ -145,9 +145,9 @@ def _accepts(old: ast.arguments, new: ast.arguments) -> bool:
     for argument, default in zip(old.kwonlyargs, old.kw_defaults, strict=True):
         if argument.arg not in named or (default is not None and not named[argument.arg]):
             return False
-    said = {a.arg for a in old.kwonlyargs}
+    given = {a.arg for a in old.kwonlyargs}
     if any(
-        d is None and a.arg not in said
+        d is None and a.arg not in given
         for a, d in zip(new.kwonlyargs, new.kw_defaults, strict=True)
     ):
         return False

@@ -1,4 +1,4 @@
-"""A test's name as its runner takes it: `tests/test_a.py::TestB::test_c` for pytest, the like for others."""
+"""Test ids in the form of their runner: `tests/test_a.py::TestB::test_c` for pytest, similar for others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCRIPTS = frozenset(
 
 
 def runnable(path: str, symbol: str) -> str:
-    """What to hand to the test runner of `path`'s language. `symbol`: the test's node id or qualified name.
+    """The argument for the test runner of `path`'s language. `symbol`: the test's node id or qualified name.
 
     Python: pytest's node id. JavaScript, TypeScript: `FILE -t NAME` of Jest and Vitest. Go:
     `./FOLDER -run '^Name$'`. Java, Kotlin: `Class#method` of Maven's `-Dtest`. Anything else: the file and
@@ -36,8 +36,8 @@ def runnable(path: str, symbol: str) -> str:
 
 
 def _inside(path: str, symbol: str) -> str:
-    """What of `symbol` stands behind its module: the path of its file, or of its folder where folders are
-    modules, from some part on."""
+    """`symbol` without its module prefix: some end of the path of its file, or of its folder in languages whose
+    modules are folders."""
     folder, _, file = path.rpartition("/")
     stem = posixpath.splitext(file)[0].replace(".", "_")
     folders = [part for part in folder.split("/") if part]

@@ -1,10 +1,10 @@
-"""Which tests to run for a change: those the graph reaches, those that runs have proved, those that read
-like it.
+"""Tests to run for a change: those that the graph reaches, those that past runs validated, and those that share
+words with it.
 
     confidence = min(1, reached + WORDS · bm25 / best bm25),   a proven test at least PROVEN · its link's
 
-The call graph is precise and misses what is dispatched at run time (requests, plugins, callbacks); words of
-names find those, so both add up. `benchmarks/tests_to_run.py` has the figures of each.
+The call graph is precise but misses dynamic dispatch (requests, plugins, callbacks); words of names find those, so
+both scores add up. `benchmarks/tests_to_run.py` has the figures of each.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from plait.retrieval.search_context import Deps, SearchContext
 from plait.text.tokenize import tokens
 
 WEIGHTS = DEFAULT.graph
-MAX_NAMES, MAX_TERMS = 12, 48  # symbols whose names are looked for, and words of them
-CANDIDATES = 300  # by words, code among them
-BY_WORDS = 100  # tests of those that count
+MAX_NAMES, MAX_TERMS = 12, 48  # symbols whose names are searched for, and words of them
+CANDIDATES = 300  # of the lexical search, including code
+BY_WORDS = 100  # tests among them
 MAX_LINKS = 400
 
 Scores = Mapping[str, float]
 
 
 def node(graph: CodeGraph, at: blast.Reached) -> ImpactNode:
-    """`at` as callers see it."""
+    """`at` as a domain value."""
     row = at.row
     id_ = graph.ids[row]
     return ImpactNode(
@@ -47,7 +47,7 @@ def node(graph: CodeGraph, at: blast.Reached) -> ImpactNode:
 
 
 def reached(graph: CodeGraph, found: Mapping[int, blast.Reached]) -> list[ImpactNode]:
-    """The tests among `found`, named as their runner takes them."""
+    """The tests among `found`, with their runner's ids as names."""
     return [
         replace(node(graph, at), name=runnable(graph.paths[at.row], graph.ids[at.row]))
         for at in blast.tests(graph, found)
@@ -71,7 +71,7 @@ async def proven(
 
 def _proven(graph: CodeGraph | None, repo: str, test: str, sure: float) -> ImpactNode:
     row = graph.row.get(test) if graph is not None else None
-    if graph is None or row is None:  # the name alone still says what to run
+    if graph is None or row is None:  # the name alone is enough to run it
         return ImpactNode(f"{repo}:{test}", test, "", 0, 1, "test-run", round(sure, 4))
     (one,) = reached(graph, {row: blast.Reached(row, sure, 1, "test-run")}) or (
         node(graph, blast.Reached(row, sure, 1, "test-run")),
@@ -82,7 +82,7 @@ def _proven(graph: CodeGraph | None, repo: str, test: str, sure: float) -> Impac
 async def by_words(
     ctx: SearchContext, deps: Deps, repo: str, symbols: Iterable[str]
 ) -> list[ImpactNode]:
-    """Tests whose path, name and text hold the words of the symbols' names, by BM25."""
+    """Tests whose path, name and text contain the words of the symbols' names, by BM25."""
     names = list(symbols)[:MAX_NAMES]
     terms = list(dict.fromkeys(word for name in names for word in tokens(name)))[:MAX_TERMS]
     if not terms:

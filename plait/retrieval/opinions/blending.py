@@ -1,4 +1,4 @@
-"""Second opinions: what a model's scores of the best candidates make of their order. Pure."""
+"""Blend a model's scores of the best candidates into their order. Pure."""
 
 from __future__ import annotations
 

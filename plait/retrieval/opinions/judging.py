@@ -1,4 +1,4 @@
-"""A second opinion by a chat model."""
+"""Rerank the best candidates by a chat model."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ logger = logging.getLogger(__name__)
 
 WEIGHTS = DEFAULT.second_opinions
 TOKENS_AN_ITEM = 16  # of the answer: `{"n": 12, "score": 7}, `
-# Of what is left of the deadline, kept back for packing.
+# Share of the remaining time reserved for packing.
 RESERVE_SHARE = 0.2
 
 
 async def judge(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Reorder the best `language.max_candidates` by one question that holds them all, within
-    `language.timeout_s`. An answer that cannot be read leaves the order as it is, and is said."""
+    """Reorder the best `language.max_candidates` by one prompt that contains them all, within `language.timeout_s`. An
+    unreadable answer leaves the order unchanged and is named in `degraded`."""
     settings = deps.language_settings
     head = list(ctx.order[: settings.max_candidates])
     if deps.language is None or len(head) < 2:

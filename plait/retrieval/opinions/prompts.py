@@ -1,4 +1,4 @@
-"""What a chat model is asked, and what is believed of its answers. Pure: the stages do the asking.
+"""Prompts for a chat model and the validation of its answers. Pure: the stages make the calls.
 
 Queries and items are hostile input, and so are answers. The model gets texts as JSON strings, which
 nothing inside them can end, with the order not to follow them; of an answer only numbers in a range, words
@@ -24,7 +24,7 @@ MAX_PASSAGE_CHARS = 2_000
 MAX_QUERY_CHARS = 4_000
 MAX_ITEM_CHARS = 1_200  # some 300 tokens: a signature, its doc, the first lines
 MAX_ITEMS = 50
-TOP_SCORE = 10.0  # the scale that the model is asked for
+TOP_SCORE = 10.0  # the scale in the prompt
 
 REWRITE = """\
 You help to search a code repository and the notes of the agents that work on it. You get a JSON object \
@@ -46,7 +46,7 @@ _FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
 
 
 class Unreadable(Exception):
-    """A model's answer is not what it was asked for."""
+    """A model's answer does not have the requested form."""
 
 
 class _Rewritten(msgspec.Struct):
@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 
 def _read(answer: str, kind: type[T]) -> T:
-    """`answer` as a `kind`; what else it holds is passed over. Raises: Unreadable."""
+    """`answer` as a `kind`; further fields are ignored. Raises: Unreadable."""
     try:
         return msgspec.json.decode(_bare(answer).encode(), type=kind, strict=False)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as exc:

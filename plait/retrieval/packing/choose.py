@@ -1,12 +1,12 @@
-"""Which items, and how much of each: places first, then source with the tokens that are left.
+"""Choose which items to show and at which size: locations first, then source in the remaining tokens.
 
-Naming goes down a fixed order of the items and names one after the other, until the next is too long for the
-tokens that names may have. Neither the order nor what a name costs hangs on the budget, and a larger budget
-has no fewer tokens for names: so what is named within one budget is named within every larger one.
+Naming walks a fixed order of the items until the next name exceeds the tokens reserved for names. Neither the
+order nor the cost of a name depends on the budget, and a larger budget reserves at least as many tokens: so every
+item that is named within one budget is named within every larger one.
 
-Enlarging then shows more of what is named, by worth per further token, and takes no name away: an item whose
-text another shows whole is inside it. A knapsack whose items come in sizes (multiple choice), solved greedily as usual
-for it (Kellerer, Pferschy, Pisinger, Knapsack Problems, 2004, ch. 11).
+Enlarging then shows more of the named items, by gain per further token. No name is lost: an item is left out only
+when another shows its whole text. This is a multiple-choice knapsack, solved by the usual greedy method (Kellerer,
+Pferschy, Pisinger, Knapsack Problems, 2004, ch. 11).
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from plait.domain.recall import Tier
 from plait.retrieval.ranking.weights import DEFAULT
 
 WEIGHTS = DEFAULT.packing
-# Tokens of names from which on shares count: of few, a poor item of the other group took a good one's. A guess.
+# Shares apply once names have taken this many tokens: with fewer, a poor item of one group displaced a good one of
+# the other. Not fitted.
 LEAD = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """One way to show an item. `head`: the line it stands under, which those of one head share.
+    """One way to show an item. `head`: the heading line above it, shared by all entries with the same head.
 
-    `joined`: other entries that are joined to it there."""
+    `joined`: indices of other entries whose text is joined to it."""
 
     tier: Tier
     tokens: int
@@ -37,8 +38,8 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An item that wants in. `name`: index of the size that names it; its others have no head, or the same.
-    `place`: entries of one place are named by the first of them; None: it is alone there."""
+    """A candidate. `name`: index of the size that only names it; its other sizes have the same head or none.
+    `place`: of the entries with one place, the first names them all; None: no other entry shares it."""
 
     worth: float  # of showing it whole, above 0
     group: str  # whose share it takes from
@@ -49,8 +50,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Tokens in all, those of them that names may take, the most entries, and the tokens that the first name
-    may take, if those are more: something is better than nothing."""
+    """Limits: tokens in all, tokens for names, number of entries, and tokens for the first name if that is more
+    (one item is better than none)."""
 
     tokens: int
     names: int
@@ -60,8 +61,8 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """By entry the index of its size, -1: left out. `spent`: tokens. `inside`: of those left out, the entry that
-    names or shows it all the same; `refused`: of the others the cause (budget, items)."""
+    """`sizes`: by entry the index of its size, -1 when left out. `spent`: tokens. `inside`: by omitted entry, the
+    entry that names or shows it; `refused`: by every other omitted entry, the cause (budget, items)."""
 
     sizes: tuple[int, ...]
     spent: int
@@ -69,7 +70,7 @@ class Choice:
     refused: Mapping[int, str]
 
 
-# By entry and size, the entries whose text stands in what it shows.
+# (entry, size) -> the entries whose text that size contains.
 Holds = Callable[[int, int], Collection[int]]
 
 
@@ -80,9 +81,9 @@ def choose(
     heads: Mapping[str, int] | None = None,
     holds: Holds = lambda i, size: (),
 ) -> Choice:
-    """What to show of `entries` in `room`. `heads`: tokens by head. Ties: the earlier first.
+    """What to show of `entries` in `room`. `heads`: tokens by head. Ties go to the earlier entry.
 
-    A group keeps to its share while others may still want theirs; what they leave is given back."""
+    Each group is limited to its share first; a second pass hands out what the other groups left."""
     run = _Run(entries, room, heads or {}, holds)
     refused = run.name(naming_order(entries, shares))
     steps = _steps(entries)
@@ -93,7 +94,7 @@ def choose(
 
 
 def worth(score: float, chars: int = WEIGHTS.usual_chars, *, outside: bool = False) -> float:
-    """What showing an item of so many characters whole is worth, above 0. `outside`: of any function."""
+    """The worth, above 0, of showing an item of `chars` characters whole. `outside`: it is in no function."""
     size = (min(max(chars, 1), WEIGHTS.max_chars) / WEIGHTS.usual_chars) ** WEIGHTS.size
     return float(
         max(score, 0.01) ** WEIGHTS.sharpness * size * (WEIGHTS.outside if outside else 1.0)
@@ -101,8 +102,8 @@ def worth(score: float, chars: int = WEIGHTS.usual_chars, *, outside: bool = Fal
 
 
 def naming_order(entries: Sequence[Entry], shares: Mapping[str, float]) -> list[int]:
-    """Entries that can be named, those worth most first; one whose group has had more than its share of the
-    tokens waits while another group has any left. No budget decides it."""
+    """The entries that can be named, by descending worth; an entry whose group is over its share of the tokens
+    waits while another group has entries left. Independent of the budget."""
     queues: dict[str, list[int]] = {}  # the best last
     for i in sorted(range(len(entries)), key=lambda i: (entries[i].worth, -i)):
         if entries[i].sizes:
@@ -122,7 +123,7 @@ def naming_order(entries: Sequence[Entry], shares: Mapping[str, float]) -> list[
 
 
 def _steps(entries: Sequence[Entry]) -> list[tuple[int, int]]:
-    """Entries and sizes that show more than a name, by what they gain per further token."""
+    """`(entry, size)` of the sizes that show more than a name, by descending gain per further token."""
     gains = []
     for i, entry in enumerate(entries):
         for s, size in enumerate(entry.sizes):
@@ -134,18 +135,18 @@ def _steps(entries: Sequence[Entry]) -> list[tuple[int, int]]:
 
 
 def _quotas(entries: Sequence[Entry], budget: int, shares: Mapping[str, float]) -> dict[str, int]:
-    """Tokens by group: its share, and what the others couldn't use of the rest if all of theirs were shown
-    whole. Else the best item, if it is longer than a share, made way for worse ones though nobody wanted
-    the room."""
-    wanted = dict.fromkeys(shares, 0)
+    """Tokens by group: its share, plus what the other groups could not use even if they were shown whole.
+    Otherwise the best item, when longer than its group's share, would give way to worse ones although the
+    tokens remain unused."""
+    demand = dict.fromkeys(shares, 0)
     for entry in entries:
         most = max((size.tokens for size in entry.sizes), default=0)
-        wanted[entry.group] = wanted.get(entry.group, 0) + most
+        demand[entry.group] = demand.get(entry.group, 0) + most
     quotas = {}
     for group, share in shares.items():
         others = sum(
             min(tokens, int(shares.get(other, 1.0) * budget))
-            for other, tokens in wanted.items()
+            for other, tokens in demand.items()
             if other != group
         )
         quotas[group] = max(int(share * budget), budget - others)
@@ -153,7 +154,7 @@ def _quotas(entries: Sequence[Entry], budget: int, shares: Mapping[str, float]) 
 
 
 class _Run:
-    """The state of one choice; not kept."""
+    """Mutable state of one call of `choose`."""
 
     def __init__(
         self, entries: Sequence[Entry], room: Room, heads: Mapping[str, int], holds: Holds
@@ -162,20 +163,20 @@ class _Run:
         self.room = room
         self.heads = heads
         self.holds = holds
-        self.under: dict[str, set[int]] = {}  # by head, what stands under it
+        self.under: dict[str, set[int]] = {}  # by head, the entries below it
         self.sizes = [-1] * len(entries)
         self.inside: dict[int, int] = {}
         self.shown: dict[int, set[int]] = {}  # by entry, those whose text it shows
         self.spent: dict[str, int] = {}
 
     def root(self, i: int) -> int:
-        """The entry that is in the context and has `i` inside."""
+        """The entry in the context that contains `i`, directly or not."""
         while i in self.inside:
             i = self.inside[i]
         return i
 
     def name(self, order: Sequence[int]) -> dict[int, str]:
-        """Name the first of `order`, as far as there is room; why the others are not."""
+        """Name entries in `order` until the room is full. Returns the cause for each that is not named."""
         first: dict[Hashable, int] = {}
         refused: dict[int, str] = {i: "budget" for i, e in enumerate(self.entries) if not e.sizes}
         full = ""
@@ -194,16 +195,16 @@ class _Run:
         return refused
 
     def enlarge(self, steps: Sequence[tuple[int, int]], quotas: Mapping[str, int]) -> None:
-        """Take each step that there is room for."""
+        """Apply each step that fits."""
         for i, size in steps:
-            if self._open(i, size) and self._fits(i, size, quotas):
+            if self._enlargeable(i, size) and self._fits(i, size, quotas):
                 first = self.inside.get(i)
                 self._take(i, size)
                 if first is not None:
-                    self._instead(i, first)
+                    self._replace(i, first)
                 held = set(self.holds(i, size)) - {i}
                 for other in held:
-                    self._absorb(other, i, held)
+                    self._leave_out(other, i, held)
 
     def _full(self, i: int) -> str:
         entry = self.entries[i]
@@ -214,8 +215,8 @@ class _Run:
         cost = sum(self.spent.values()) + self._cost(i, entry.name % len(entry.sizes))
         return "budget" if cost > most else ""
 
-    def _open(self, i: int, size: int) -> bool:
-        """Whether `size` shows more of `i` than is shown, and nothing that isn't named."""
+    def _enlargeable(self, i: int, size: int) -> bool:
+        """Whether `size` shows more of `i` than its current size does, and joins only entries that are named."""
         if any(
             self.sizes[o] < 0 and o not in self.inside for o in self.entries[i].sizes[size].joined
         ):
@@ -223,7 +224,7 @@ class _Run:
         now = self.sizes[i]
         if now >= 0:
             return self.entries[i].sizes[size].shown > self.entries[i].sizes[now].shown
-        # Named by the first of its place, it may still be shown itself.
+        # An entry named by the first of its place may still be shown whole.
         named = i in self.inside and i not in self.shown.get(self.inside[i], ())
         return (
             named
@@ -242,8 +243,8 @@ class _Run:
         )
 
     def _cost(self, i: int, size: int) -> int:
-        """Further tokens of the step to `size`, with the head that it needs or no longer needs; of -1 those
-        that it gives back, below 0."""
+        """Tokens that changing `i` to `size` adds, including a head that is added or removed; negative for -1
+        (leaving it out)."""
         entry, now = self.entries[i], self.sizes[i]
         to = entry.sizes[size] if size >= 0 else None
         before = entry.sizes[now] if now >= 0 else None
@@ -267,15 +268,15 @@ class _Run:
             if head := entry.sizes[size].head:
                 self.under.setdefault(head, set()).add(i)
 
-    def _instead(self, i: int, first: int) -> None:
-        """Leave out `first`, which named the place of `i` and shows no source itself."""
+    def _replace(self, i: int, first: int) -> None:
+        """Leave out `first`, which named the place of `i`, unless it shows source itself."""
         now = self.sizes[first]
         if now >= 0 and self.entries[first].sizes[now].tier is not Tier.FULL:
             self._take(first, -1)
             self.inside[first] = i
 
-    def _absorb(self, other: int, i: int, held: Collection[int]) -> None:
-        """Leave out `other`, which `i` shows now, unless it shows something itself that `i` does not."""
+    def _leave_out(self, other: int, i: int, held: Collection[int]) -> None:
+        """Leave out `other`, which `i` now contains, unless it shows text that `i` does not."""
         named = self.sizes[other] >= 0 or other in self.inside
         if not named or self.root(i) == other or not self.shown.get(other, set()) <= set(held):
             return

@@ -1,4 +1,4 @@
-"""From a ranked context to its block: which candidates are packed, why each is here, when to be silent."""
+"""Pack a ranked context into its block: select the candidates, give a reason for each, explain an empty block."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from plait.text import token_count
 MAX_BUDGET = 1_000_000
 MIN_BUDGET = 20  # the heading and one short line
 MIN_WINDOW, MAX_WINDOW = 200, 100_000_000
-MAX_ALSO = 4  # neighbours that are joined to one item
+MAX_ALSO = 4  # neighbours joined to one item
 MAP_ITEMS = 200  # of a repo map, whose items are one line each
 
 
@@ -67,10 +67,10 @@ def _budget(options: PackingOptions, settings: RecallSettings) -> int:
 
 
 def pool(ctx: SearchContext, bar: float) -> tuple[list[ItemId], dict[ItemId, Dropped]]:
-    """The best `k` of code and the best `k` of what agents wrote, in their order, and what is below
-    `bar`: quotas can only share out what is there."""
+    """The best `k` code items and the best `k` agent items, in rank order, and those below `bar`. Both groups are
+    needed: the packer can only divide its budget between groups that have candidates."""
     taken = {True: 0, False: 0}
-    kept: list[ItemId] = []
+    candidates: list[ItemId] = []
     below: dict[ItemId, Dropped] = {}
     most = MAP_ITEMS if _map(ctx) and not ctx.query.k else ctx.k
     for rank, id_ in enumerate(ctx.order, start=1):
@@ -82,41 +82,43 @@ def pool(ctx: SearchContext, bar: float) -> tuple[list[ItemId], dict[ItemId, Dro
         is_code = place is None or place.collection is Collection.FILES
         if taken[is_code] < most:
             taken[is_code] += 1
-            kept.append(id_)
+            candidates.append(id_)
         else:
             below[id_] = Dropped(STAGE, "items", float(rank), float(most), rank)
-    return kept, below
+    return candidates, below
 
 
-def ids_to_fetch(ctx: SearchContext, kept: Sequence[ItemId]) -> list[ItemId]:
-    """The ids whose texts are needed: the candidates, the neighbours that are joined to them, and what short
-    turns reply to."""
-    near = [other for id_ in kept for other in ctx.also.get(id_, ())[:MAX_ALSO]]
-    asked = [ctx.before[id_] for id_ in kept if id_ in ctx.before]
-    return list(dict.fromkeys((*kept, *near, *asked)))
+def ids_to_fetch(ctx: SearchContext, candidates: Sequence[ItemId]) -> list[ItemId]:
+    """The ids whose texts are needed: the candidates, the neighbours joined to them, and the turns that short turns
+    reply to."""
+    near = [other for id_ in candidates for other in ctx.also.get(id_, ())[:MAX_ALSO]]
+    replied_to = [ctx.before[id_] for id_ in candidates if id_ in ctx.before]
+    return list(dict.fromkeys((*candidates, *near, *replied_to)))
 
 
 def block(
     ctx: SearchContext,
-    kept: Sequence[ItemId],
+    candidates: Sequence[ItemId],
     left_out: Mapping[ItemId, Dropped],
     items: Mapping[ItemId, Item],
     arms: Mapping[ItemId, Mapping[str, float]],
     settings: RecallSettings,
 ) -> SearchContext:
-    """`ctx` with its block, and with what the packing left out in `dropped`."""
+    """`ctx` with its block; what packing left out is in `dropped`."""
     assert ctx.options is not None
     bounds = limits(ctx.options, settings, _most(ctx))
-    kept = [id_ for id_ in kept if id_ in items]
-    repeats = same_text([items[id_] for id_ in kept])
+    candidates = [id_ for id_ in candidates if id_ in items]
+    repeats = same_text([items[id_] for id_ in candidates])
     left_out = {**left_out, **{id_: Dropped(STAGE, "duplicate") for id_ in repeats}}
     omitted = tuple(Omission(id_, ctx.fused.get(id_, 0.0), why) for id_, why in left_out.items())
-    near = neighbours(ctx, {id_: items[id_] for id_ in ids_to_fetch(ctx, kept) if id_ in items})
-    own = own_names.of_repositories(ctx.at) | own_names.of_packages([items[i] for i in kept])
+    near = neighbours(
+        ctx, {id_: items[id_] for id_ in ids_to_fetch(ctx, candidates) if id_ in items}
+    )
+    own = own_names.of_repositories(ctx.at) | own_names.of_packages([items[i] for i in candidates])
     words = words_of(ctx.asked, own)
     pieces = [
         _piece(ctx, items[id_], near.get(id_, ()), arms.get(id_, {}), words, items)
-        for id_ in kept
+        for id_ in candidates
         if id_ not in repeats
     ]
     preface = [f"- {line}" for line in impact_lines(ctx.impact)]
@@ -131,7 +133,7 @@ def block(
 
 
 def _ranked(ctx: SearchContext, omitted: Sequence[Omission]) -> tuple[Omission, ...]:
-    """With the ranks of all candidates: the packer counts those that it was given."""
+    """`omitted` with ranks among all candidates: the packer ranks only those that it was given."""
     ranks = {id_: rank for rank, id_ in enumerate(ctx.order, start=1)}
     return tuple(
         replace(one, why=replace(one.why, rank=ranks.get(one.id, one.why.rank))) for one in omitted
@@ -139,7 +141,7 @@ def _ranked(ctx: SearchContext, omitted: Sequence[Omission]) -> tuple[Omission, 
 
 
 def silence(ctx: SearchContext, left_out: Mapping[ItemId, Dropped]) -> str:
-    """Why nothing is in the block, in plain words."""
+    """Why the block is empty, for people."""
     if ctx.strategy.kind is Kind.TRANSACTIONAL:
         return "there is nothing to look up in this"
     unsure = [why for why in ctx.dropped.values() if why.cause == "silence"]
@@ -171,8 +173,8 @@ def _causes(dropped: Mapping[ItemId, Dropped]) -> str:
 
 
 def neighbours(ctx: SearchContext, items: Mapping[ItemId, Item]) -> dict[ItemId, list[Item]]:
-    """By item what is joined to it: other parts of the same symbol, and what a stage put beside it. A
-    neighbour goes to the best item that has it, so that nothing is shown twice."""
+    """By item, the items joined to it: other parts of its symbol, and neighbours added by a stage (`ctx.also`). Each
+    neighbour belongs to the best-ranked item that has it, so that nothing is shown twice."""
     parts: dict[tuple[str, str, str], list[ItemId]] = {}
     for id_, item in items.items():
         if item.collection is Collection.FILES and item.symbol and item.kind not in APART:
@@ -220,18 +222,18 @@ def _piece(
 
 
 def _reasons(
-    ctx: SearchContext, item: Item, items: Mapping[ItemId, Item], said: tuple[str, ...]
+    ctx: SearchContext, item: Item, items: Mapping[ItemId, Item], found: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """`said`, and of a short turn what it replies to: first, since the first is what a context shows, unless
-    a stage has something to tell. What a tool said is not quoted as a reason."""
+    """`found`, and for a short turn the turn that it replies to. That comes first, because a context shows only the
+    first reason, unless a stage gave one. External text (tool output) is never quoted as a reason."""
     other = ctx.before.get(item.id)
-    known = ctx.standing.get(other) if other is not None else None
-    if other is None or other not in items or known is None or known.external:
-        return said
+    state = ctx.standing.get(other) if other is not None else None
+    if other is None or other not in items or state is None or state.external:
+        return found
     reply = replies_to(items[other].content)
     if not reply:
-        return said
-    return (*said, reply) if ctx.reasons.get(item.id) else (reply, *said)
+        return found
+    return (*found, reply) if ctx.reasons.get(item.id) else (reply, *found)
 
 
 def _map(ctx: SearchContext) -> bool:

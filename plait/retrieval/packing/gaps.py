@@ -1,7 +1,7 @@
-"""Where lines are left out of a chunk: a class's holds the first line of each method, not its body.
+"""Mark where lines are left out of a chunk: the chunk of a class has the first line of each method, not its body.
 
-A chunk tells how many lines it leaves out, not where. It is where a definition's first line is followed by
-nothing that is inside it. Languages are told apart as for outlines; text that is no code has no gaps.
+A chunk's line numbers tell how many lines it leaves out, not where. A gap is assumed after the first line of a
+definition that is not followed by its body. Languages are grouped as for outlines; text other than code has no gaps.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _CLOSERS = ("}", ")", "]", "end", "{")
 
 
 def marked(item: Item) -> str:
-    """The text of `item` with a line `⋮` wherever lines are left out of it."""
+    """The text of `item` with a line `⋮` at each gap."""
     lines = item.content.split("\n")
     left_out = item.end_line - item.start_line + 1 - len(lines)
     if item.start_line < 1 or left_out < 1 or item.kind == "doc":
         return item.content
-    said: list[str] = []
+    out: list[str] = []
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
-        said.append(line)
+        out.append(line)
         if left_out and _cut(line, after, item.language):
-            said.append(GAP)
+            out.append(GAP)
             left_out -= 1
-    return "\n".join(said)
+    return "\n".join(out)
 
 
 def _cut(line: str, after: str, language: str) -> bool:

@@ -1,10 +1,10 @@
 """The markdown block: a heading and one bullet an item, its code in a fence under the bullet.
 
-Code that is only named stands under one bullet of its file, a line each: places cost a third so of what
-bullets of their own would, and a context names three times as many.
+Code that is only named is listed under one bullet for its file, one line each: that takes a third of the tokens of
+separate bullets, so a context names three times as many.
 
-Every piece begins with no blank and ends with a line end. No tokenizer here joins a line end to what
-follows such a start, so the tokens of pieces add up; the packer counts the whole once more anyway.
+Every piece starts with a non-blank character and ends with a line end. No supported tokenizer merges a line end with
+such a start, so the tokens of the pieces add up; the packer counts the whole text once more all the same.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def bullet(piece: Piece, body: Body) -> str:
 
 
 def parts(piece: Piece, body: Body) -> tuple[str, str]:
-    """The item's own line, which is the same for all tiers of code with the same lines, and what its tier
-    shows below it; both end with a line end, the second may be empty."""
+    """The item's bullet line, equal for all tiers of code that cover the same lines, and the text that its tier adds
+    below. Both end with a line end; the second may be empty."""
     if piece.is_code:
         return _code_line(piece, body.joined), _code(piece, body)
     head = f"- [score: {piece.score:.2f}]"
@@ -45,35 +45,35 @@ def parts(piece: Piece, body: Body) -> tuple[str, str]:
         return f"{head} {about}: {DATA_NOTE}\n", wording.fenced(text)
     if body.block and "\n" in text:
         return f"{head} {about}:\n", wording.indented(text)
-    # What an agent wrote may end as if it had been checked: what is known of it comes first.
+    # Agents' text may end by claiming that it was checked, so its provenance comes first.
     return f"{head} {about}: {_inline(text)}\n", ""
 
 
 def head(piece: Piece) -> str:
-    """The bullet of a file under which its places stand, with the score of the best of them; "" for code
-    of no file."""
+    """The bullet of a file above the list of its symbols, with the best score of them; "" for code without a
+    file."""
     where = place(piece, ())
     if not where:
         return ""
     named = wording.code(where, 2 * wording.MAX_NAME)
-    return f"- [score: {piece.score:.2f}] {named}{_standing(piece)}\n"
+    return f"- [score: {piece.score:.2f}] {named}{_provenance(piece)}\n"
 
 
 def under(piece: Piece, body: Body) -> tuple[str, str]:
-    """The place of `piece` under the bullet of its file: lines, name, reason; below it its outline. As
+    """The line of `piece` under the bullet of its file (line numbers, name, reason), and its outline below. As
     `parts`."""
     item = piece.item
     symbol = wording.one_line(name(item), wording.MAX_NAME)
     if not wording.plain(symbol):
         symbol = wording.code(symbol or item.kind)
     at = lines(body.joined.own)
-    said = f"  {at} {symbol}" if at else f"  {symbol}"
+    line = f"  {at} {symbol}" if at else f"  {symbol}"
     outline = f"    {wording.inside(body.line)}\n" if body.line else ""
-    return f"{said}{_reason(piece, ' — ')}\n", outline
+    return f"{line}{_reason(piece, ' — ')}\n", outline
 
 
 def _code_line(piece: Piece, joined: Joined) -> str:
-    """The item's own lines; the lines of all that is joined to it after them."""
+    """The bullet line of code: its own line numbers, then those of everything joined to it."""
     item = piece.item
     where = wording.code(place(piece, joined.own) or item.kind, 2 * wording.MAX_NAME)
     symbol = wording.one_line(name(item), wording.MAX_NAME)
@@ -90,20 +90,20 @@ def _code(piece: Piece, body: Body) -> str:
 
 
 def _about(piece: Piece) -> str:
-    """`note, 2026-11-03, about PATH NAME: why (standing)`."""
+    """`note, 2026-11-03, about PATH NAME: reason (freshness, trust)`."""
     item = piece.item
-    said = [wording.one_line(_KINDS.get(item.collection, item.kind), 40), f"{item.ts:%Y-%m-%d}"]
-    anchor = place(piece, ())
+    labels = [wording.one_line(_KINDS.get(item.collection, item.kind), 40), f"{item.ts:%Y-%m-%d}"]
+    where = place(piece, ())
     symbol = wording.one_line(name(item), wording.MAX_NAME)
-    spots = [wording.code(part) for part in (anchor, symbol) if part]
-    if spots:
-        said.append(f"about {' '.join(spots)}")
-    return f"{', '.join(said)}{_why(piece, ': ')}"
+    anchors = [wording.code(part) for part in (where, symbol) if part]
+    if anchors:
+        labels.append(f"about {' '.join(anchors)}")
+    return f"{', '.join(labels)}{_why(piece, ': ')}"
 
 
 def _why(piece: Piece, before: str) -> str:
-    """` — names it (fresh, repository)`: the strongest reason, behind `before`, and how far to trust it."""
-    return f"{_reason(piece, before)}{_standing(piece)}"
+    """` — names it (fresh, repository)`: `before`, the strongest reason, then freshness and trust."""
+    return f"{_reason(piece, before)}{_provenance(piece)}"
 
 
 def _reason(piece: Piece, before: str) -> str:
@@ -111,10 +111,10 @@ def _reason(piece: Piece, before: str) -> str:
     return f"{before}{reason}" if reason else ""
 
 
-def _standing(piece: Piece) -> str:
+def _provenance(piece: Piece) -> str:
     return f" ({piece.freshness.value}, {piece.trust.value})"
 
 
 def _inline(text: str) -> str:
-    """Text of one line beside its bullet; what only begins a block at a line's start stays text."""
+    """`text` on the line of its bullet: block markup takes effect only at the start of a line, so it stays text."""
     return " ".join(wording.visible(text).split())

@@ -1,12 +1,11 @@
-"""What names a piece of code without its body: its signature and the first sentence of its doc, both
-from the chunk's own source.
+"""The outline of a piece of code: its signature and the first sentence of its doc comment, read from the chunk.
 
-Three ways to write code cover the languages there are: blocks after a colon (Python), blocks in braces,
-and definitions that end with their line. Lines are scanned once and not parsed: a chunk may begin or
-end anywhere, so this must make sense of any text, and never more than `MAX_LINES` of it.
+Three styles cover the supported languages: blocks after a colon (Python), blocks in braces, and definitions that end
+with their line. Lines are scanned once, not parsed: a chunk may begin or end anywhere, so any text must be accepted.
+At most `MAX_LINES` lines are read.
 
-A long symbol is cut into chunks of one name; only the first has its own line. A later one begins with
-any line, which would pass for the signature: it is told by its signature not naming its symbol.
+A long symbol is split into several chunks with the same name; only the first contains the signature. A later chunk
+begins with an arbitrary line; it is recognised because that line does not contain the symbol's name.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from dataclasses import dataclass
 from plait.domain.values import Item
 from plait.retrieval.packing.wording import first_sentence, one_line
 
-MAX_LINES = 40  # looked at
+MAX_LINES = 40  # lines read
 MAX_SIGNATURE = 240  # characters
-MAX_NAMES = 6  # of loose lines
+MAX_NAMES = 6  # names listed for module-level code
 
 COLON = frozenset(["python", "cython", "nim"])
 # fmt: off
@@ -52,8 +51,8 @@ _TAG = re.compile(r"\s*[@\\](?:param|return|returns|throws|brief|see|type)\b")
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """`line`: where the signature begins, 1-based in the file. Texts are single lines, maybe empty.
-    `part`: the chunk begins in the middle of its symbol, and has no signature."""
+    """`line`: where the signature begins, 1-based in the file. Both texts are single lines, possibly empty.
+    `part`: the chunk begins in the middle of its symbol and has no signature."""
 
     signature: str
     doc: str
@@ -93,7 +92,7 @@ def _names(signature: str, symbol: str) -> bool:
 
 
 def _defined(lines: list[str]) -> str:
-    """Of a later part of a class: what it defines."""
+    """`defines a, b`: the definitions in a later part of a class."""
     found = [match.group(1) for line in lines if (match := _PYTHON_NAME.match(line))]
     more = ", …" if len(found) > MAX_NAMES else ""
     return f"defines {', '.join(found[:MAX_NAMES])}{more}" if found else ""
@@ -115,33 +114,33 @@ def _colon(lines: list[str]) -> tuple[int, str, str]:
 
 
 def _docstring(lines: list[str]) -> str:
-    """What a docstring that opens `lines` says, to its first blank line."""
+    """The first paragraph of a docstring at the start of `lines`, or ""."""
     while lines and not lines[0].strip():
         lines = lines[1:]
     opened = _DOCSTRING.match(lines[0]) if lines else None
     if opened is None:
         return ""
     mark = opened.group(1)
-    said: list[str] = []
+    doc: list[str] = []
     for i, line in enumerate(lines):
         text = line[opened.end() :] if i == 0 else line
         body, closed, _ = text.partition(mark)
-        said.append(body.strip())
-        if closed or (not body.strip() and any(said)) or len(mark) == 1:
+        doc.append(body.strip())
+        if closed or (not body.strip() and any(doc)) or len(mark) == 1:
             break
-    return " ".join(said)
+    return " ".join(doc)
 
 
 def _braces(lines: list[str]) -> tuple[int, str, str]:
-    """Comments before the definition are its doc; the signature ends where its block begins."""
-    said: list[str] = []
+    """Comments before the definition are its doc; its signature ends where its block begins."""
+    comments: list[str] = []
     start = None
     inside = False  # a block comment
     for i, line in enumerate(lines):
         bare = line.strip()
         if inside or bare.startswith(("//", "/*")):
             if not _TAG.match(_SLASHES.sub("", line, count=1)):
-                said.append(_SLASHES.sub("", line, count=1).replace("*/", " ").strip())
+                comments.append(_SLASHES.sub("", line, count=1).replace("*/", " ").strip())
             inside = (inside or bare.startswith("/*")) and "*/" not in bare
         elif bare and not (_ATTRIBUTE.match(line) and not _opens(bare)):
             start = i
@@ -155,11 +154,11 @@ def _braces(lines: list[str]) -> tuple[int, str, str]:
         taken.append(head.strip())
         depth += _depth(head)
         if not opened and "(" not in line and at < len(lines) and _CALLED.match(lines[at]):
-            continue  # C's return type has a line of its own
+            continue  # in C the return type may be on the line before
         if opened or (depth <= 0 and not line.rstrip().endswith((",", "(", "=", "&&", "|"))):
             break
     signature = " ".join(taken).rstrip(" ;=").removesuffix("=>")
-    return start, _tight(signature), " ".join(_to_blank(said))
+    return start, _tight(signature), " ".join(_to_blank(comments))
 
 
 def _before_block(line: str, depth: int) -> tuple[str, bool]:
@@ -175,16 +174,16 @@ def _before_block(line: str, depth: int) -> tuple[str, bool]:
 
 
 def _opens(bare: str) -> bool:
-    """Whether a line that begins with an annotation also begins what it is on."""
+    """Whether a line that begins with an annotation also begins the annotated definition."""
     return bare.endswith("{") or bool(re.search(r"\)\s+\w|^@\w+\s+\w", bare))
 
 
 def _line_ends(lines: list[str], marks: tuple[str, ...]) -> tuple[int, str, str]:
-    said: list[str] = []
+    comments: list[str] = []
     for i, line in enumerate(lines):
         bare = line.strip()
         if marks and bare.startswith(marks) and not bare.startswith("#!"):
-            said.append(bare.lstrip("#-%;\"' "))
+            comments.append(bare.lstrip("#-%;\"' "))
         elif bare and not bare.startswith("#!"):
             taken, depth = [bare], _depth(bare)
             for more in lines[i + 1 :]:
@@ -192,26 +191,26 @@ def _line_ends(lines: list[str], marks: tuple[str, ...]) -> tuple[int, str, str]
                     break
                 taken.append(more.strip())
                 depth += _depth(more)
-            return i, _tight(" ".join(taken)), " ".join(_to_blank(said))
-        elif said and not bare:
-            said.append("")
+            return i, _tight(" ".join(taken)), " ".join(_to_blank(comments))
+        elif comments and not bare:
+            comments.append("")
     return _first_line(lines)
 
 
 def _elixir(lines: list[str]) -> tuple[int, str, str]:
-    """`@doc` is the doc, wherever it stands; `@spec` and its like belong to neither."""
+    """`@doc` is the doc wherever it appears; `@spec` and similar attributes are ignored."""
     start = next((i for i, line in enumerate(lines) if _ELIXIR_DEF.match(line)), None)
     doc = next((i for i, line in enumerate(lines) if _ELIXIR_DOC.match(line)), None)
-    said = ""
+    text_of_doc = ""
     if doc is not None:
         text = lines[doc].partition("doc")[2].strip().removeprefix("~S").removeprefix("~s")
-        said = _docstring([text, *lines[doc + 1 :]])
+        text_of_doc = _docstring([text, *lines[doc + 1 :]])
     if start is None:
         at, signature, found = _line_ends(lines, ("#",))
-        return (at, "" if doc == at else signature, said or found)
+        return (at, "" if doc == at else signature, text_of_doc or found)
     inner = _line_ends(lines[start:], ("#",))
-    above = "" if said else _line_ends(lines, ("#",))[2]
-    return start + inner[0], inner[1], said or above
+    above = "" if text_of_doc else _line_ends(lines, ("#",))[2]
+    return start + inner[0], inner[1], text_of_doc or above
 
 
 def _marks(language: str) -> tuple[str, ...]:
@@ -223,7 +222,7 @@ def _marks(language: str) -> tuple[str, ...]:
 
 
 def _module(lines: list[str]) -> tuple[int, str, str]:
-    """Loose lines of a file: what its docstring says, and its first names."""
+    """Module-level code: the docstring of the file and the first names that it assigns or calls."""
     doc = _docstring(lines)
     if not doc:
         _, _, doc = (
@@ -247,11 +246,11 @@ def _first_line(lines: list[str]) -> tuple[int, str, str]:
     )
 
 
-def _to_blank(said: list[str]) -> list[str]:
-    """The first run of lines that say something."""
-    while said and not said[0]:
-        said = said[1:]
-    return said[: said.index("")] if "" in said else said
+def _to_blank(texts: list[str]) -> list[str]:
+    """The first run of non-empty texts."""
+    while texts and not texts[0]:
+        texts = texts[1:]
+    return texts[: texts.index("")] if "" in texts else texts
 
 
 def _depth(text: str) -> int:
@@ -259,5 +258,5 @@ def _depth(text: str) -> int:
 
 
 def _tight(signature: str) -> str:
-    """A signature of several lines on one: no blanks inside its brackets, no comma before their end."""
+    """A joined signature without blanks just inside its brackets or a comma before a closing bracket."""
     return re.sub(r"([(\[]) | ?,? ([)\]])", lambda m: m.group(1) or m.group(2), signature)

@@ -1,7 +1,7 @@
-"""Ranked items to a `Block`: never over its budget, nothing twice, and a cause for whatever is left out.
+"""Pack ranked items into a `Block`: within its budget, without repeats, with a cause for every omission.
 
-A larger budget names no less: what is named within a budget (as an item, or inside one that shows it whole) is
-named within every larger one. `choose` has the reason why.
+Items named within one budget (as items, or inside one that shows them whole) are named within every larger budget;
+`choose` explains why.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from plait.retrieval.packing.choose import (
     choose,
     worth,
 )
-from plait.retrieval.packing.dedupe import Held
+from plait.retrieval.packing.dedupe import Coverage
 from plait.retrieval.packing.piece import Piece
 from plait.retrieval.packing.ways import Way, ways
 from plait.retrieval.ranking.coherence import APART
@@ -36,15 +36,15 @@ from plait.text.token_count import Counter
 
 STAGE = "format"
 CODE, MEMORY = "code", "memory"
-# Kinds of chunks that are in no function.
+# Kinds of chunks outside functions.
 _OUTSIDE = frozenset(["class", "module", "doc", "config", "code"])
 WEIGHTS = DEFAULT.packing
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`budget`: as it was asked for. `shares`: of what may be used, by group. `prefer_source`: rather the
-    source of a few than the places of many."""
+    """`budget`: as requested. `shares`: of the usable tokens, by group. `prefer_source`: the source of a few items
+    rather than the locations of many."""
 
     budget: int
     counter: Counter
@@ -57,7 +57,7 @@ class Limits:
         return self.counter.usable(self.budget)
 
     def names(self, left: int) -> int:
-        """How many of `left` tokens names may take: never fewer of more."""
+        """How many of `left` tokens names may take; grows with `left`."""
         if self.prefer_source:
             return int(WEIGHTS.names_beside_source * left)
         return max(min(left, WEIGHTS.names_first), int(WEIGHTS.names_share * left))
@@ -66,15 +66,15 @@ class Limits:
 def pack(
     pieces: Sequence[Piece], limits: Limits, format_: RecallFormat, preface: Sequence[str] = ()
 ) -> Block:
-    """The context of `pieces`, best first and of unequal ids. `preface`: lines that come before them,
-    the most important first, as many as fit."""
+    """The context of `pieces`, which come best first with distinct ids. `preface`: lines before them, most important
+    first, as many as fit."""
     if format_ is RecallFormat.REPO_MAP:
         return _map(pieces, limits)
     return _list(pieces, limits, format_, preface)
 
 
 def silent(limits: Limits, why: str, omitted: tuple[Omission, ...] = ()) -> Block:
-    """Nothing, and why."""
+    """An empty block and the reason."""
     return Block("", (), omitted, 0, limits.budget, limits.counter.counted, why)
 
 
@@ -85,14 +85,14 @@ def _list(
     bare = format_ is RecallFormat.STRUCTURED
     head = "" if bare else markdown.HEADING
     left = limits.usable - count(head)
-    lines, used, kept = _preface([] if bare else preface, left, count)
+    lines, used, reserved = _preface([] if bare else preface, left, count)
     shown = [ways(piece, limits.usable, count, bare=bare) for piece in pieces]
-    room = Room(left - used, limits.names(left - kept), limits.items, first=left - kept)
+    room = Room(left - used, limits.names(left - reserved), limits.items, first=left - reserved)
     choice = _chosen(pieces, shown, limits, room)
     chosen = {i: shown[i][size] for i, size in enumerate(choice.sizes) if size >= 0}
     chosen = _in_order(pieces, chosen, count)
     texts = [head, *lines, *(way.text for way in chosen.values())]
-    # The parts add up by construction; if a tokenizer should ever disagree, the last goes.
+    # The tokens of the parts add up by construction; should a tokenizer disagree, drop the last part.
     while chosen and not bare and count("".join(texts)) > limits.usable:
         texts.pop()
         chosen.popitem()
@@ -108,8 +108,8 @@ def _list(
 def _preface(
     preface: Sequence[str], left: int, count: Callable[[str], int]
 ) -> tuple[list[str], int, int]:
-    """The lines that fit, their tokens, and the tokens that are kept for them: no fewer than they take, and
-    what is beside them grows with `left`."""
+    """The lines that fit, their tokens, and the tokens reserved for them: at least as many as they take, so that the
+    remaining tokens grow with `left`."""
     texts = [f"{line.rstrip()}\n" for line in preface]
     costs = [count(text) for text in texts]
     most = int(left * WEIGHTS.impact_share)
@@ -126,8 +126,8 @@ def _preface(
 def _in_order(
     pieces: Sequence[Piece], chosen: Mapping[int, Way], count: Callable[[str], int]
 ) -> dict[int, Way]:
-    """By their best: what has a bullet of its own, and files with the places that are named of them. The
-    first place of a file comes with its file's bullet."""
+    """Bullets in rank order; the symbols named under one file follow the best of them, which also carries the bullet
+    of the file."""
     files: dict[str, list[int]] = {}
     for i, way in chosen.items():
         if way.file:
@@ -143,7 +143,8 @@ def _in_order(
 
 
 def _headed(piece: Piece, way: Way, count: Callable[[str], int], *, alone: bool) -> Way:
-    """With its file's bullet above it; the only place of its file as a bullet itself, if that is no longer."""
+    """`way` with the bullet of its file above it; the only symbol of a file becomes a bullet itself if that is no
+    longer."""
     if not way.file:
         return way
     text = markdown.head(piece)
@@ -158,7 +159,7 @@ def _headed(piece: Piece, way: Way, count: Callable[[str], int], *, alone: bool)
 def _chosen(
     pieces: Sequence[Piece], shown: Sequence[Sequence[Way]], limits: Limits, room: Room
 ) -> Choice:
-    """What is shown of each piece."""
+    """Choose what to show of each piece."""
     index = {piece.item.id: i for i, piece in enumerate(pieces)}
     worths = {piece.item.id: _worth(piece) for piece in pieces}
     entries = [
@@ -175,11 +176,11 @@ def _chosen(
     for piece, found in zip(pieces, shown, strict=True):
         for way in found:
             if way.file and way.file not in heads:
-                # The same for all of a file: every score has two digits.
+                # Equal for all pieces of a file: every score has two digits.
                 heads[way.file] = limits.counter.count(markdown.head(piece))
-    held = Held([piece.item for piece in pieces])
+    coverage = Coverage([piece.item for piece in pieces])
     return choose(
-        entries, room, limits.shares, heads, lambda i, size: held.by(i, shown[i][size].body)
+        entries, room, limits.shares, heads, lambda i, size: coverage.by(i, shown[i][size].body)
     )
 
 
@@ -192,7 +193,7 @@ def _worth(piece: Piece) -> float:
 def _size(
     piece: Piece, way: Way, worths: Mapping[ItemId, float], index: Mapping[ItemId, int]
 ) -> Size:
-    """Joined candidates bring what they are worth themselves."""
+    """The size of one way; each joined candidate adds its own worth."""
     shown = (WEIGHTS.code_shown if piece.is_code else WEIGHTS.memory_shown)[way.body.tier]
     joined = [id_ for id_ in way.body.joined.ids if id_ in index]
     if way.body.joined.ids:
@@ -202,7 +203,7 @@ def _size(
 
 
 def _place(piece: Piece) -> tuple[str, str, str] | None:
-    """Parts of one symbol are one place: where it is has been said once its best is named."""
+    """Parts of one symbol share a place: naming the best part locates them all."""
     item = piece.item
     if not piece.is_code or not item.symbol or item.kind in APART:
         return None
@@ -228,12 +229,12 @@ def _recalled(pieces: Sequence[Piece], i: int, way: Way, choice: Choice) -> Reca
 
 
 def _omissions(
-    pieces: Sequence[Piece], shown: Sequence[Sequence[Way]], choice: Choice, kept: set[int]
+    pieces: Sequence[Piece], shown: Sequence[Sequence[Way]], choice: Choice, packed: set[int]
 ) -> tuple[Omission, ...]:
-    """Of a budget `bar` is the tokens that the item's name takes."""
+    """Why each unpacked item was left out. For the cause `budget`, `bar` is the tokens that naming it takes."""
     found = []
     for i, piece in enumerate(pieces):
-        if i in kept:
+        if i in packed:
             continue
         why = Dropped(STAGE, "duplicate", rank=i + 1)
         if i not in choice.inside:
@@ -241,7 +242,7 @@ def _omissions(
             cause = choice.refused.get(i, "budget")
             why = Dropped(STAGE, cause, float("nan"), float(need or "nan"), i + 1)
             if cause == "items":
-                why = replace(why, score=float(i + 1), bar=float(len(kept)))
+                why = replace(why, score=float(i + 1), bar=float(len(packed)))
         found.append(Omission(piece.item.id, piece.score, why))
     return tuple(found)
 
@@ -251,7 +252,7 @@ def _too_small(limits: Limits) -> str:
 
 
 def _map(pieces: Sequence[Piece], limits: Limits) -> Block:
-    """As many signatures as fit, best first; what is no code has no place in a map."""
+    """As many signatures as fit, best first; a map lists only code."""
     count = limits.counter.count
     code = [piece for piece in pieces if piece.is_code]
     left = limits.usable - count(repo_map.HEADING)
@@ -262,7 +263,7 @@ def _map(pieces: Sequence[Piece], limits: Limits) -> Block:
         head = repo_map.file_line(code[line.piece])
         cost = count(line.text) + (0 if head in files else count(head))
         if cost > left:
-            break  # a shorter one further down would make way within a larger budget
+            break  # a shorter line further down would be lost within a larger budget
         files.add(head)
         left -= cost
         chosen.append(line)

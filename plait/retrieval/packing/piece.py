@@ -1,4 +1,4 @@
-"""One item on its way into a context: what is known of it, and how its ways to be shown read."""
+"""One item to be packed, with its metadata, and the text that each tier shows of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plait.retrieval.packing.join import Joined, alone
 from plait.retrieval.packing.outline import Outline, outline, own_name
 
 MAX_TITLE = 120
-# Numbers of the second and later definitions of one name.
+# The number of a second or later definition of one name.
 _PART = re.compile(r"#\d+$")
 _HUNK = re.compile(r"^(?:diff --git .*|\+\+\+ .*|@@ .*)$", re.MULTILINE)
 MAX_HUNKS = 8
@@ -21,7 +21,7 @@ MAX_HUNKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`repo`: shown before its path, "" where all are of one."""
+    """`repo`: shown before the path; "" when all items are of one repository."""
 
     item: Item
     score: float
@@ -40,9 +40,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What one tier shows of an item, before a format dresses it. `spans`: its lines in the file.
+    """What one tier shows of an item, before formatting.
 
-    `block`: text of several lines; `line`: one line beside the item's name."""
+    `block`: text of several lines; `line`: one line next to the item's name."""
 
     tier: Tier
     joined: Joined
@@ -51,8 +51,7 @@ class Body:
 
 
 def bodies(piece: Piece, most: int) -> list[Body]:
-    """From the most to the least that can be shown; nothing longer than `most` characters, and nothing
-    that would be cut."""
+    """The bodies of all tiers, longest first; none is truncated, and those over `most` characters are omitted."""
     found = _code(piece) if piece.is_code else _text(piece)
     return [body for body in found if len(body.block) + len(body.line) <= most]
 
@@ -69,21 +68,23 @@ def _code(piece: Piece) -> list[Body]:
 
 
 def outlined(piece: Piece) -> Outline:
-    """The outline of code; of a later part of its symbol that of the first one, if that is joined to it."""
-    said, joined = outline(piece.item), piece.joined
-    if not said.part or joined is None or not joined.spans:
-        return said
+    """The outline of code; for a later part of a symbol, that of the first part if it is joined."""
+    own, joined = outline(piece.item), piece.joined
+    if not own.part or joined is None or not joined.spans:
+        return own
     whole = outline(replace(piece.item, content=joined.content, start_line=joined.spans[0][0]))
-    return said if whole.part else whole
+    return own if whole.part else whole
 
 
 def _signature(piece: Piece) -> str:
-    said = outlined(piece)
-    if said.part:
+    found = outlined(piece)
+    if found.part:
         of = f"part of {wording.code(own_name(piece.item.symbol))}"
-        return f"{of} — {said.doc}" if said.doc else ""  # its name and lines say as much
-    signature = wording.code(said.signature, 2 * wording.MAX_NAME) if said.signature else ""
-    return " — ".join(part for part in (signature, said.doc) if part)
+        return (
+            f"{of} — {found.doc}" if found.doc else ""
+        )  # without a doc, name and lines are enough
+    signature = wording.code(found.signature, 2 * wording.MAX_NAME) if found.signature else ""
+    return " — ".join(part for part in (signature, found.doc) if part)
 
 
 def _prose(item: Item) -> str:
@@ -108,7 +109,7 @@ def _text(piece: Piece) -> list[Body]:
 
 
 def hunks(diff: str) -> str:
-    """What a diff touches: its files and the headings of its hunks."""
+    """The files of a diff and the headings of its hunks."""
     heads = [wording.one_line(head, 160) for head in _HUNK.findall(diff[:200_000])]
     shown = [head for head in heads if not head.startswith("+++")] or heads
     more = len(shown) - MAX_HUNKS
@@ -116,7 +117,7 @@ def hunks(diff: str) -> str:
 
 
 def name(item: Item) -> str:
-    """The symbol without what its path says already: `Session.get` of `app.http.Session.get`."""
+    """The symbol without the module prefix that its path repeats: `Session.get` for `app.http.Session.get`."""
     symbol = _PART.sub("", item.symbol)
     dotted = re.sub(r"\.\w+$", "", item.path).replace("/", ".").removesuffix(".__init__")
     while dotted:

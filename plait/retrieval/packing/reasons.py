@@ -1,4 +1,4 @@
-"""Why an item is in a context, in plain words, the strongest reason first."""
+"""Why an item is in a context, for people, the strongest reason first."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from plait.retrieval.query.analysis import Analysis
 from plait.retrieval.search_context import SearchContext
 from plait.text.tokenize import query_terms
 
-MAX_SAID = 2  # words that a reason lists
-MAX_WORDS = 40  # of the query that are looked for
+MAX_LISTED = 2  # words that a reason lists
+MAX_WORDS = 40  # of the query, searched for
 MIN_WORD = 3
-MAX_PLACES = 20  # of a word in a text that are looked at
-MAX_CHARS = 20_000  # of a text that are looked through
+MAX_PLACES = 20  # occurrences of a word in a text that are examined
+MAX_CHARS = 20_000  # of a text, searched
 
-# What an arm that found an item says of it, where nothing better is known.
+# The reason for an item by the arm that found it, used when there is no better one.
 _ARMS = {
     "anchors": "the query names its place",
     "identifiers": "has a name like one in the query",
@@ -29,103 +29,103 @@ _ARMS = {
     "semantic": "close in meaning",
     "lexical": "shares words with the query",
 }
-# These say more than common words do.
-_TELLING = ("anchors", "identifiers", "phrase", "exact")
+# More specific than shared common words.
+_SPECIFIC = ("anchors", "identifiers", "phrase", "exact")
 _WORD = re.compile(r"[^\W_]+")
-# What a word goes on with: to its end, or the next part of a name in camelCase.
+# The rest of a word: to its end, or to the next part of a camelCase name.
 _REST = re.compile(r"[a-z]*")
 _SENTENCE_END = re.compile(r"(?<=[.!?]) (?=\S)")
-MAX_REPLIED = 4_000  # characters of what a turn replies to that are read
+MAX_REPLIED = 4_000  # characters read of the turn that another replies to
 MAX_QUOTED = wording.MAX_REASON - len("after “”")
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A query's telling words, as written and as they begin, in their order; its identifiers' ends; and what
-    the repository and its package are called, which is no reason for anything in them."""
+    """`stems`: the query's content words by stem, in order; `names`: the last part of each identifier; `own`: the names
+    of the repository and its package, which are no reason for an item in them."""
 
     stems: Mapping[str, str]
     names: Mapping[str, str]
     own: Collection[str] = ()
 
 
-def words_of(asked: Analysis, own: Collection[str] = ()) -> Words:
-    """Words that search ranks by too: stop words are none, nor are `own` names."""
-    telling = set(query_terms(asked.text))
+def words_of(analysis: Analysis, own: Collection[str] = ()) -> Words:
+    """The words that search ranks by, too: neither stop words nor `own` names."""
+    terms = set(query_terms(analysis.text))
     stems: dict[str, str] = {}
-    for word in _WORD.findall(asked.text):
+    for word in _WORD.findall(analysis.text):
         low = word.casefold()
         if low in own:
             continue
-        if len(low) >= MIN_WORD and not telling.isdisjoint(query_terms(word)):
+        if len(low) >= MIN_WORD and not terms.isdisjoint(query_terms(word)):
             stems.setdefault(_stem(low), low)
         if len(stems) == MAX_WORDS:
             break
-    ends = (name.rpartition(".")[2] for name in asked.identifiers)
+    ends = (name.rpartition(".")[2] for name in analysis.identifiers)
     names = {end.casefold(): end for end in ends}
     return Words(stems, names, own)
 
 
 def replies_to(text: str) -> str:
-    """`after “Which of the two?”`: the last question of `text`, else the beginning of its first line; "" where
-    it says nothing that can be seen."""
+    """`after “Which of the two?”`: the last question in `text`, else the start of its first line; "" without any
+    letter or digit."""
     head = text[:MAX_REPLIED]
     lines = [line.strip() for line in head.splitlines() if line.strip()]
-    asked = next((line for line in reversed(lines) if line.endswith("?")), "")
-    # A dot inside of a name ends no sentence.
-    said = _SENTENCE_END.split(asked)[-1] if asked else "".join(lines[:1])
-    quoted = wording.one_line(said, MAX_QUOTED).replace("”", "'")
+    question = next((line for line in reversed(lines) if line.endswith("?")), "")
+    # A dot inside a name does not end a sentence.
+    sentence = _SENTENCE_END.split(question)[-1] if question else "".join(lines[:1])
+    quoted = wording.one_line(sentence, MAX_QUOTED).replace("”", "'")
     return f"after “{quoted}”" if any(map(str.isalnum, quoted)) else ""
 
 
 def reasons(
     ctx: SearchContext, item: Item, arms: Mapping[str, float], words: Words
 ) -> tuple[str, ...]:
-    """What the stages say of an item; then what its name and text share with the query; else what the
-    arms that found it do."""
-    said = list(ctx.reasons.get(item.id, ()))
+    """The reasons given by the stages, else the words that its name and text share with the query, else the reason of
+    the arm that found it."""
+    found = list(ctx.reasons.get(item.id, ()))
     own = item.symbol.partition("#")[0].rpartition(".")[2].casefold()
     if own in words.names:
-        said.insert(0, f"defines {words.names[own]}")
+        found.insert(0, f"defines {words.names[own]}")
         arms = {arm: score for arm, score in arms.items() if arm != "identifiers"}
-    said += [_ARMS[arm] for arm in _TELLING if arm in arms and not ctx.reasons.get(item.id)]
-    if not said:
-        said = _shared(item, words)
-    if not said:
-        said = [text for arm, text in _ARMS.items() if arm in arms][:1]
-    return tuple(dict.fromkeys(said))
+    found += [_ARMS[arm] for arm in _SPECIFIC if arm in arms and not ctx.reasons.get(item.id)]
+    if not found:
+        found = _shared(item, words)
+    if not found:
+        found = [text for arm, text in _ARMS.items() if arm in arms][:1]
+    return tuple(dict.fromkeys(found))
 
 
 def _shared(item: Item, words: Words) -> list[str]:
     named = _in(_name(item, words.own), words.stems.items())
     others = [(stem, word) for stem, word in words.stems.items() if word not in named]
-    says = _in(item.content[:MAX_CHARS], others)
-    said = [f"name matches {' and '.join(named.values())}"] if named else []
-    return [*said, f"mentions {' and '.join(says.values())}"] if says else said
+    mentioned = _in(item.content[:MAX_CHARS], others)
+    found = [f"name matches {' and '.join(named.values())}"] if named else []
+    return [*found, f"mentions {' and '.join(mentioned.values())}"] if mentioned else found
 
 
 def _name(item: Item, own: Collection[str]) -> str:
-    """Path and symbol, without the package that everything here is in."""
+    """Path and symbol without the parts that are in `own`."""
     parts = [part for part in item.path.split("/") if part.casefold() not in own]
     symbol = [part for part in item.symbol.split(".") if part.casefold() not in own]
     return f"{'/'.join(parts)} {'.'.join(symbol)}"
 
 
 def _in(text: str, words: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The first words, given with their stems, that `text` has, and how they stand there: other forms of them
-    only where none stands as it is."""
+    """The first of `words`, given with their stems, that occur in `text`, with the form that occurs; inflected forms
+    count only if no word occurs as written."""
     folded = text.lower()
-    if len(folded) != len(text):  # a few letters have longer small forms
+    if len(folded) != len(text):  # a few letters have a longer lower-case form
         text = folded
     has = {word: form for stem, word in words if (form := _form(text, folded, stem, word))}
     exact = {word: form for word, form in has.items() if word == form}
-    return dict(islice((exact or has).items(), MAX_SAID))
+    return dict(islice((exact or has).items(), MAX_LISTED))
 
 
 def _form(text: str, folded: str, stem: str, word: str) -> str:
-    """`word`, if it is a word of `text` or a part of one in camelCase; else such a one that begins with `stem`
-    and is no longer than a form of it may be: a `debugger` says no "bug", a `redirect` no "redis"; else "".
-    Scripts without blanks have no such places."""
+    """`word` if it is a word of `text` or part of a camelCase name; else a word that begins with `stem` and is short
+    enough to be an inflection (`debugger` does not match "bug", nor `redirect` "redis"); else "". Stems that are not
+    ASCII match anywhere, because some scripts do not separate words by blanks."""
     if not stem.isascii():
         return word if stem in folded else ""
     found = ""
@@ -144,5 +144,5 @@ def _form(text: str, folded: str, stem: str, word: str) -> str:
 
 
 def _stem(word: str) -> str:
-    """Its beginning, which its other forms share. Only to say what was shared: no rank hangs on it."""
+    """The prefix that inflected forms share. Used for reasons only, not for ranking."""
     return word[: max(4, len(word) - 2)] if len(word) > 4 else word

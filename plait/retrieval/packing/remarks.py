@@ -1,4 +1,4 @@
-"""Remarks packed into a few tokens."""
+"""Pack remarks into a token budget."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from plait.text.token_count import Counter
 def fitted(
     remarks: Sequence[Remark], known: Collection[str], counter: Counter, budget: int
 ) -> list[Remark]:
-    """Those that are not `known`, from the front, as long as their text has at most `budget` tokens; a
-    longer one is skipped. One a key."""
+    """The remarks whose keys are not in `known`, in order, one a key, within `budget` tokens of text; one that does
+    not fit is skipped."""
     usable = counter.usable(budget)
-    kept: list[Remark] = []
+    fitting: list[Remark] = []
     seen = set(known)
     for remark in remarks:
         if remark.key in seen:
             continue
-        tried = [*kept, remark]
+        tried = [*fitting, remark]
         if counter.count(composed(tried)) <= usable:
-            kept = tried
+            fitting = tried
             seen.add(remark.key)
-    return kept
+    return fitting

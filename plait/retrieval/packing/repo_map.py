@@ -25,7 +25,7 @@ def file_line(piece: Piece) -> str:
 
 
 def lines(pieces: Sequence[Piece]) -> list[Line]:
-    """A line for each symbol of `pieces`, in their order; loose lines by where they stand."""
+    """A line for each symbol of `pieces`, in their order; module-level code counts by its first line."""
     found = []
     seen: set[tuple[str, str, str]] = set()
     for index, piece in enumerate(pieces):
@@ -34,17 +34,19 @@ def lines(pieces: Sequence[Piece]) -> list[Line]:
         if key in seen:
             continue
         seen.add(key)
-        said = outlined(piece)
+        found_outline = outlined(piece)
         symbol = name(item)
         depth = min(4, symbol.count("."))
-        text = said.signature or wording.one_line(symbol, wording.MAX_NAME) or item.kind
-        text = f"part of {text}" if said.part else text
-        found.append(Line(index, said.line, f"{'  ' * (1 + depth)}{said.line}: {text}\n"))
+        text = found_outline.signature or wording.one_line(symbol, wording.MAX_NAME) or item.kind
+        text = f"part of {text}" if found_outline.part else text
+        found.append(
+            Line(index, found_outline.line, f"{'  ' * (1 + depth)}{found_outline.line}: {text}\n")
+        )
     return found
 
 
 def render(pieces: Sequence[Piece], chosen: Sequence[Line]) -> str:
-    """The map of `chosen`, which come best first: files by their best, lines by their number."""
+    """The map of `chosen`, which come best first: files in that order, the lines of a file by number."""
     by_file: dict[str, list[Line]] = {}
     for line in chosen:
         by_file.setdefault(file_line(pieces[line.piece]), []).append(line)

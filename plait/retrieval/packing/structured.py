@@ -1,4 +1,4 @@
-"""An item by itself, for callers that dress it: its text without what no reader sees, quoted where it is from outside."""
+"""The text of one item for callers that format it: without invisible characters, quoted if it is external."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from plait.retrieval.packing.piece import Body, Piece, name, place
 
 
 def text(piece: Piece, body: Body) -> str:
-    """What a tier shows; ends with a line end."""
-    said = body.block or body.line
-    if not said:
-        said = f"{place(piece, body.joined.spans)} {wording.one_line(name(piece.item), 160)}"
+    """The text of one tier; ends with a line end."""
+    shown = body.block or body.line
+    if not shown:
+        shown = f"{place(piece, body.joined.spans)} {wording.one_line(name(piece.item), 160)}"
     if piece.trust is Trust.EXTERNAL:
-        return wording.quoted(said)
-    return f"{wording.visible(said).rstrip()}\n"
+        return wording.quoted(shown)
+    return f"{wording.visible(shown).rstrip()}\n"

@@ -1,4 +1,4 @@
-"""The ways to show a piece, from its whole source to its name, each dressed and counted."""
+"""The ways to show a piece, from its whole source to its name, each formatted and with its tokens."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from plait.domain.recall import Tier
 from plait.retrieval.packing import markdown, structured
 from plait.retrieval.packing.piece import Body, Piece, bodies, place
 
-# Characters a token may stand for in what is still counted; 1 MB of blanks is not worth the time.
+# Texts with more characters a usable token than this are not counted: 1 MB of blanks is not worth the time.
 MAX_CHARS_A_TOKEN = 16
-# What an agent wrote can't be opened at its place as code can: so short a text is its own name.
+# Agents' text cannot be opened by location as code can: so short a text is shown whole instead of named.
 SHORT_TOKENS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """`names`: the least of the piece that a context may show. `file`: under whose bullet it stands, "" for
-    none."""
+    """`names`: this is the shortest way, which only names the piece. `file`: the file whose bullet it is listed under,
+    or ""."""
 
     body: Body
     text: str
@@ -28,9 +28,9 @@ class Way:
 
 
 def ways(piece: Piece, usable: int, count: Callable[[str], int], *, bare: bool) -> list[Way]:
-    """From the most to the least that `usable` tokens may show; which of them names the piece does not hang on
-    the budget. `bare`: without bullets."""
-    counted: dict[str, int] = {"": 0}  # most tiers begin with the same line
+    """All ways, longest first; which of them names the piece does not depend on the budget. `usable`: tokens; `bare`:
+    without bullets."""
+    counted: dict[str, int] = {"": 0}  # most tiers share their first line
     file = place(piece, ()) if piece.is_code and not bare else ""
 
     def counts(part: str) -> int:

@@ -1,6 +1,6 @@
-"""Text that goes into a context: one line, quoted, fenced, shortened. All of it is hostile until then.
+"""Make text safe for a context: on one line, quoted, fenced, shortened. All input is untrusted.
 
-Whatever an item holds, it can close no fence, begin no bullet and look like no heading of the context.
+No item can close a fence, begin a bullet or imitate a heading of the context.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _PLAIN = re.compile(r"[^\W\d][\w.:$]*")
 _BEGINS = re.compile(r"[-+*#>|=~<_]|\d+[.)]|`{3}")
 _PATH = re.compile(r"[\w./@+-]*")
 _END = re.compile(r"[.!?](?=\s|$)|[。！？]")
-# Bidirectional overrides and other marks that no reader sees, but for the joiners of emoji and scripts.
+# Bidirectional overrides and other invisible characters; the joiners of emoji and scripts are allowed.
 _UNSEEN = frozenset(["Cc", "Cf", "Cs", "Co", "Cn"])
 _JOINERS = frozenset("\u200c\u200d")
-# A line that could pass for one of the context's own: headings of both kinds, bullets with a score, marks of
-# fences and quotes, rules, tags, and what ends or begins a conversation's turn.
+# A line that could be taken for one of the context's own: headings of both kinds, bullets with a score, fences and
+# quotes, rules, tags, and markers that end or begin a conversation's turn.
 _STRUCTURE = re.compile(
     r"^[ \t>]*(?:#{1,6}(?:\s|$)|[-*+•][ \t]+\[\s*score|`{3}|~{3}|={3,}\s*$|-{3,}\s*$|\*{3,}\s*$|_{3,}\s*$"
     r"|</?[a-z!?|\[]|\[/?[A-Z]{2,}\]|>|\W{0,3}end of (?:the )?(?:context|memor|quot|data))"
@@ -34,7 +34,7 @@ _STRUCTURE = re.compile(
 
 
 def one_line(text: str, limit: int) -> str:
-    """`text` without line ends and unseen marks, at most `limit` characters, "…" for what is left out."""
+    """`text` without line ends and invisible characters, at most `limit` characters; "…" marks a cut."""
     text = text[: 4 * limit]
     if len(text) <= limit and text.isascii() and text.isprintable() and "  " not in text:
         return text.strip()
@@ -51,7 +51,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def code(text: str, limit: int = MAX_NAME) -> str:
-    """`text` as a code span that its own backticks can't close."""
+    """`text` as a code span that backticks inside it cannot close."""
     line = one_line(text, limit)
     ticks = "`" * (_longest(line) + 1)
     pad = " " if line.startswith("`") or line.endswith("`") else ""
@@ -59,7 +59,7 @@ def code(text: str, limit: int = MAX_NAME) -> str:
 
 
 def plain(name: str) -> bool:
-    """Whether `name` reads the same outside of a code span: a title of a test may be anything."""
+    """Whether `name` is safe outside a code span: the title of a test may be any text."""
     return _PLAIN.fullmatch(name) is not None
 
 
@@ -77,12 +77,12 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def imitates(text: str) -> bool:
-    """Whether a line of `text`, indented under a bullet, could pass for one of the context's own."""
+    """Whether a line of `text`, indented under a bullet, could be taken for one of the context's own."""
     return _STRUCTURE.search(visible(text)) is not None
 
 
 def spot(path: str, limit: int) -> str:
-    """A path in running text: as it is where it reads as one, else as a code span."""
+    """A path in running text: unchanged if it has only path characters, else as a code span."""
     line = one_line(path, limit)
     return line if _PATH.fullmatch(line) else code(line, limit)
 
@@ -98,7 +98,7 @@ def indented(text: str) -> str:
 
 
 def first_paragraph(text: str) -> str:
-    """What stands before the first blank line."""
+    """The lines before the first blank one."""
     lines: list[str] = []
     for line in text.strip().splitlines():
         if not line.strip():

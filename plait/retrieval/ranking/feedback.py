@@ -40,8 +40,8 @@ OUTCOMES = frozenset({"success", "failure", "partial", "unknown"})
 
 def factor(evidence: Evidence, bound: float) -> float:
     """What multiplies an item's score, in [1 − bound, 1 + bound]."""
-    told = evidence.helped + evidence.harmed
-    return 1.0 + bound * (evidence.helped - evidence.harmed) / (2.0 * WEIGHTS.prior + told)
+    reported = evidence.helped + evidence.harmed
+    return 1.0 + bound * (evidence.helped - evidence.harmed) / (2.0 * WEIGHTS.prior + reported)
 
 
 def attribute(feedback: Feedback, receipt: Receipt) -> Attribution:
@@ -50,12 +50,12 @@ def attribute(feedback: Feedback, receipt: Receipt) -> Attribution:
     weight over the items without a verdict, in proportion to their scores."""
     scores = dict(receipt.items)
     shares, unknown = [], []
-    for said in feedback.verdicts:
-        if said.item_id not in scores:
-            unknown.append(said.item_id)
+    for given in feedback.verdicts:
+        if given.item_id not in scores:
+            unknown.append(given.item_id)
             continue
-        helped = WEIGHTS.named if said.verdict is Verdict.HELPED else 0.0
-        shares.append(Share(said.item_id, helped, _HARM[said.verdict], True, said.comment))
+        helped = WEIGHTS.named if given.verdict is Verdict.HELPED else 0.0
+        shares.append(Share(given.item_id, helped, _HARM[given.verdict], True, given.comment))
     named = {share.item_id for share in shares}
     rest = {id_: score for id_, score in scores.items() if id_ not in named}
     spread = _of_outcome(feedback, rest)
@@ -114,14 +114,14 @@ def _check_verdicts(verdicts: Sequence[ItemVerdict]) -> None:
             f"{len(verdicts)} verdicts; send at most {MAX_VERDICTS}, one an item", field="items"
         )
     seen = set()
-    for said in verdicts:
-        if said.item_id in seen:
+    for given in verdicts:
+        if given.item_id in seen:
             raise InvalidInput(
-                f"item {said.item_id} has two verdicts; send one an item", field="items"
+                f"item {given.item_id} has two verdicts; send one an item", field="items"
             )
-        seen.add(said.item_id)
-        if len(said.comment.encode(errors="replace")) > MAX_COMMENT_BYTES:
+        seen.add(given.item_id)
+        if len(given.comment.encode(errors="replace")) > MAX_COMMENT_BYTES:
             raise InvalidInput(
-                f"the comment on item {said.item_id} is over {MAX_COMMENT_BYTES} bytes; shorten it",
+                f"the comment on item {given.item_id} is over {MAX_COMMENT_BYTES} bytes; shorten it",
                 field="items",
             )

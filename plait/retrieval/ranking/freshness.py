@@ -14,7 +14,7 @@ _REASONS: Mapping[Freshness, str] = {
     Freshness.DRIFTED: "its code has changed since",
     Freshness.ORPHANED: "its code is gone",
 }
-MAX_TOLD = 3  # places that a reason names
+MAX_EXPLAINED = 3  # places that a reason names
 
 
 def freshness(place: Place, standing: Standing | None) -> Freshness:
@@ -59,14 +59,16 @@ def reason(place: Place, standing: Standing | None) -> str:
     if standing is None or place.collection == "files":
         return ""
     given = _REASONS.get(_given(standing), "")
-    told = [text for one in standing.named if (text := _told(one))]
-    more = len(told) - MAX_TOLD
+    explanations = [text for one in standing.named if (text := _explanation(one))]
+    more = len(explanations) - MAX_EXPLAINED
     return "; ".join(
-        text for text in (given, *told[:MAX_TOLD], f"{more} more" if more > 0 else "") if text
+        text
+        for text in (given, *explanations[:MAX_EXPLAINED], f"{more} more" if more > 0 else "")
+        if text
     )
 
 
-def _told(one: NamedAnchor) -> str:
+def _explanation(one: NamedAnchor) -> str:
     where = f"{_own(one)} in {one.path}" if one.symbol else one.path
     if one.state is AnchorState.GONE:
         return f"{where} is gone"
@@ -99,6 +101,6 @@ def freshness_factors(
 
 
 def _factor(place: Place, standing: Standing | None) -> float:
-    said = freshness(place, standing)
+    state = freshness(place, standing)
     given = standing is not None and _given(standing) in _REASONS
-    return (WEIGHTS.freshness if given else WEIGHTS.freshness_of_text)[said]
+    return (WEIGHTS.freshness if given else WEIGHTS.freshness_of_text)[state]

@@ -109,6 +109,6 @@ def similarity(
     if weights.get("semantic", 0.0) >= semantic or not weights.get("semantic"):
         return {}
     given = unite(rankings, weights)
-    wanted = unite(rankings, {**weights, "semantic": semantic, "lexical": both - semantic})
-    found = {id_: wanted[id_] / given[id_] for id_ in ids if given.get(id_, 0.0) > 0.0}
+    reweighed = unite(rankings, {**weights, "semantic": semantic, "lexical": both - semantic})
+    found = {id_: reweighed[id_] / given[id_] for id_ in ids if given.get(id_, 0.0) > 0.0}
     return {id_: factor for id_, factor in found.items() if factor != 1.0}

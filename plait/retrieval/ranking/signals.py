@@ -65,7 +65,7 @@ class Signals:
             value *= factor
         return value
 
-    def told(self) -> dict[str, float]:
+    def explained(self) -> dict[str, float]:
         """For `explain`."""
         bonuses = {f"bonus.{name}": value for name, value in self.bonuses.items()}
         return bonuses | {f"factor.{name}": value for name, value in self.factors.items()}
@@ -94,8 +94,8 @@ def prepared(asked: Analysis) -> PreparedQuery:
         joined=frozenset(map(_bare, asked.joined)),
         asked=frozenset(
             kind
-            for kind, said in _ASKS.items()
-            if asked.words <= WEIGHTS.short_words and terms & said
+            for kind, words in _ASKS.items()
+            if asked.words <= WEIGHTS.short_words and terms & words
         ),
         long=asked.words >= WEIGHTS.long_words,
     )

@@ -12,19 +12,19 @@ WEIGHTS = DEFAULT.memories
 
 def passage(text: str) -> str:
     """`text` as it is looked for, with one blank between words; "" where it is too short for a passage."""
-    said = " ".join(text.split())
+    words = " ".join(text.split())
     return (
-        said
-        if len(said)
-        >= (WEIGHTS.passage_question_chars if said.endswith("?") else WEIGHTS.passage_chars)
+        words
+        if len(words)
+        >= (WEIGHTS.passage_question_chars if words.endswith("?") else WEIGHTS.passage_chars)
         else ""
     )
 
 
-def passage_factors(wanted: str, texts: Mapping[ItemId, str]) -> dict[ItemId, float]:
-    """What multiplies scores; 1.0 is left out. `wanted`: of `passage`."""
-    if not wanted:
+def passage_factors(quoted: str, texts: Mapping[ItemId, str]) -> dict[ItemId, float]:
+    """What multiplies scores; 1.0 is left out. `quoted`: of `passage`."""
+    if not quoted:
         return {}
     return {
-        id_: WEIGHTS.verbatim for id_, text in texts.items() if wanted in " ".join(text.split())
+        id_: WEIGHTS.verbatim for id_, text in texts.items() if quoted in " ".join(text.split())
     }

@@ -42,7 +42,7 @@ async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
     ranked = sorted(zip(values, found, strict=True), key=lambda entry: -entry[0])
     explained: dict[ItemId, dict[str, float]] = {}
     if ctx.query.explain:
-        explained = {id_: signal.told() for _, (id_, signal) in ranked}
+        explained = {id_: signal.explained() for _, (id_, signal) in ranked}
     scores = {id_: min(1.0, value * scale) for value, (id_, _) in ranked}
     scores = compacted.behind_summaries(scores, ctx.standing)
     ctx = replace(ctx, fused=scores, signals=explained, order=list(scores))

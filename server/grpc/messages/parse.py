@@ -20,7 +20,7 @@ from plait.domain.deadline import Deadline
 from plait.domain.errors import InvalidInput, PageTokenInvalid
 from plait.domain.values import Episode, Filter, ItemId
 from plait.memory import episode as episodes
-from plait.retrieval.explain import MAX_ASKED
+from plait.retrieval.explain import MAX_IDS
 from plait.retrieval.search import Mode, SearchQuery
 from plait.v1 import graph_pb2, index_service_pb2, knowledge_service_pb2, types_pb2
 from plait.wire import episodes as wire_episodes
@@ -58,7 +58,7 @@ def search(request: knowledge_service_pb2.SearchRequest, deadline: Deadline) -> 
     modes(request)
     off, why_not = (
         stages_off(request.stages_off),
-        ids(request.why_not, "why_not", MAX_ASKED),
+        ids(request.why_not, "why_not", MAX_IDS),
     )
     options = wire_search.options_of(request)
     return SearchQuery(

@@ -13,7 +13,7 @@ from plait.domain.deadline import Deadline
 from plait.domain.options import RecallOptions
 from plait.domain.recall import Feedback, ItemVerdict, PackingOptions, RecallFormat, RecallId
 from plait.domain.values import Collection, Outcome
-from plait.retrieval.explain import MAX_ASKED
+from plait.retrieval.explain import MAX_IDS
 from plait.retrieval.packing import context_block
 from plait.retrieval.query.analysis import MAX_K
 from plait.retrieval.ranking import feedback as rules
@@ -37,7 +37,7 @@ def recall(request: pb.RecallRequest, deadline: Deadline) -> tuple[SearchQuery, 
     parse.in_range(request.max_items, "max_items", 0, MAX_K)
     parse.modes(request)
     off = parse.stages_off(request.stages_off)
-    why_not = parse.ids(request.why_not, "why_not", MAX_ASKED)
+    why_not = parse.ids(request.why_not, "why_not", MAX_IDS)
     _check_packing(request)
     options = recalls.options_of(request)
     query = SearchQuery(

@@ -10,7 +10,7 @@ from plait.domain.deadline import Deadline
 from plait.domain.errors import RecallUnknown
 from plait.domain.memory import AsOf
 from plait.domain.recall import Feedback, FeedbackReceipt, RecallId
-from plait.retrieval.explain import MAX_ASKED
+from plait.retrieval.explain import MAX_IDS
 from plait.v1 import knowledge_service_pb2 as pb
 from plait.wire import recalls
 from server.app import App
@@ -46,7 +46,7 @@ class Recalls:
             tenant,
             id_,
             explain=request.explain,
-            why_not=parse.ids(request.why_not, "why_not", MAX_ASKED),
+            why_not=parse.ids(request.why_not, "why_not", MAX_IDS),
         )
         shape = Shape(request.explain, request.include_content)
         times_of = AsOf(answer.view.valid, answer.view.recorded)
