@@ -295,8 +295,8 @@ async def _changes(
 
 async def _remember(run: _Run, limit_s: float) -> None:
     """Note the contents that timed out, so that the next run does not wait for them again."""
-    late = [path for path, cause in (*run.skipped, *run.unparsed) if cause == TIMED_OUT]
-    hashes = await asyncio.to_thread(hash_files, Path(run.walk.root), late, run.rules.digest())
+    slow = [path for path, cause in (*run.skipped, *run.unparsed) if cause == TIMED_OUT]
+    hashes = await asyncio.to_thread(hash_files, Path(run.walk.root), slow, run.rules.digest())
     for digest in hashes.values():
         if len(run.timed_out) < MOST_REMEMBERED:
             run.timed_out[digest.hex()] = limit_s

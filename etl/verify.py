@@ -85,18 +85,18 @@ class Verifier:
             await self._catch_up(repo)
             before = await self._state(repo)
             expected = await self._outbox.expected(repo)
-            late = time.perf_counter() - started + wait_s >= timeout_s
+            timed_out = time.perf_counter() - started + wait_s >= timeout_s
             try:
                 held = await graph.contents(repo)
             except GraphUpdating:
-                if late:
+                if timed_out:
                     raise
             else:
                 after = await self._state(repo)
                 # The events of a change are queued with it: nothing waited and nothing was projected
                 # meanwhile, so both were read of one state.
                 still = before == after and after[1:] == (False, 0)
-                if still or late:
+                if still or timed_out:
                     dead = len(await self._outbox.dead([repo]))
                     took_ms = (time.perf_counter() - started) * 1e3
                     return compared(repo, expected, held, after[2], dead, still, took_ms)

@@ -139,7 +139,7 @@ def _take(found: Sequence[Unit], entries: Sequence[MemoryEntry], budget_tokens: 
 
 def _vectors(texts: Sequence[str]) -> Matrix:
     """TF-IDF rows of unit length, `(n, terms)`; zero for a sentence without telling words."""
-    counted = [Counter(_telling(text)) for text in texts]
+    counted = [Counter(_content_words(text)) for text in texts]
     places = {term: i for i, term in enumerate(sorted({t for c in counted for t in c}))}
     out = np.zeros((len(texts), max(1, len(places))))
     for row, terms in enumerate(counted):
@@ -152,8 +152,8 @@ def _vectors(texts: Sequence[str]) -> Matrix:
     return out
 
 
-def _telling(text: str) -> list[str]:
-    """Words that say what a sentence is about; what all sentences share weighs next to nothing."""
+def _content_words(text: str) -> list[str]:
+    """The content words of a sentence, without common words."""
     return [
         word
         for word in words(text)
