@@ -214,7 +214,7 @@ def _progress(args: argparse.Namespace) -> Progress:
         return NoProgress()
     if args.json or not sys.stderr.isatty():
         return PlainProgress()
-    from etl.bar import BarProgress
+    from etl.progress_bar import BarProgress
 
     return BarProgress()
 

@@ -12,7 +12,7 @@ from plait.domain.memory import MemoryMatch
 from plait.domain.recall import Freshness, RecalledItem, RecallFormat, Tier, Trust
 from plait.domain.values import Collection, Hit, Item, ItemId
 from plait.retrieval.packing import markdown, repo_map, wording
-from plait.retrieval.packing.join import alone
+from plait.retrieval.packing.neighbours import alone
 from plait.retrieval.packing.pack import Limits, pack
 from plait.retrieval.packing.piece import MAX_TITLE, Body, Piece
 from plait.text import token_count

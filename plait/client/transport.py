@@ -16,17 +16,15 @@ from plait.client import discovery
 from plait.client.calls.call import Call, metadata
 from plait.client.errors import PlaitRpcError
 from plait.domain.errors import BadSettings, ServerNotAnswering
-from plait.settings import ClientSettings, ServerSettings, Settings
+from plait.settings import ClientSettings, Settings
 
 MAX_ATTEMPTS = 4
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 2.0
-# Answers may be as large as the server's own limit allows.
-MAX_MESSAGE_BYTES = ServerSettings().max_message_bytes
-
 OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    # The server's limit (`server.max_message_bytes`) holds both ways; -1: none of the client's own.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
     # A local address must not go through an HTTP proxy that the environment names.
     ("grpc.enable_http_proxy", 0),
     ("grpc.keepalive_time_ms", 60_000),

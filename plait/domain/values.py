@@ -14,7 +14,6 @@ from plait.domain.scope import DEFAULT_TENANT
 
 ItemId = NewType("ItemId", UUID)
 MAX_DIFF_HEAD = 12_000  # characters before the first hunk; a path may take 4,096 bytes, three times
-NodeId = NewType("NodeId", str)  # f"{repo}:{qualified name}", see `plait.domain.graph`
 
 
 class Collection(StrEnum):
