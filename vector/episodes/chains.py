@@ -157,18 +157,18 @@ def _validated(
 
 @dataclass(frozen=True, slots=True)
 class _Issues:
-    said: Mapping[str, Sequence[str]]  # by diff: what a text says that it fixes
-    named: Mapping[UUID, Sequence[str]]  # by episode: what it names
+    stated: Mapping[str, Sequence[str]]  # by diff: the issues that a text says it fixes
+    named: Mapping[UUID, Sequence[str]]  # by episode: the issues that it names
 
     def fixed(self, turn: _Turn, diffs: Sequence[_Diff]) -> list[str]:
-        """What `diffs` fix: as said, or the one issue that the red run's episode is about."""
-        told = list(dict.fromkeys(i for d in diffs for i in self.said.get(d.name, ())))
+        """The issues that `diffs` fix: as stated, else the only issue that the red run's episode names."""
+        fixed_by_text = list(dict.fromkeys(i for d in diffs for i in self.stated.get(d.name, ())))
         named = self.named.get(turn.red.episode, ())
-        return told or (list(named) if len(named) == 1 else [])
+        return fixed_by_text or (list(named) if len(named) == 1 else [])
 
 
 def _fixed(turn: _Turn, diffs: Sequence[_Diff], issues: _Issues) -> Iterable[Claim]:
-    if any(d.name in issues.said for d in diffs):
+    if any(d.name in issues.stated for d in diffs):
         return  # the text says it, and is its own evidence
     for issue in issues.fixed(turn, diffs):
         for diff in diffs:
@@ -206,12 +206,12 @@ async def _issues(
 ) -> _Issues:
     diffs = sorted({diff.name for _, found in fixing for diff in found})
     cursor = await conn.execute(q.FIXED_BY, {"repo": repo_id, "diffs": diffs})
-    said: dict[str, list[str]] = {}
+    stated: dict[str, list[str]] = {}
     for source, target in await cursor.fetchall():
-        said.setdefault(source, []).append(target)
+        stated.setdefault(source, []).append(target)
     red = sorted({turn.red.episode for turn, _ in fixing})
     cursor = await conn.execute(q.ISSUES_OF, {"episodes": red})
     named: dict[UUID, list[str]] = {}
     for episode, target in await cursor.fetchall():
         named.setdefault(episode, []).append(target)
-    return _Issues(said, named)
+    return _Issues(stated, named)
