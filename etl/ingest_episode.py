@@ -27,7 +27,7 @@ from plait.domain.outage import Patience, ride_out
 if TYPE_CHECKING:
     from etl.bar import BarProgress
     from etl.ingest.importers.draft import Options
-    from etl.ingest.inputs import Input, Told
+    from etl.ingest.inputs import ImportResult, Input
     from etl.ingest.report import Report
 
 EXAMPLES = """\
@@ -126,7 +126,7 @@ async def ingest(args: argparse.Namespace, open_sink: OpenSink) -> int:
     report = Report(as_json=args.json, quiet=args.quiet)
     progress = _Progress(args)
     skipped: Counter[str] = Counter()
-    feed = Feed(_told(args, progress, skipped))
+    feed = Feed(_results(args, progress, skipped))
     try:
         if args.dry_run:
             await _show(feed.batch, report)
@@ -140,13 +140,13 @@ async def ingest(args: argparse.Namespace, open_sink: OpenSink) -> int:
     return 1 if report.failed else 0 if report.read else 3
 
 
-Batches = Callable[[], "list[Told]"]
+Batches = Callable[[], "list[ImportResult]"]
 
 
 async def _show(batches: Batches, report: Report) -> None:
     while batch := await asyncio.to_thread(batches):
-        for told in _episodes(batch, report):
-            report.would_store(told)
+        for result in _episodes(batch, report):
+            report.would_store(result)
 
 
 def _outage(args: argparse.Namespace, progress: _Progress) -> Patience:
@@ -176,47 +176,51 @@ async def _store_all(
             if found := _episodes(batch, report):
                 await _store(sink, found, report, outage)
         if report.repos and not (report.as_json or report.quiet):
-            report.kept(await sink.usage())
+            report.retention_notes(await sink.usage())
 
 
-def _episodes(batch: Sequence[Told], report: Report) -> list[Told]:
+def _episodes(batch: Sequence[ImportResult], report: Report) -> list[ImportResult]:
     """Those that can be stored; the others are reported."""
     out = []
-    for told in batch:
-        if told.read.episode is not None:
-            out.append(told)
-        elif told.read.error is not None:
-            report.error(told, told.read.error)
-        elif told.read.note:
-            report.note(told)
+    for result in batch:
+        if result.read.episode is not None:
+            out.append(result)
+        elif result.read.error is not None:
+            report.error(result, result.read.error)
+        elif result.read.note:
+            report.note(result)
     return out
 
 
-async def _store(sink: Sink, batch: Sequence[Told], report: Report, outage: Patience) -> None:
-    episodes = [told.read.episode for told in batch if told.read.episode is not None]
+async def _store(
+    sink: Sink, batch: Sequence[ImportResult], report: Report, outage: Patience
+) -> None:
+    episodes = [result.read.episode for result in batch if result.read.episode is not None]
     # Each has a request id: what was stored before the outage is found, and not stored twice.
     answers = await outage.through(lambda: sink.append_many(episodes))
-    for told, answer in zip(batch, answers, strict=True):
+    for result, answer in zip(batch, answers, strict=True):
         if isinstance(answer, Stored):
-            report.store(told, answer.episode_id, answer.items, answer.repeated, differs=False)
-        elif told.format != "episode" and answer.error.reason == "REQUEST_ID_REUSED":
+            report.store(result, answer.episode_id, answer.items, answer.repeated, differs=False)
+        elif result.format != "episode" and answer.error.reason == "REQUEST_ID_REUSED":
             # The same bytes, read by other options, another name or an earlier version of an importer:
             # what is stored of them stays as it is, and nothing is stored twice.
-            report.store(told, "", 0, True, differs=True)
+            report.store(result, "", 0, True, differs=True)
         else:
-            report.error(told, answer.error)
+            report.error(result, answer.error)
 
 
-def _told(args: argparse.Namespace, progress: _Progress, skipped: Counter[str]) -> Iterator[Told]:
-    """What the importers tell of all files, in order."""
+def _results(
+    args: argparse.Namespace, progress: _Progress, skipped: Counter[str]
+) -> Iterator[ImportResult]:
+    """The importers' results for all files, in order."""
     from etl.ingest import inputs
-    from etl.ingest.inputs import Told
+    from etl.ingest.inputs import ImportResult
 
     options = _options(args)
-    found: list[Input | Told] = list(inputs.inputs(args.files, skipped))
-    progress.start(sum(one.size for one in found if not isinstance(one, Told)))
+    found: list[Input | ImportResult] = list(inputs.inputs(args.files, skipped))
+    progress.start(sum(one.size for one in found if not isinstance(one, ImportResult)))
     for one in found:
-        if isinstance(one, Told):
+        if isinstance(one, ImportResult):
             yield one
         else:
             yield from inputs.read(one, args.format, options, progress.advance, skipped)
@@ -237,13 +241,13 @@ class _Progress:
     def __init__(self, args: argparse.Namespace) -> None:
         # rich prints what goes to standard output above the bar, on standard error.
         shown = sys.stderr.isatty() and sys.stdout.isatty()
-        self._wanted = shown and not (args.json or args.quiet)
+        self._enabled = shown and not (args.json or args.quiet)
         self._quiet = args.quiet
         self._rest = 0
         self._bar: BarProgress | None = None
 
     def start(self, total: int) -> None:
-        if self._wanted and total >= LONG_INPUT:
+        if self._enabled and total >= LONG_INPUT:
             from etl.bar import BarProgress
 
             self._bar = BarProgress()

@@ -315,28 +315,28 @@ async def _load_unchanged(
     async for path, blob in truth.index.facts(draft):
         if path in skip:
             continue
-        stored_facts = _decode(blob)
-        renamed = stored_facts is not None and _renamed(stored_facts, run.jobs[path])
-        if (blob or is_code(run.jobs[path].language)) and (stored_facts is None or renamed):
+        facts = _decode(blob)
+        renamed = facts is not None and _renamed(facts, run.jobs[path])
+        if (blob or is_code(run.jobs[path].language)) and (facts is None or renamed):
             changed.append(path)
-        elif stored_facts is not None:
-            run.facts[path] = stored_facts
+        elif facts is not None:
+            run.facts[path] = facts
 
 
-def _renamed(stored_facts: FileFacts, job: Job) -> bool:
+def _renamed(facts: FileFacts, job: Job) -> bool:
     """True when neighbours have changed the name of a module that is named by the packages round it."""
-    named_by_neighbours = language(stored_facts.language).naming is Naming.PACKAGES
-    return named_by_neighbours and stored_facts.module != job.module
+    named_by_neighbours = language(facts.language).naming is Naming.PACKAGES
+    return named_by_neighbours and facts.module != job.module
 
 
 def _decode(blob: bytes) -> FileFacts | None:
     if not blob:
         return None
     try:
-        stored_facts = facts_codec.decode(blob)
+        facts = facts_codec.decode(blob)
     except ValueError:  # msgspec.DecodeError: written by a version with another shape
         return None
-    return stored_facts if stored_facts.version == FACTS_VERSION else None
+    return facts if facts.version == FACTS_VERSION else None
 
 
 async def _parse_and_write(

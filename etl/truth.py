@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def rules() -> Rules:
     """What the core decides inside the store's transactions."""
-    from plait.memory import plan_batch, prepare
+    from plait.memory import evidence, plan_batch, prepare
     from plait.ports.rules import Rules
     from plait.retrieval.ranking import feedback
     from plait.retrieval.ranking.weights import DEFAULT
@@ -22,6 +22,7 @@ def rules() -> Rules:
         prepare=prepare.prepare,
         plan_memories=plan_batch.plan,
         attribute=feedback.attribute,
+        evidence=evidence,
         source_cap=DEFAULT.feedback.source_cap,
     )
 

@@ -208,9 +208,9 @@ def _driver(endpoint: Endpoint, login: tuple[str, str]) -> AsyncDriver:
             notifications_min_severity=NotificationMinimumSeverity.OFF,
         )
     except (ConfigurationError, ValueError) as exc:
-        said = LOGIN.sub("//", f"{endpoint.uri!r} is not a Bolt address: {exc}")
+        problem = LOGIN.sub("//", f"{endpoint.uri!r} is not a Bolt address: {exc}")
         raise BadSettings(
-            f"`graph.uri` {said}; write bolt://host:7687, or neo4j+s://host for a cluster with TLS",
+            f"`graph.uri` {problem}; write bolt://host:7687, or neo4j+s://host for a cluster with TLS",
             key="graph.uri",
         ) from exc
 

@@ -33,9 +33,9 @@ async def contents(bolt: Bolt, repo: str) -> GraphContents:
                 _add(nodes, str(properties.get("id", "")), node_digest(labels, properties))
             for relation, source, target, properties in await bolt.read(_EDGES, ids=page):
                 link = properties.get("link_id")
-                said = properties if link else {**properties, _WRITTEN: None}
+                digested = properties if link else {**properties, _WRITTEN: None}
                 key = (str(relation), str(source), str(target), _number(link))
-                _add(edges, key, edge_digest(said))
+                _add(edges, key, edge_digest(digested))
     return GraphContents(nodes, edges)
 
 

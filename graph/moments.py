@@ -1,4 +1,4 @@
-"""The times a graph question is asked as of, as parameters: milliseconds since 1970."""
+"""The "as of" times of a graph query as its parameters, in milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def bound(cypher: str, given: Mapping[str, Any], as_of: AsOf) -> dict[str, Any]:
 
     Raises: InvalidInput, for a time that the statement ignores, or that comes in both ways.
     """
-    wanted = {
+    moments = {
         VALID: _ms(as_of.valid) if as_of.valid else None,
         RECORDED: _ms(as_of.recorded) if as_of.recorded else None,
     }
     out = dict(given)
-    for name, at in wanted.items():
+    for name, at in moments.items():
         mentioned = f"${name}" in cypher
         if at is not None and not mentioned:
             raise InvalidInput(

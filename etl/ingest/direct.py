@@ -33,8 +33,8 @@ async def direct(args: argparse.Namespace) -> AsyncIterator[Sink]:
     from plait import settings as plait_settings
 
     tenant = getattr(args, "tenant", "")
-    told = {"scope": {"tenant": tenant}} if tenant else {}
-    settings = plait_settings.load(args.config, **told)
+    overrides = {"scope": {"tenant": tenant}} if tenant else {}
+    settings = plait_settings.load(args.config, **overrides)
     opened: list[GraphStore] = []
 
     async def open_graph() -> GraphStore:
@@ -81,7 +81,7 @@ class _Direct:
         except (Conflict, InvalidInput) as exc:
             if len(episodes) == 1:
                 return [NotStored(exc)]
-            # One of them is at fault: each alone. Those that were stored are known by now.
+            # One of them is at fault: each alone. Those that were already stored are found by their request ids.
             return [answer for one in episodes for answer in await self.append_many([one])]
         return out
 

@@ -1,5 +1,5 @@
-"""A thread that reads ahead, and batches of what it has: large while the store is busy, small and at
-once when little comes (an agent that reports line by line). Memory is bounded by items and bytes."""
+"""A thread that reads ahead and hands over batches: large ones while the store is busy, small ones at
+once while input is slow (an agent that reports line by line). Memory is bounded by items and bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 
-from etl.ingest.inputs import Told
+from etl.ingest.inputs import ImportResult
 
 MAX_ITEMS = 500  # artifacts of one batch
 MAX_BYTES = 16 * 2**20
@@ -17,10 +17,10 @@ AHEAD_BYTES = 32 * 2**20  # read ahead of the store
 class Feed:
     """`source` read by a thread of its own. An error of the source is raised by `batch`, in its place."""
 
-    def __init__(self, source: Iterator[Told]) -> None:
+    def __init__(self, source: Iterator[ImportResult]) -> None:
         self._source = source
         self._ready = threading.Condition()
-        self._waiting: deque[tuple[Told, int, int]] = deque()
+        self._waiting: deque[tuple[ImportResult, int, int]] = deque()
         self._bytes = self._items = 0
         self._done = self._stopped = False
         self._error: BaseException | None = None
@@ -30,13 +30,13 @@ class Feed:
 
     def _run(self) -> None:
         try:
-            for told in self._source:
-                items, size = weight(told)
+            for result in self._source:
+                items, size = weight(result)
                 with self._ready:
                     self._ready.wait_for(self._has_room)
                     if self._stopped:
                         return
-                    self._waiting.append((told, items, size))
+                    self._waiting.append((result, items, size))
                     self._items += items
                     self._bytes += size
                     self._ready.notify_all()
@@ -50,20 +50,20 @@ class Feed:
     def _has_room(self) -> bool:
         return self._stopped or (self._bytes < AHEAD_BYTES and self._items < 4 * MAX_ITEMS)
 
-    def batch(self) -> list[Told]:
-        """What is there, at least one; empty at the end. Blocks."""
+    def batch(self) -> list[ImportResult]:
+        """All results read so far, at least one; empty at the end. Blocks."""
         with self._ready:
             self._ready.wait_for(lambda: self._waiting or self._done)
             if not self._waiting and self._error is not None:
                 raise self._error
-            out: list[Told] = []
+            out: list[ImportResult] = []
             items = size = 0
             while self._waiting:
-                told, n, cost = self._waiting[0]
+                result, n, cost = self._waiting[0]
                 if out and (items + n > MAX_ITEMS or size + cost > MAX_BYTES):
                     break
                 self._waiting.popleft()
-                out.append(told)
+                out.append(result)
                 items, size = items + n, size + cost
                 self._items -= n
                 self._bytes -= cost
@@ -76,9 +76,9 @@ class Feed:
             self._ready.notify_all()
 
 
-def weight(told: Told) -> tuple[int, int]:
-    """`(items, bytes)` of what was told; at least one item."""
-    episode = told.read.episode
+def weight(result: ImportResult) -> tuple[int, int]:
+    """`(items, bytes)` of one result; at least one item."""
+    episode = result.read.episode
     if episode is None:
         return 1, 100
     size = sum(len(a.content) for a in episode.artifacts) + sum(

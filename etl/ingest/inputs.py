@@ -1,4 +1,4 @@
-"""The files that `ingest` reads: those named, those in folders, standard input; and what is in them."""
+"""The files that `ingest` reads (by name, from folders, from standard input), and their contents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNKNOWN = "in no format that can be imported"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file; `found` in a folder it is counted and left out when it is nothing that can be imported."""
+    """A file. `found`: it comes from a folder, so when it can't be imported it is counted and left out."""
 
     name: str
     size: int = 0
@@ -38,18 +38,19 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What an importer told of one place in one file; `format` is "" where that is not known."""
+class ImportResult:
+    """What an importer read at one line of a file; `format` is "" while it is unknown."""
 
     file: str
     format: str
     read: Read
 
 
-def inputs(names: Sequence[str], skipped: Counter[str]) -> Iterator[Input | Told]:
-    """The files behind `names`, in order; folders by name. A name that can't be read is a Told.
+def inputs(names: Sequence[str], skipped: Counter[str]) -> Iterator[Input | ImportResult]:
+    """The files behind `names`, in order; folders by name. A name that can't be read is an
+    ImportResult with its error.
 
-    `skipped` counts files of folders that are left out, by why.
+    `skipped` counts the files of folders that are left out, by reason.
     """
     for name in names:
         if name == STDIN:
@@ -66,7 +67,7 @@ def inputs(names: Sequence[str], skipped: Counter[str]) -> Iterator[Input | Told
             yield Input(name, about.st_size if stat.S_ISREG(about.st_mode) else 0)
 
 
-def _folder(root: str, skipped: Counter[str]) -> Iterator[Input | Told]:
+def _folder(root: str, skipped: Counter[str]) -> Iterator[Input | ImportResult]:
     """Its files of known endings, sorted. Links are not followed: they may lead round, or out."""
     count = 0
     for folder, subfolders, files in os.walk(root, followlinks=False):
@@ -88,15 +89,15 @@ def _folder(root: str, skipped: Counter[str]) -> Iterator[Input | Told]:
             count += 1
             if count > MAX_FILES:
                 text = f"{root} holds more than {MAX_FILES:,} files; name its folders one by one"
-                yield Told(root, "", Read(1, None, EpisodeInvalid(text, path=root)))
+                yield ImportResult(root, "", Read(1, None, EpisodeInvalid(text, path=root)))
                 return
             yield Input(str(path), about.st_size, found=True)
 
 
-def _unreadable(name: str, exc: OSError | ValueError) -> Told:
+def _unreadable(name: str, exc: OSError | ValueError) -> ImportResult:
     why = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
     error = EpisodeInvalid(f"cannot read {name}: {why}; check the path", path=name)
-    return Told(name, "", Read(1, None, error))
+    return ImportResult(name, "", Read(1, None, error))
 
 
 def read(
@@ -105,26 +106,26 @@ def read(
     options: Options,
     seen: Callable[[int], None],
     skipped: Counter[str],
-) -> Iterator[Told]:
-    """What is in one file. Nothing is raised but what stops the whole run; `seen` counts bytes."""
-    told = ""
+) -> Iterator[ImportResult]:
+    """The results of one file. Only errors that stop the whole run are raised; `seen` counts bytes."""
+    detected = ""
     try:
         with _open(source.name) as raw:
             stream = io.BufferedReader(_Counted(raw, seen), registry.HEAD_BYTES)
             head = stream.peek(registry.HEAD_BYTES)
             if not head:
                 raise EpisodeInvalid("the input is empty; docs/importers.md shows what can be read")
-            told = format_ or registry.detect(head, source.name)
-            if source.found and not format_ and not _meant(told, head):
+            detected = format_ or registry.detect(head, source.name)
+            if source.found and not format_ and not _meant(detected, head):
                 skipped[UNKNOWN] += 1
                 return
-            for one in registry.read(stream, source.name, told, options):
-                yield Told(source.name, told, one)
+            for one in registry.read(stream, source.name, detected, options):
+                yield ImportResult(source.name, detected, one)
     except PlaitError as exc:
-        if source.found and not told:  # a folder may hold anything
+        if source.found and not detected:  # a folder may hold anything
             skipped[UNKNOWN] += 1
         else:
-            yield Told(source.name, told, Read(1, None, exc))
+            yield ImportResult(source.name, detected, Read(1, None, exc))
     except OSError as exc:
         yield _unreadable(source.name, exc)
 
@@ -141,7 +142,7 @@ def _open(name: str) -> BinaryIO:
 
 
 class _Counted(io.RawIOBase):
-    """A raw stream that tells how many bytes were read."""
+    """A raw stream that reports how many bytes were read."""
 
     def __init__(self, raw: BinaryIO, seen: Callable[[int], None]) -> None:
         self._raw, self._seen = raw, seen

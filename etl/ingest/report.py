@@ -1,4 +1,4 @@
-"""What `ingest` prints: a line (or a JSON object) an episode, faults, what is left for later, a sum."""
+"""What `ingest` prints: one line (or JSON object) per episode, errors, notes, and a total."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from etl.ingest import memory_usage as kept
-from etl.ingest.inputs import Told
+from etl.ingest import memory_usage
+from etl.ingest.inputs import ImportResult
 from plait.domain.display import to_json
 from plait.domain.errors import PlaitError
 from plait.domain.values import Episode
@@ -41,14 +41,16 @@ class Report:
 
     @property
     def read(self) -> int:
-        """How many things were told of, whatever they were."""
+        """How many results were read, of every kind."""
         return self.stored + self.repeated + self.failed + self.notes
 
-    def store(self, told: Told, episode_id: str, items: int, repeated: bool, differs: bool) -> None:
-        """`differs`: it was stored before by other options or an earlier version, and stays so."""
-        episode = told.read.episode
+    def store(
+        self, result: ImportResult, episode_id: str, items: int, repeated: bool, differs: bool
+    ) -> None:
+        """`differs`: it was stored before with other options or by an earlier version, and stays as it is."""
+        episode = result.read.episode
         assert episode is not None
-        self.files.add(told.file)
+        self.files.add(result.file)
         self.repeated += repeated
         self.stored += not repeated
         if not repeated:
@@ -60,8 +62,8 @@ class Report:
                 "repo": episode.repo,
                 "items": items,
                 "repeated": repeated,
-                "file": told.file,
-                "format": told.format,
+                "file": result.file,
+                "format": result.format,
             }
             if differs:
                 body["differs"] = True
@@ -69,21 +71,21 @@ class Report:
         elif not self.quiet:
             verb = "Stored before" if repeated else "Stored"
             id_ = episode_id or episode.request_id
-            kept = "; read in another way then, and kept so" if differs else ""
-            print(f"{verb} {id_}  {_what(episode)}{kept}", flush=True)
+            suffix = "; read in another way then, and stays as stored" if differs else ""
+            print(f"{verb} {id_}  {_headline(episode)}{suffix}", flush=True)
         if not repeated:
-            self._odd(told)
+            self._note(result)
 
-    def would_store(self, told: Told) -> None:
-        episode = told.read.episode
+    def would_store(self, result: ImportResult) -> None:
+        episode = result.read.episode
         assert episode is not None
-        self.files.add(told.file)
+        self.files.add(result.file)
         self.stored += 1
         if self.as_json:
-            self._line({"would_store": _summary(told, episode)})
+            self._line({"would_store": _summary(result, episode)})
             return
-        print(f"Would store {episode.request_id}  {_what(episode)}")
-        for key, value in _summary(told, episode).items():
+        print(f"Would store {episode.request_id}  {_headline(episode)}")
+        for key, value in _summary(result, episode).items():
             if (
                 key in ("agent_id", "session_key", "started_at", "evidence_bytes", "redacted")
                 and value
@@ -94,62 +96,69 @@ class Report:
         for artifact in episode.artifacts:
             first = " ".join(artifact.content[:400].split())[:100]
             print(f"    {artifact.kind:<12} {artifact.path or '-'}  {first}")
-        self._odd(told)
+        self._note(result)
 
-    def error(self, told: Told, exc: PlaitError) -> None:
+    def error(self, result: ImportResult, exc: PlaitError) -> None:
         self.failed += 1
-        self.files.add(told.file)
+        self.files.add(result.file)
         if self.as_json:
             body = {
                 "reason": exc.reason,
                 "message": exc.message,
-                "file": told.file,
-                "line": told.read.line,
+                "file": result.file,
+                "line": result.read.line,
                 "metadata": exc.metadata,
             }
             self._line({"error": body})
-        self.faults[told.file] += 1
-        if self.faults[told.file] > MAX_ERRORS:
-            return  # a file in another format than it is said to be has one a line
-        where = self._where(told) if told.format else f"{told.file}: "
-        if told.file != "-" and (
-            exc.message.startswith(told.file) or (not told.format and told.file in exc.message)
+        self.faults[result.file] += 1
+        if self.faults[result.file] > MAX_ERRORS:
+            return  # a file in another format than the one given has an error in every line
+        where = self._where(result) if result.format else f"{result.file}: "
+        if result.file != "-" and (
+            exc.message.startswith(result.file)
+            or (not result.format and result.file in exc.message)
         ):
             where = ""  # the message names it
         print(f"error: {where}{exc.message} [{exc.reason}]", file=sys.stderr)
 
-    def note(self, told: Told) -> None:
+    def note(self, result: ImportResult) -> None:
         self.notes += 1
-        self.files.add(told.file)
-        self._odd(told)
+        self.files.add(result.file)
+        self._note(result)
 
-    def _odd(self, told: Told) -> None:
-        if not told.read.note:
+    def _note(self, result: ImportResult) -> None:
+        if not result.read.note:
             return
         if self.as_json:
             self._line(
-                {"note": {"message": told.read.note, "file": told.file, "line": told.read.line}}
+                {
+                    "note": {
+                        "message": result.read.note,
+                        "file": result.file,
+                        "line": result.read.line,
+                    }
+                }
             )
         elif not self.quiet:
-            print(f"note: {self._where(told)}{told.read.note}", file=sys.stderr)
+            print(f"note: {self._where(result)}{result.read.note}", file=sys.stderr)
 
-    def kept(self, usage: Mapping[tuple[str, str, Budget], MemoryUsage]) -> None:
+    def retention_notes(self, usage: Mapping[tuple[str, str, Budget], MemoryUsage]) -> None:
         """What retention closed where something was stored, and which budgets are nearly full."""
-        for note in kept.notes(usage, frozenset(self.repos)):
+        for note in memory_usage.notes(usage, frozenset(self.repos)):
             print(f"note: {note}", file=sys.stderr)
 
     def end(self, *, dry: bool, skipped: Mapping[str, int]) -> None:
-        """What was not said of faults and skipped files; a sum, where more than one thing was read, or
-        nothing."""
+        """Counts of the errors that were not printed and of skipped files; a total, unless exactly one
+        result was read."""
         for file, count in self.faults.items():
             if count > MAX_ERRORS:
                 more = f"{count - MAX_ERRORS:,} more errors; --json has them all"
                 print(f"error: {file}: {more}", file=sys.stderr)
         self._skipped(skipped)
-        told = self.read
-        if self.as_json or self.quiet or (told == 1 and len(self.files) < 2):
+        total = self.read
+        if self.as_json or self.quiet or (total == 1 and len(self.files) < 2):
             return
-        if not told:
+        if not total:
             print("nothing found that can be imported", file=sys.stderr)
             return
         verb = "would be stored" if dry else "stored"
@@ -167,15 +176,15 @@ class Report:
             print(f"skipped {total:,} file{'s' if total != 1 else ''}: {why}", file=sys.stderr)
 
     @staticmethod
-    def _where(told: Told) -> str:
-        return f"{told.file}:{told.read.line}: "
+    def _where(result: ImportResult) -> str:
+        return f"{result.file}:{result.read.line}: "
 
     @staticmethod
     def _line(body: dict[str, Any]) -> None:
         print(to_json(body), flush=True)
 
 
-def _what(episode: Episode) -> str:
+def _headline(episode: Episode) -> str:
     return f"{episode.repo}: {episode.outcome.status}, {_kinds(episode)}"
 
 
@@ -191,14 +200,14 @@ def _kinds(episode: Episode) -> str:
     )
 
 
-def _summary(told: Told, episode: Episode) -> dict[str, Any]:
-    """What would be stored, without the texts."""
+def _summary(result: ImportResult, episode: Episode) -> dict[str, Any]:
+    """What would be stored, without its contents."""
     return {
         "request_id": episode.request_id,
         "repo": episode.repo,
-        "file": told.file,
-        "line": told.read.line,
-        "format": told.format,
+        "file": result.file,
+        "line": result.read.line,
+        "format": result.format,
         "status": episode.outcome.status,
         "summary": episode.outcome.summary,
         "metrics": dict(episode.outcome.metrics),

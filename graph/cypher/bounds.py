@@ -121,16 +121,16 @@ class _Bounds:
                     fresh.append(made[item.name or f" {number}"])
         both = {**state.names, **made}
         rows = 1 if aggregated and not grouped and clause.star < 0 else state.rows
-        kept = self._limited(clause, both, rows)
+        limited = self._limited(clause, both, rows)
         for expr in clause.order:
             key = self._costs.size(expr, both)
             if not isinstance(expr, tree.Variable):
                 fresh.append(key)
         if clause.order or clause.distinct or aggregated:
-            self._gathered(clause, min(state.rows, kept) if clause.order else state.rows, fresh)
+            self._gathered(clause, min(state.rows, limited) if clause.order else state.rows, fresh)
         if clause.where is not None:
             self._costs.size(clause.where, both)
-        return _State(made, min(rows, kept))
+        return _State(made, min(rows, limited))
 
     def _limited(self, clause: tree.Projection, names: Names, rows: int) -> int:
         skip = self._costs.size(clause.skip, names).high if clause.skip else 0

@@ -341,7 +341,9 @@ class Costs:
         if left > 0:
             total = _enlarged(total, left * grown[-1])
             self.steps = 0
-            total = _whole(self.size(e.body, {**inner, e.total: total}))
+            # The list may be shorter than its bound, even empty: any turn's total may be the last.
+            after = self.size(e.body, {**inner, e.total: total})
+            total = sizes.joined([total, _whole(after)])
         self.steps = before + turns * (1 + self.steps)
         if self.steps > self._s.limits.steps:
             raise self._too_long(e.at, self.steps)

@@ -64,7 +64,7 @@ class Cursor:
             token.kind is Kind.QUOTED or (token.kind is Kind.WORD and token.name not in RESERVED)
         )
 
-    def unexpected(self, wanted: str) -> CypherRefused:
+    def unexpected(self, expected: str) -> CypherRefused:
         at = min(self.at, len(self.s.tokens) - 1)
         found = f"`{self.s.tokens[at].text[:40]}`" if self.at == at else "the end"
-        return self.s.refuse(at, f"{found} is not understood here", f"expected {wanted}")
+        return self.s.refuse(at, f"{found} is not understood here", f"expected {expected}")

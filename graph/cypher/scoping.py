@@ -108,15 +108,15 @@ class _Scoping:
             conditions.append(f"all({each} IN nodes({name}) WHERE {each}.repo IN ${PARAMETER})")
         if not conditions:
             return
-        said = " AND ".join(conditions)
+        condition = " AND ".join(conditions)
         last = self._s.tokens[match.end - 1]
         end = last.at + len(last.text)
         if match.where is None:
-            yield Edit(end, end, f" WHERE {said}")
+            yield Edit(end, end, f" WHERE {condition}")
             return
         start = self._s.tokens[match.where_at].at
         yield Edit(start, start, "(")
-        yield Edit(end, end, f") AND {said}")
+        yield Edit(end, end, f") AND {condition}")
 
     # -- patterns in expressions -----------------------------------------------------------------------
 

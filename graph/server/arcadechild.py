@@ -29,7 +29,7 @@ JVM_FLAGS: tuple[str, ...] = (
     # cost (22 → 14 CPU s on made-up data), and a server that lives for seconds never earns it back.
     "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",  # no /tmp/hsperfdata_USER
-    "-XX:+ExitOnOutOfMemoryError",  # the keeper starts it again; half a server helps nobody
+    "-XX:+ExitOnOutOfMemoryError",  # the keeper starts it again; a server out of memory is of no use
     "-XX:-CreateCoredumpOnCrash",
     "-Djava.awt.headless=true",
     "-Duser.timezone=UTC",
@@ -217,8 +217,8 @@ class ArcadeChild:
 
     def _check_groups(self) -> None:
         """The server replaces a groups file that it cannot read by a default without our reader."""
-        kept = read_json(self._groups_file) or {}
-        if kept.get("databases", {}).get(DATABASE) != GROUPS["databases"][DATABASE]:
+        groups = read_json(self._groups_file) or {}
+        if groups.get("databases", {}).get(DATABASE) != GROUPS["databases"][DATABASE]:
             raise EmbeddedServerFailed(
                 f"the graph server did not take the rights in {self._groups_file}; see {self.log}"
             )

@@ -65,7 +65,7 @@ async def _ask(endpoint: Endpoint) -> str:
 
 
 async def _running_on(bolt: Bolt) -> str:
-    """ ", 1 query runs on …" where a query of ours was told to end and did not; else ""."""
+    """ ", 1 query runs on …" when one of our queries was terminated and still runs; else ""."""
     try:
         async with bolt.users.session(database=bolt.database) as session:
             rows = await (await session.run(_SHOW)).data()
@@ -81,7 +81,7 @@ async def _running_on(bolt: Bolt) -> str:
 
 
 def _refused(exc: ClientError, database: str) -> BadSettings:
-    said = (exc.message or str(exc)).replace("; ", ", ")
+    message = (exc.message or str(exc)).replace("; ", ", ")
     if "DatabaseNotFound" in (exc.code or ""):
         return BadSettings(
             f"the graph server has no database {database!r}; create it there, or mend `graph.database` (empty: "
@@ -89,6 +89,6 @@ def _refused(exc: ClientError, database: str) -> BadSettings:
             key="graph.database",
         )
     return BadSettings(
-        f"the graph server refuses us ({said}); check `graph.user`, `graph.password` and what that user may do",
+        f"the graph server refuses us ({message}); check `graph.user`, `graph.password` and what that user may do",
         key="graph.password",
     )

@@ -18,7 +18,7 @@ from plait.supervisor import process
 from plait.supervisor.account import unprivileged
 from plait.supervisor.files import secret
 from plait.supervisor.home import let_pass, make_home
-from plait.supervisor.lease import Kept, Lease
+from plait.supervisor.lease import Lease, ServerSpec
 from plait.supervisor.process import Identity
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def ensure(settings: Settings) -> GraphLease:
     account = unprivileged(settings.embedded.run_as)
     make_home(settings.home)
     let_pass(settings.home, account)  # where it cannot pass all the same, Java runs as root
-    kept = Kept(
+    spec = ServerSpec(
         name=NAME,
         folder=folder,
         entry="graph.server.embedded:child",
@@ -127,7 +127,7 @@ def ensure(settings: Settings) -> GraphLease:
         start_timeout_s=settings.embedded.start_timeout_s,
         folder_mode=0o711 if account else 0o700,
     )
-    return GraphLease(Lease(kept), folder)
+    return GraphLease(Lease(spec), folder)
 
 
 def package() -> Path:

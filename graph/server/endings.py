@@ -1,9 +1,9 @@
-"""End users' queries on the server when their time is up, and the server when a query will not end.
+"""Ends users' queries whose time is up, and the embedded server when a query does not end.
 
-A query is told to stop and watched. Both servers look for that between two rows, so that a long loop inside one
-expression runs on. The embedded server is then killed: its keeper starts it anew within seconds, and
-whoever else was reading asks the new one (`CypherStore._following`). A server of somebody else's cannot
-be killed: that is logged, counted, and told by `plait doctor`.
+A query is terminated, then watched. Both servers check for termination only between two rows, so a long loop
+inside one expression runs on. The embedded server is then killed: its keeper restarts it within seconds,
+and other readers reconnect (`CypherStore._following`). An external server cannot be killed: that is logged,
+counted, and shown by `plait doctor`.
 """
 
 from __future__ import annotations
@@ -87,21 +87,21 @@ def metadata(token: str) -> dict[str, Any]:
 async def _running(session: AsyncSession, text: str, port: int, token: str) -> list[str]:
     """The ids of the transactions that still run the query."""
     rows = await (await session.run("SHOW TRANSACTIONS")).data()
-    return [str(row["transactionId"]) for row in rows if _is(row, text, port, token)]
+    return [str(row["transactionId"]) for row in rows if _matches(row, text, port, token)]
 
 
-def _is(row: dict[str, Any], text: str, port: int, token: str) -> bool:
-    said = row.get("metaData")
-    if isinstance(said, dict) and said:
-        return bool(said.get(_KEY) == token)
+def _matches(row: dict[str, Any], text: str, port: int, token: str) -> bool:
+    metadata = row.get("metaData")
+    if isinstance(metadata, dict) and metadata:
+        return bool(metadata.get(_KEY) == token)
     here = not port or str(row.get("clientAddress")).endswith(f":{port}")
     return here and row.get("currentQuery") == text
 
 
 def is_running_on(row: dict[str, Any]) -> bool:
-    """Whether this row of SHOW TRANSACTIONS is a query of ours that was told to end."""
-    said = row.get("metaData")
-    ours = isinstance(said, dict) and _KEY in said
+    """Whether this row of SHOW TRANSACTIONS is one of our queries that was terminated."""
+    metadata = row.get("metaData")
+    ours = isinstance(metadata, dict) and _KEY in metadata
     return ours and str(row.get("status", "")).startswith(("Terminat", "Closing"))
 
 

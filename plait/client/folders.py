@@ -95,8 +95,8 @@ def _plain_name(root: Path) -> str:
 
 
 def _git_root(folder: Path) -> Path | None:
-    """The git work tree around a resolved folder. One that is the home folder, or holds it, is nobody's
-    repository: people keep their settings in git."""
+    """The git work tree around a resolved folder. One that is the home folder, or holds it, is no
+    repository: people version their settings with git."""
     top = work_tree(str(folder))
     return Path(top) if top and not _holds_home(Path(top)) else None
 
@@ -125,7 +125,7 @@ def _unfit(root: Path, *, in_git: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How far an answer can be trusted to be of now. `vectors`: percent of the chunks that have one.
+    """How current an answer is. `vectors`: percent of the chunks that have one.
     `changed`: those of the `shown` files that differ in time from what was indexed, or are gone."""
 
     indexed_at: datetime | None
@@ -134,8 +134,8 @@ class Freshness:
     shown: int = 0
     changed: tuple[str, ...] = ()
 
-    def said(self, now: datetime | None = None) -> str:
-        """In few words: `indexed 4 min ago, vectors 40 %, 3 of 5 shown files changed since`."""
+    def summary(self, now: datetime | None = None) -> str:
+        """In a few words: `indexed 4 min ago, vectors 40 %, 3 of 5 shown files changed since`."""
         if self.indexed_at is None:
             return "not indexed yet"
         words = [f"indexed {ago(self.indexed_at, now)}"]

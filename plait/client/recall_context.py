@@ -1,4 +1,4 @@
-"""Answers as the block for a prompt, in the client: no server is asked."""
+"""Formats answers as a context block for a prompt, in the client, without a server call."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def format_context(
 
     Of a recall its context, of a structured one its items: within the recall's own budget, or a smaller
     `budget_tokens`, for which items step down to a line or are left out. Hits of `search` and matches of
-    memories are packed into `budget_tokens`, 4,000 unless said, as a recall packs. `tokenizer`: the model
-    that will read it; of a recall it is the recall's unless said. What was said from outside, or may have
-    been, is quoted. Raises: InvalidInput, for a budget below 1.
+    memories are packed into `budget_tokens`, default 4,000, as a recall packs. `tokenizer`: the model
+    that will read the block; default: for a recall its own. Text that comes, or may come, from outside
+    is quoted. Raises: InvalidInput, for a budget below 1.
     """
     if budget_tokens is not None and budget_tokens < 1:
         raise InvalidInput(
@@ -56,7 +56,9 @@ def format_context(
 def _of_recall(found: RecallResult, budget: int | None, tokenizer: str) -> str:
     if found.context and budget is None:
         return found.context
-    counter = token_count.counter(tokenizer) if tokenizer else token_count.counter_of(found.counted)
+    counter = (
+        token_count.counter(tokenizer) if tokenizer else token_count.counter_for(found.counted)
+    )
     most = counter.usable(found.budget if budget is None else budget)
     if found.context and counter.count(found.context) <= most:
         return found.context
@@ -107,8 +109,8 @@ def _line(one: RecalledItem) -> str:
     """The least that a recall shows of `one`; "" where its text did not come."""
     if one.item.collection is Collection.FILES:
         return _bullet(replace(one, tier=Tier.LINE, text=""))
-    said = wording.first_sentence(one.item.content, MAX_TITLE)
-    return _bullet(replace(one, tier=Tier.LINE, text=said)) if said else ""
+    sentence = wording.first_sentence(one.item.content, MAX_TITLE)
+    return _bullet(replace(one, tier=Tier.LINE, text=sentence)) if sentence else ""
 
 
 def _bullet(one: RecalledItem) -> str:
@@ -137,13 +139,13 @@ def _trust(item: Item) -> Trust:
     if item.collection is Collection.FILES:
         return Trust.REPOSITORY
     role = str(item.meta.get("role", "")).lower()
-    said_outside = (
+    external = (
         item.meta.get("trust") == "external"
         or item.meta.get("rule") == "tool"
         or not _OUTSIDE_TAGS.isdisjoint(item.tags)
         or (item.kind in ("turn", "note") and role not in _OWN_VOICE)
     )
-    return Trust.EXTERNAL if said_outside else Trust.AGENT_CLAIMED
+    return Trust.EXTERNAL if external else Trust.AGENT_CLAIMED
 
 
 def _item(match: MemoryMatch) -> Item:

@@ -1,7 +1,7 @@
-"""One service a PLAIT_HOME: the one that runs, or one that is started in the background.
+"""One service per PLAIT_HOME: the running one, or a new one started in the background.
 
-Whoever comes first starts it; who comes meanwhile waits for that start. It leaves by itself after
-`server.idle_s` without a call, or when told to by `stop`.
+The first caller starts it; callers that come meanwhile wait for that start. It exits after
+`server.idle_s` without a call, or by `stop`.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def ensure(settings: Settings, *, wait: bool = True) -> ServerAddress | None:
     with FileLock(folder / "start") as turn:
         if not turn.acquire_within(limit_s if wait else 0.0):
             if not wait:
-                return None  # somebody starts one
-            raise _too_late(folder, limit_s)
+                return None  # another process starts one
+            raise _timed_out(folder, limit_s)
         if wait:
             return _started(settings, folder, turn, end)
         known = _current(settings)
@@ -72,7 +72,7 @@ def _current(settings: Settings) -> ServerAddress | None:
 
 
 def _started(settings: Settings, folder: Path, turn: FileLock, end: float) -> ServerAddress:
-    """Wait for who holds the home to answer; where nobody does, start a service.
+    """Wait for the process that holds the home to answer; if there is none, start a service.
 
     Raises: ServiceNotStarted.
     """
@@ -87,7 +87,7 @@ def _started(settings: Settings, folder: Path, turn: FileLock, end: float) -> Se
                 if exc.reason != ServerAlreadyRunning.reason:
                     raise
         if time.monotonic() > end:
-            raise _too_late(folder, settings.embedded.start_timeout_s)
+            raise _timed_out(folder, settings.embedded.start_timeout_s)
         time.sleep(POLL_S)
 
 
@@ -114,7 +114,7 @@ def stop(settings: Settings) -> bool:
 
 
 def _known(settings: Settings) -> ServerAddress | None:
-    """Who serves the home; one that is being started is waited for. None: nobody."""
+    """The address that serves the home, after waiting for a start in progress. None: there is none."""
     folder = discovery.folder(settings.home)
     if not folder.is_dir():
         return None
@@ -146,9 +146,9 @@ def _begin(settings: Settings, folder: Path, turn: FileLock) -> None:
 
 
 def _start(settings: Settings, folder: Path, turn: FileLock, end: float) -> ServerAddress:
-    """Start it and wait for what it says: its address, or why it could not start."""
+    """Start it and wait for its report: its address, or why it could not start."""
     reading, writing = os.pipe()
-    with os.fdopen(reading, "rb", buffering=0) as told:
+    with os.fdopen(reading, "rb", buffering=0) as pipe:
         try:
             _spawn(settings, folder, writing, turn)
         except OSError as exc:
@@ -157,23 +157,25 @@ def _start(settings: Settings, folder: Path, turn: FileLock, end: float) -> Serv
             os.close(writing)
         text = b""
         while not text.endswith(b"\n"):
-            ready, _, _ = select.select([told], [], [], max(0.0, end - time.monotonic()))
+            ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
             if not ready:
-                raise _too_late(folder, settings.embedded.start_timeout_s)
-            part = told.read(65_536)
+                raise _timed_out(folder, settings.embedded.start_timeout_s)
+            part = pipe.read(65_536)
             if not part:
                 raise ServiceNotStarted(
                     f"the service ended before it answered; {folder / LOG} ends:\n{tail(folder / LOG)}",
                     log=folder / LOG,
                 )
             text += part
-    return _told(json.loads(text))
+    return _address(json.loads(text))
 
 
-def _told(said: Mapping[str, Any]) -> ServerAddress:
-    if "address" in said:
-        return ServerAddress(**said["address"])
-    raise ServiceNotStarted.because(str(said["reason"]), str(said["message"]), said["metadata"])
+def _address(report: Mapping[str, Any]) -> ServerAddress:
+    if "address" in report:
+        return ServerAddress(**report["address"])
+    raise ServiceNotStarted.because(
+        str(report["reason"]), str(report["message"]), report["metadata"]
+    )
 
 
 def _spawn(settings: Settings, folder: Path, fd: int, turn: FileLock) -> None:
@@ -197,7 +199,7 @@ def _spawn(settings: Settings, folder: Path, fd: int, turn: FileLock) -> None:
     )
 
 
-def _too_late(folder: Path, limit_s: float) -> PlaitError:
+def _timed_out(folder: Path, limit_s: float) -> PlaitError:
     return ServiceNotStarted(
         f"the service of this PLAIT_HOME did not answer within {limit_s:g} s; run again to wait on, or "
         f"raise `embedded.start_timeout_s`; its log is {folder / LOG}",

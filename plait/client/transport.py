@@ -52,7 +52,7 @@ def endpoint(
 ) -> Endpoint:
     """Of `target`, `host:port` or `unix:/path`; empty: as `default_target`.
 
-    A Unix socket is asked who listens on it. Over TCP go `token`, else `client.token`, else the token of
+    A Unix socket names its listener. Over TCP the call carries `token`, else `client.token`, else the token of
     this home's own server, where that is what listens there. Beyond this machine there is always TLS, on it
     where `client.tls_ca` is set.
 
@@ -162,10 +162,9 @@ def pauses_of(call: Call[Any], left_s: float) -> Iterator[float]:
 
 
 def more_telling(before: PlaitRpcError | None, now: PlaitRpcError) -> PlaitRpcError:
-    """Which error of a call that was sent again to raise: that the time ran out says less than why it was
-    sent again."""
-    late = now.code is grpc.StatusCode.DEADLINE_EXCEEDED
-    return before if before is not None and late else now
+    """Which error of a retried call to raise: "time ran out" explains less than the cause of the retry."""
+    timed_out = now.code is grpc.StatusCode.DEADLINE_EXCEEDED
+    return before if before is not None and timed_out else now
 
 
 def may_retry(error: PlaitRpcError) -> bool:

@@ -64,7 +64,7 @@ class Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Edge(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A graph edge, one a (relation, source, target). `lines` are the call sites', ascending, repeats kept."""
+    """A graph edge, one a (relation, source, target). `lines` are the call sites', ascending, with repeats."""
 
     relation: str
     source: str
@@ -104,9 +104,9 @@ def node_digest(labels: Iterable[str], properties: Mapping[str, Any]) -> bytes:
 
 def edge_digest(properties: Mapping[str, Any]) -> bytes:
     """As `node_digest`, of an edge's properties without the time at which it was written. Full
-    confidence goes without saying: edges that no rule bound are stored without it."""
-    said = {k: v for k, v in properties.items() if k != "confidence" or v != 1}
-    return _digest(["e"], said)
+    confidence is left out: edges that no rule bound are stored without it."""
+    stored = {k: v for k, v in properties.items() if k != "confidence" or v != 1}
+    return _digest(["e"], stored)
 
 
 def stored_node(node: Node, repo: str, more: Mapping[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""How a long run rides out a store that is away: it waits, says so, and goes on where it was.
+"""How a long run survives an outage of a store: it waits, reports that, and resumes where it was.
 
 A run states its patience once (`ride_out`); the stores' own retries of whole transactions then last as
 long. A call of the service has no patience of this kind: its caller has a deadline.
@@ -27,20 +27,20 @@ FIRST_S, LONGEST_S, JITTER_S = 0.5, 5.0, 0.5
 # A server that lost its store may end a stream before its reason has arrived.
 AWAY = frozenset({StoreUnavailable.reason, GraphUnavailable.reason, StreamBroken.reason})
 
-Tell = Callable[[str, float], None]
+OnWait = Callable[[str, float], None]
 
 
-def tell_nobody(store: str, waited_s: float) -> None:
-    """A run that nobody watches."""
+def ignore(store: str, waited_s: float) -> None:
+    """For a run without a progress display."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """`longest_s`: how long one outage may last. `tell(store, waited_s)` is called before each wait, and
+    """`longest_s`: how long one outage may last. `on_wait(store, waited_s)` is called before each wait, and
     with `waited_s` 0 when the store is back."""
 
     longest_s: float
-    tell: Tell = tell_nobody
+    on_wait: OnWait = ignore
 
     async def through(self, work: Callable[[], Awaitable[T]]) -> T:
         """`work()`, again for as long as it fails because a store is away. It must be safe to repeat.
@@ -56,13 +56,13 @@ class Patience:
             return exc is not None and is_away(exc)
 
         started = time.monotonic()
-        told = ""
+        store = ""
 
         def wait(state: RetryCallState) -> None:
-            nonlocal told
+            nonlocal store
             exc = state.outcome.exception() if state.outcome else None
-            told = store_of(exc)
-            self.tell(told, time.monotonic() - started)
+            store = store_of(exc)
+            self.on_wait(store, time.monotonic() - started)
 
         retrying = AsyncRetrying(
             retry=again,
@@ -74,8 +74,8 @@ class Patience:
         async for trial in retrying:
             with trial:
                 out = await work()
-                if told:
-                    self.tell(told, 0.0)
+                if store:
+                    self.on_wait(store, 0.0)
                 return out
         raise AssertionError("tenacity ends by returning or raising")
 

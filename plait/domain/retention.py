@@ -14,8 +14,8 @@ from plait.domain.memory import MemoryEntry, MemoryId
 class Budget(StrEnum):
     """What shares one budget of tokens inside a scope; see docs/retention.md."""
 
-    STORED = "stored"  # what agents and people store on purpose, and summaries of it
-    RUNS = "runs"  # what was said and done: turns and notes of runs, and summaries of those
+    STORED = "stored"  # what agents and people store explicitly, and summaries of it
+    RUNS = "runs"  # the record of runs: turns, notes, and summaries of those
 
 
 @dataclass(frozen=True, slots=True)

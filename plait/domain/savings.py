@@ -1,4 +1,4 @@
-"""What answers and look-ups cost a session in tokens: counts as they are stored, and what is said of them.
+"""What answers and look-ups cost a session in tokens: counts as they are stored, and the report on them.
 
 A model call is sent its whole context again, so what enters a context is paid once when it enters and
 once more at every later call that is sent it. docs/savings.md has the model.
@@ -135,8 +135,8 @@ class SessionSavings:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Over all sessions asked for. `sent`, and Plait's and the look-ups' part of it: over sessions of
-    which usage tells both."""
+    """Over all sessions asked for. `sent`, and Plait's and the look-ups' part of it: over the sessions
+    whose usage has both."""
 
     sessions: int = 0
     not_counted: int = 0

@@ -66,7 +66,7 @@ async def compact(
             if not left:
                 raise
             continue
-        logger.info("compacted", extra=_told(done))
+        logger.info("compacted", extra=_log_fields(done))
         return done
     raise AssertionError("the last try returns or raises")
 
@@ -178,7 +178,7 @@ class Automatic:
         return done
 
 
-def _told(done: Compaction) -> dict[str, object]:
+def _log_fields(done: Compaction) -> dict[str, object]:
     plan = done.plan
     return {
         "compaction": str(done.id),

@@ -1,6 +1,6 @@
-"""Which memories say what another one says: exact, or so near that nothing is lost with one of them.
+"""Which memories are duplicates: exact, or so near that removing one loses nothing.
 
-Words alike are not enough. "retries is 3" and "retries is 5" have a cosine of 0.98, "A calls B" and
+Similar words are not enough. "retries is 3" and "retries is 5" have a cosine of 0.98, "A calls B" and
 "B calls A" the same words: two memories are near-duplicates only when all that looks like a fact in them
 (numbers, identifiers, paths, negations, how a test ended) is equal, in order.
 """
@@ -18,10 +18,10 @@ import numpy.typing as npt
 from plait.domain.memory import MemoryEntry
 from plait.text.near_duplicates import jaccard, sketches, words
 
-# Kept memories that one is compared with by words, of those whose sketch meets its own.
+# Memories that each one is compared with by words, among those that share a sketch band.
 MAX_COMPARED = 50
 
-# What words alone don't tell: `x = 1` from `x != 1`, 3.5 from "3, 5".
+# Differences that words do not show: `x = 1` or `x != 1`, 3.5 or "3, 5".
 _MARK = (
     r"[!=<>]=|[=<>~]|&&|\|\|"
     r"|[\w./:+-]*\d[\w./:-]*"  # numbers, versions, ids
@@ -40,10 +40,10 @@ _TURN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """`entry` says what `kept` says; `reason` in plain words."""
+    """`entry` repeats `original`, which stays; `reason` is for people."""
 
     entry: MemoryEntry
-    kept: MemoryEntry
+    original: MemoryEntry
     reason: str
 
 
@@ -59,12 +59,14 @@ def marks(text: str) -> tuple[str, ...]:
     return tuple(m[0].rstrip(".:-").casefold() for m in _EXACT.finditer(text))
 
 
-def covers(kept: MemoryEntry, entry: MemoryEntry) -> bool:
-    """Whether `kept` is true whenever `entry` is, so that no answer as of a valid time is lost."""
-    begins = kept.valid_from is None or (
-        entry.valid_from is not None and kept.valid_from <= entry.valid_from
+def covers(original: MemoryEntry, entry: MemoryEntry) -> bool:
+    """Whether `original` is valid whenever `entry` is, so that no answer as of a valid time is lost."""
+    begins = original.valid_from is None or (
+        entry.valid_from is not None and original.valid_from <= entry.valid_from
     )
-    ends = kept.valid_to is None or (entry.valid_to is not None and kept.valid_to >= entry.valid_to)
+    ends = original.valid_to is None or (
+        entry.valid_to is not None and original.valid_to >= entry.valid_to
+    )
     return begins and ends
 
 
@@ -90,8 +92,8 @@ class _Vectors:
 
 
 @dataclass(slots=True)
-class _Kept:
-    """Memories of one place (agent, anchor, facts) that stay, and how to find those alike."""
+class _Group:
+    """Memories of one location (agent, anchor, facts) that stay, indexed to find near-duplicates."""
 
     entries: list[MemoryEntry] = field(default_factory=list)
     words: list[set[str]] = field(default_factory=list)
@@ -102,38 +104,38 @@ class _Kept:
 def duplicates(
     ranked: Sequence[MemoryEntry], protected: frozenset[object], near: float | None
 ) -> Iterator[Duplicate]:
-    """`ranked`: living memories, those that should rather stay first. `protected`: ids that stay
-    whatever they say. `near`: cosine, or share of common words, from which two are near-duplicates; None:
-    none are but those of the same words.
+    """`ranked`: living memories, best to retain first. `protected`: ids that always
+    stay. `near`: cosine, or share of common words, from which two are near-duplicates; None:
+    only exact duplicates are found.
 
     Memories of two agents, or of two places in the code, are never duplicates of each other.
     """
     same: dict[tuple[object, ...], list[MemoryEntry]] = defaultdict(list)
-    alike: dict[tuple[object, ...], _Kept] = defaultdict(_Kept)
+    groups: dict[tuple[object, ...], _Group] = defaultdict(_Group)
     texts = [words(entry.content) for entry in ranked]
     bands = sketches("", texts) if near is not None else [[]] * len(texts)
-    for entry, said, band in zip(ranked, texts, bands, strict=True):
+    for entry, terms, band in zip(ranked, texts, bands, strict=True):
         place = (entry.agent_id, entry.path, entry.symbol)
-        exact = same[(*place, tuple(said), marks(entry.content))]
-        group = alike[(*place, facts(entry.content) if near is not None else ())]
+        exact = same[(*place, tuple(terms), marks(entry.content))]
+        group = groups[(*place, facts(entry.content) if near is not None else ())]
         if entry.id not in protected:
-            if kept := next((k for k in exact if covers(k, entry)), None):
-                yield Duplicate(entry, kept, "has the same words as a memory that stays")
+            if original := next((k for k in exact if covers(k, entry)), None):
+                yield Duplicate(entry, original, "has the same words as a memory that stays")
                 continue
-            if near is not None and (found := _near(group, entry, set(said), band, near)):
+            if near is not None and (found := _near(group, entry, set(terms), band, near)):
                 yield found
                 continue
         exact.append(entry)
         if near is not None:
-            _keep(group, entry, set(said), band)
+            _add(group, entry, set(terms), band)
 
 
 def _near(
-    group: _Kept, entry: MemoryEntry, said: set[str], band: Sequence[int], near: float
+    group: _Group, entry: MemoryEntry, terms: set[str], band: Sequence[int], near: float
 ) -> Duplicate | None:
     best: tuple[float, int, str] | None = None
     for at in _candidates(group, band):
-        share = jaccard(said, group.words[at])
+        share = jaccard(terms, group.words[at])
         if share >= near and covers(group.entries[at], entry) and (not best or share > best[0]):
             best = (share, at, f"shares {share:.0%} of its words with a memory that stays")
     if best is None and entry.embedding is not None:
@@ -141,13 +143,13 @@ def _near(
     return Duplicate(entry, group.entries[best[1]], best[2]) if best else None
 
 
-def _candidates(group: _Kept, band: Sequence[int]) -> list[int]:
-    """Kept ones that share a sketch, the surest to stay first."""
+def _candidates(group: _Group, band: Sequence[int]) -> list[int]:
+    """Memories of the group that share a sketch band, best first."""
     found = {at for place in enumerate(band) for at in group.by_band.get(place, ())[:MAX_COMPARED]}
     return sorted(found)[:MAX_COMPARED]
 
 
-def _nearest(group: _Kept, entry: MemoryEntry, near: float) -> tuple[float, int, str] | None:
+def _nearest(group: _Group, entry: MemoryEntry, near: float) -> tuple[float, int, str] | None:
     assert entry.embedding is not None
     known = group.vectors.get(len(entry.embedding))
     if known is None:
@@ -163,10 +165,10 @@ def _nearest(group: _Kept, entry: MemoryEntry, near: float) -> tuple[float, int,
     return None
 
 
-def _keep(group: _Kept, entry: MemoryEntry, said: set[str], band: Sequence[int]) -> None:
+def _add(group: _Group, entry: MemoryEntry, terms: set[str], band: Sequence[int]) -> None:
     at = len(group.entries)
     group.entries.append(entry)
-    group.words.append(said)
+    group.words.append(terms)
     for place in enumerate(band):
         group.by_band[place].append(at)
     if entry.embedding is not None:

@@ -3,7 +3,7 @@
 Sentences are scored by their TF-IDF cosine to the centroid of all of them (Radev et al., "Centroid-based
 summarization of multiple documents", 2004) with a bonus for what an agent has to keep (decisions, error
 texts, paths, identifiers, numbers), and taken by maximal marginal relevance (Carbonell and Goldstein,
-SIGIR 1998), so that nothing is said twice. What is taken stands in the order in which it was said.
+SIGIR 1998), so that nothing is repeated. Sentences taken are in their original order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Matrix = npt.NDArray[np.float64]
 
 MAX_UNITS = 600  # sentences that compete; each costs a row of similarities
 MAX_UNIT_CHARS = 400
-MAX_ENTRY_CHARS = 20_000  # of one memory; what it is about is said early
+MAX_ENTRY_CHARS = 20_000  # of one memory; its subject comes early
 # Relevance against novelty; 0.7 is the middle of what Carbonell and Goldstein used.
 MMR = 0.7
 # From this cosine on a sentence only repeats one that is taken, whatever it is worth.
@@ -192,10 +192,10 @@ def _lines(
 
 
 def _line(text: str, entry: MemoryEntry) -> str:
-    return f"- {said_on(entry)}: {text}" if said_on(entry) else f"- {text}"
+    return f"- {day_of(entry)}: {text}" if day_of(entry) else f"- {text}"
 
 
-def said_on(entry: MemoryEntry) -> str:
+def day_of(entry: MemoryEntry) -> str:
     """The day on which a memory is from; "" when it was never stored."""
     at: datetime | None = entry.valid_from or entry.created_at
     return at.date().isoformat() if at else ""

@@ -1,4 +1,4 @@
-"""Learn: take one turn of a conversation in, keep what is worth it, and nothing twice."""
+"""Learn: read one turn of a conversation and store what is worth it, nothing twice."""
 
 from __future__ import annotations
 
@@ -27,39 +27,37 @@ MAX_LOOKED_UP = 500
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RequestKey:
     request_id: str
     body_hash: bytes
 
 
 async def learn(store: MemoryStore, scope: Scope, turn: Turn, request_id: str = "") -> TurnReceipt:
-    """What the turn led to, and in `note` why to nothing. Exactly once a request id; without one, once
-    a turn of equal words in the scope, for as long as something it led to is alive.
+    """The memories made of the turn; `note` explains an empty result. Runs once per request id; without
+    one, once per turn of equal text in the scope, as long as a memory made of it is alive.
 
     Raises: MemoryInvalid, RequestIdReused.
     """
     check_turn(turn)
-    asked = _asked(scope, turn, request_id)
-    known = await store.turn(scope.tenant, asked.request_id, asked.body_hash)
+    key = _request_key(scope, turn, request_id)
+    known = await store.turn(scope.tenant, key.request_id, key.body_hash)
     if known is not None:
         return known
     repo = scope.repository
     entries, note = memories(repo, scope.agent_id, scope.session_key, turn)
     entries = [check(entry).entry for entry in entries]
     if entries:
-        said = list(dict.fromkeys(p for e in entries for p in paragraphs(e.content)))
-        said = said[:MAX_LOOKED_UP]
+        parts = list(dict.fromkeys(p for e in entries for p in paragraphs(e.content)))
+        parts = parts[:MAX_LOOKED_UP]
         where = Scope(scope.tenant, scope.repo, scope.agent_id)
-        there = await store.recalled(where, said)
-        repeated = {part for part, is_there in zip(said, there, strict=True) if is_there}
+        there = await store.recalled(where, parts)
+        repeated = {part for part, is_there in zip(parts, there, strict=True) if is_there}
         entries = [check(e).entry for e in without_paragraphs(entries, repeated)]
         note = note if entries else RECALLED
-    return await store.store_turn(
-        scope.tenant, repo, asked.request_id, asked.body_hash, entries, note
-    )
+    return await store.store_turn(scope.tenant, repo, key.request_id, key.body_hash, entries, note)
 
 
-def _asked(scope: Scope, turn: Turn, request_id: str) -> _Asked:
+def _request_key(scope: Scope, turn: Turn, request_id: str) -> _RequestKey:
     place = canonical([scope.repository, scope.agent_id, scope.session_key])
     body_hash = hashlib.blake2b(place + body_of(turn), digest_size=32).digest()
-    return _Asked(check_request_id(request_id, body_hash), body_hash)
+    return _RequestKey(check_request_id(request_id, body_hash), body_hash)

@@ -19,7 +19,7 @@ _FENCE = re.compile(r" {0,3}(```|~~~)")
 
 def without_recalled(text: str) -> str:
     """`text` without the blocks and bullets that recall put into it. Linear in `text`."""
-    kept: list[str] = []
+    remaining: list[str] = []
     level = 0  # of the block's heading; 0: in none
     going_on = fenced = False  # a recalled bullet may go on in this line; the line is in a fence
     for line in text.split("\n"):
@@ -38,8 +38,8 @@ def without_recalled(text: str) -> str:
         elif not level or not line.strip():
             going_on = False
         if not level:
-            kept.append(line)
-    return "\n".join(kept)
+            remaining.append(line)
+    return "\n".join(remaining)
 
 
 def _level(level: int, heading: re.Match[str]) -> int:

@@ -3,7 +3,7 @@
 `plan` decides with extractive summaries. `planning` is the same as a generator: it yields each group to
 be summarized and is sent the summary, so that whoever drives it may ask a model.
 
-A plan is about one budget (`Budget`): what was stored on purpose, or what was said and done in runs. In order:
+A plan is about one budget (`Budget`): what was stored explicitly, or the record of runs. In order:
 what is pinned stays; duplicates are closed; groups of what is left are summarized, what was least used and is
 least linked first, until the budget is down to `compact_to`. A plan deletes nothing.
 """
@@ -43,10 +43,10 @@ WORTH = 0.8
 # What is worth keeping halves in a month; guessed.
 HALF_LIFE_DAYS = 30.0
 
-# Of what was said and done so many memories are looked at in one plan, the oldest first: a run's budget holds
-# a quarter of a million, and those would not fit into memory with their texts.
+# Memories of runs that one plan examines, the oldest first: their budget holds a quarter of a million,
+# which would not fit into memory with their texts.
 MAX_EXAMINED = 20_000
-# Kinds of what was said and done; a summary says in `custom.budget` what it was made of.
+# Kinds of memories of runs; a summary has the budget of its sources in `custom.budget`.
 RUN_KINDS = frozenset({"turn", "note"})
 
 _NAMESPACE = UUID("6f1f9f0a-9d3e-5c0b-8f0e-7a1f3c1f6b52")
@@ -75,7 +75,7 @@ Planning = Generator[Group, Summary, CompactionPlan]
 
 @dataclass(slots=True)
 class _Deciding:
-    """A plan in the making. `most`: what its budget may have."""
+    """A plan in the making. `most`: the limit of its budget in tokens."""
 
     tokens: int
     budget: Budget
@@ -155,7 +155,7 @@ def planning(
 
 
 def budget_of(entry: MemoryEntry) -> Budget:
-    """Whose budget a memory takes room in."""
+    """The budget that a memory counts against."""
     made_of = entry.metadata.custom.get("budget") if entry.kind == "summary" else None
     of_run = entry.kind in RUN_KINDS or made_of == Budget.RUNS.value
     return Budget.RUNS if of_run else Budget.STORED
@@ -185,14 +185,14 @@ def _decide(
     if state.tokens > target:
         rest = [e for e in ordered if e.id not in pins and e.id not in closed]
         yield from _summarize(state, ordered, rest, settings, now, target)
-    # Pins explain what stayed; where nothing was closed and nothing had to be, there is nothing to say.
+    # Pins explain what stayed; they are left out where nothing was closed and nothing had to be.
     if any(step.into for step in state.steps) or state.tokens > target:
-        kept = [
+        pin_steps = [
             Step(Action.PIN, e.id, pins[e.id], None, tokens_of(e), e.version)
             for e in ordered
             if e.id in pins
         ]
-        state.steps[:0] = kept
+        state.steps[:0] = pin_steps
     if state.tokens > target and state.tokens >= trigger_tokens(settings, state.budget):
         state.notes[_over(state, settings, pins, ordered)] = None
 
@@ -230,7 +230,7 @@ def pinned(
             out[entry.id] = f"importance {entry.metadata.importance:.2f} is {IMPORTANT} or more"
         elif use.get(entry.id, UNUSED).validated:
             out[entry.id] = "a test that passed validates it"
-    newest = sorted(entries, key=lambda e: (_told(e), e.id.bytes), reverse=True)
+    newest = sorted(entries, key=lambda e: (_changed_at(e), e.id.bytes), reverse=True)
     for outcome in ("success", "failure"):
         found = [entry for entry in newest if outcome_of(entry) == outcome]
         for entry in found[:recent]:
@@ -244,10 +244,14 @@ def outcome_of(entry: MemoryEntry) -> str:
     if entry.kind == "summary":
         return ""
     tags, custom = {tag.lower() for tag in entry.metadata.tags}, entry.metadata.custom
-    said = {_status(custom.get("outcome")), _status(custom.get("status"))}
-    if "failure" in tags or "failure" in said or (entry.kind == "turn" and _tool_failed(custom)):
+    statuses = {_status(custom.get("outcome")), _status(custom.get("status"))}
+    if (
+        "failure" in tags
+        or "failure" in statuses
+        or (entry.kind == "turn" and _tool_failed(custom))
+    ):
         return "failure"
-    return "success" if "success" in tags or "success" in said else ""
+    return "success" if "success" in tags or "success" in statuses else ""
 
 
 def _status(value: Any) -> str:
@@ -289,9 +293,9 @@ def _deduplicate(
     pins: frozenset[MemoryId],
     settings: MemorySettings,
 ) -> set[MemoryId]:
-    """Close what another one says; the pinned, the most important, the longest true, the newest stay."""
+    """Close duplicates; the pinned, the most important, the longest valid, the newest stay."""
     # Newest first, then the others: sorts are stable.
-    ranked = sorted(ordered, key=lambda e: (_told(e), e.id.bytes), reverse=True)
+    ranked = sorted(ordered, key=lambda e: (_changed_at(e), e.id.bytes), reverse=True)
     ranked.sort(
         key=lambda e: (
             e.id not in pins, -e.metadata.importance, e.valid_from is not None, e.valid_to is not None
@@ -303,8 +307,10 @@ def _deduplicate(
     for found in duplicates(ranked, frozenset(pins), near):
         entry = found.entry
         tokens = tokens_of(entry)
-        step = Step(Action.DEDUPLICATE, entry.id, found.reason, found.kept.id, tokens)
-        state.steps.append(replace(step, version=entry.version, into_version=found.kept.version))
+        step = Step(Action.DEDUPLICATE, entry.id, found.reason, found.original.id, tokens)
+        state.steps.append(
+            replace(step, version=entry.version, into_version=found.original.version)
+        )
         state.tokens -= tokens
         closed.add(entry.id)
     return closed
@@ -385,7 +391,8 @@ def groups(
         if len(portion) > 1 or tokens_of(portion[0]) > LONG * settings.summary_tokens
     ]
     return sorted(
-        found, key=lambda g: (*_kept_for(g, now, use), _born(g.entries[0]), g.entries[0].id.bytes)
+        found,
+        key=lambda g: (*_retention_key(g, now, use), _born(g.entries[0]), g.entries[0].id.bytes),
     )
 
 
@@ -394,10 +401,10 @@ def _rank(use: Use) -> int:
     return 2 if use.recalls > 0 else int(use.links > 0)
 
 
-def _kept_for(
+def _retention_key(
     group: Group, now: datetime, use: Mapping[MemoryId, Use]
 ) -> tuple[int, float, float, float]:
-    """What speaks for a group, the most telling first."""
+    """Sort key: the group least worth retaining comes first."""
     known = [use.get(entry.id, UNUSED) for entry in group.entries]
     n = len(known)
     recalls, links = sum(one.recalls for one in known) / n, sum(one.links for one in known) / n
@@ -449,7 +456,7 @@ def _worth(group: Group, now: datetime) -> float:
     """Mean importance, halved for each month of age. Rounded, so that equal ones tie."""
     total = 0.0
     for entry in group.entries:
-        days = max(0.0, (now - _told(entry)).total_seconds() / 86_400)
+        days = max(0.0, (now - _changed_at(entry)).total_seconds() / 86_400)
         total += entry.metadata.importance * 0.5 ** (days / HALF_LIFE_DAYS)
     return round(total / len(group.entries), 9)
 
@@ -506,5 +513,5 @@ def _born(entry: MemoryEntry) -> datetime:
     return entry.created_at or _OLDEST
 
 
-def _told(entry: MemoryEntry) -> datetime:
+def _changed_at(entry: MemoryEntry) -> datetime:
     return entry.updated_at or entry.created_at or _OLDEST

@@ -100,7 +100,7 @@ def totals(sessions: Iterable[SessionSavings]) -> Totals:
 
 
 def _alone(one: SessionSavings) -> Totals:
-    told = one.basis is Basis.USAGE and one.sent > 0 and one.again_known
+    has_usage = one.basis is Basis.USAGE and one.sent > 0 and one.again_known
     return Totals(
         sessions=1,
         not_counted=int(one.basis is Basis.NOT_COUNTED),
@@ -109,10 +109,10 @@ def _alone(one: SessionSavings) -> Totals:
         searched=one.searched,
         read=one.read,
         edited_files=one.edited_files,
-        sent=one.sent if told else 0,
-        sent_sessions=int(told),
-        sent_plait=one.plait.total if told else 0,
-        sent_explored=one.explored.total if told else 0,
+        sent=one.sent if has_usage else 0,
+        sent_sessions=int(has_usage),
+        sent_plait=one.plait.total if has_usage else 0,
+        sent_explored=one.explored.total if has_usage else 0,
     )
 
 

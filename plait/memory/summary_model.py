@@ -1,6 +1,6 @@
 """Summaries by a model behind an OpenAI-compatible API.
 
-Memories are hostile input: they hold whatever a web page or a log said to the agent. A model gets them
+Memories are hostile input: they hold any text that a web page or a log gave the agent. A model gets them
 as quoted JSON with the order not to follow them, its answer is a list of points that name their sources,
 and a point with an identifier, path or number that none of its sources holds is thrown away.
 """
@@ -21,7 +21,7 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 
 from plait.domain.memory import MemoryEntry
 from plait.domain.retention import Summary
-from plait.memory.extract import MAX_ENTRY_CHARS, extract, said_on
+from plait.memory.extract import MAX_ENTRY_CHARS, day_of, extract
 from plait.settings import MemorySettings
 from plait.text.token_count import count, cut
 
@@ -95,7 +95,7 @@ class ModelSummarizer:
         except WrongAnswer as exc:
             return await self._degraded(entries, budget_tokens, f"answered with {exc}")
         except openai.OpenAIError as exc:
-            self._cause = _told(exc)
+            self._cause = _cause_of(exc)
             self._rest_until = self._clock() + self._rest_s
             return await self._degraded(entries, budget_tokens, self._cause)
 
@@ -133,7 +133,7 @@ def prompt(entries: Sequence[MemoryEntry], budget_tokens: int) -> list[ChatCompl
     """The texts as JSON strings: no memory can end its quotation. At most `MAX_PROMPT_TOKENS`."""
     share = max(50, MAX_PROMPT_TOKENS // max(1, len(entries)))
     quoted = [
-        {"n": n, "day": said_on(entry), "text": cut(entry.content[:MAX_ENTRY_CHARS], share)}
+        {"n": n, "day": day_of(entry), "text": cut(entry.content[:MAX_ENTRY_CHARS], share)}
         for n, entry in enumerate(entries, start=1)
     ]
     return [
@@ -157,7 +157,7 @@ def read_points(answer: str, entries: Sequence[MemoryEntry], budget_tokens: int)
         text = " ".join(_CONTROL.sub(" ", point.text).split())
         if not text or not _borne_out(text, point.sources, entries):
             continue
-        line = f"- {said_on(entries[min(point.sources) - 1])}: {text}".replace("- : ", "- ")
+        line = f"- {day_of(entries[min(point.sources) - 1])}: {text}".replace("- : ", "- ")
         used += count(line) + 1
         if used > budget_tokens and lines:
             break
@@ -171,11 +171,11 @@ def _borne_out(text: str, sources: Sequence[int], entries: Sequence[MemoryEntry]
     """Whether the sources are there and hold every name and number of `text`."""
     if not all(1 <= n <= len(entries) for n in sources):
         return False
-    told = "\n".join(entries[n - 1].content for n in sorted(set(sources))).casefold()
-    return all(named.casefold() in told for named in _NAMED.findall(text))
+    sources_text = "\n".join(entries[n - 1].content for n in sorted(set(sources))).casefold()
+    return all(named.casefold() in sources_text for named in _NAMED.findall(text))
 
 
-def _told(exc: openai.OpenAIError) -> str:
+def _cause_of(exc: openai.OpenAIError) -> str:
     if isinstance(exc, openai.APITimeoutError):
         return f"did not answer in time, {MAX_ATTEMPTS} times"
     if isinstance(exc, openai.APIStatusError):

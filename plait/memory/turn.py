@@ -1,6 +1,6 @@
-"""One turn of a conversation, and what of it is worth a memory: pure functions.
+"""One turn of a conversation, and the memories to make of it: pure functions.
 
-Nothing here asks a model. Rules are few and say in `custom.rule` which of them made a memory.
+No model is called. The rules are few; `custom.rule` of a memory names the one that made it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_OUTCOMES = 100
 MAX_TURN_BYTES = 4 * 2**20
 MAX_STATEMENTS = 20  # a turn
 MAX_STATEMENT = 600  # characters
-# Of a tool's output: what is said first and last, and the lines round errors between.
+# Of a tool's output: its first and last lines, and the lines about errors between them.
 HEAD_LINES, TAIL_LINES, TELLING_LINES = 6, 12, 24
 MAX_LINE = 300  # characters
 
@@ -44,7 +44,7 @@ _COMMAND = re.compile(r"/[a-z][\w:-]{0,40}(\s.{0,200})?")
 _WORD = re.compile(r"[^\W_]+")
 
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?=\S)[^.!?\n]*)*[.!?]*")
-# Instructions for later, how things are done here, and what is so: by how people write them.
+# Instructions, conventions and facts, recognised by how people phrase them.
 _RULES: tuple[tuple[str, MemoryType, float, re.Pattern[str]], ...] = (
     (
         "remember",
@@ -95,7 +95,7 @@ _ESCAPES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What one tool said. `command`: what was asked of it, as it was written."""
+    """One tool's output. `command`: its input, as written."""
 
     tool: str
     result: str
@@ -137,16 +137,16 @@ def _texts(turn: Turn) -> Iterator[tuple[str, str]]:
 
 
 def body_of(turn: Turn) -> bytes:
-    """The canonical JSON of all that was said."""
+    """The canonical JSON of the whole turn."""
     outcomes = [[o.tool, o.command, o.result, o.succeeded] for o in turn.outcomes]
     return canonical([turn.user_message, turn.assistant_reasoning, outcomes])
 
 
-# -- what is said ----------------------------------------------------------------------------------------
+# -- the user's message ------------------------------------------------------------------------------------
 
 
 def trivial(text: str) -> str:
-    """Why `text` says nothing worth keeping; "" when it does."""
+    """Why `text` holds nothing worth storing; "" when it does."""
     bare = text.strip()
     if not bare:
         return TRIVIAL
@@ -167,8 +167,8 @@ class Statement:
 
 
 def statements(message: str) -> list[Statement]:
-    """What a person lays down for later: preferences, conventions, things to remember. Code in fences
-    and questions say nothing of the kind."""
+    """Preferences, conventions and things to remember that a person states. Fenced code and questions
+    are skipped."""
     found: dict[str, Statement] = {}
     for part in paragraphs(message):
         if part.lstrip().startswith(("```", "~~~", ">", "|")):
@@ -186,12 +186,12 @@ def statements(message: str) -> list[Statement]:
     return list(found.values())
 
 
-# -- what tools say ----------------------------------------------------------------------------------------
+# -- tools' output ------------------------------------------------------------------------------------------
 
 
 def reduced(result: str) -> str:
-    """A tool's output without what is noise to a reader later: its first and last lines, and what
-    tells of errors between, with a line that says how many were left out."""
+    """A tool's output without noise: its first and last lines and the lines about errors between them;
+    gaps are marked with the number of lines left out."""
     lines = [_bare(line) for line in result.split("\n")]
     lines = [line for line in lines if not _NOISE.search(line) or _TELLING.search(line)]
     if len(lines) <= HEAD_LINES + TAIL_LINES + TELLING_LINES // 2:
@@ -214,7 +214,7 @@ def _bare(line: str) -> str:
 
 
 def outcome_text(outcome: ToolOutcome) -> str:
-    """One memory of what a tool did; "" where a success has nothing to say."""
+    """The text of one memory of a tool's run; "" for a success without output and command."""
     result = reduced(without_recalled(outcome.result)).strip()
     if outcome.succeeded and not result and not outcome.command:
         return ""
@@ -230,23 +230,25 @@ def outcome_text(outcome: ToolOutcome) -> str:
 def memories(
     repo: str, agent_id: str, session_key: str, turn: Turn
 ) -> tuple[list[MemoryEntry], str]:
-    """What to store of a turn, in the order it was said, and why not where that is nothing. What is
-    recalled by its marks is left out; what only equals a memory is `learn`'s to find."""
+    """The memories of a turn, in its order, and the reason when there are none. Text with the marks of a
+    recall is left out; `learn` finds text that merely equals a memory."""
     base = MemoryEntry(
         NO_ID, repo, agent_id, "", MemoryMetadata(session_key=session_key), kind="turn"
     )
-    said, cause = _said(turn.user_message)
+    message_text, cause = _new_text(turn.user_message)
     out: list[MemoryEntry] = []
-    if said:
-        laid_down = statements(said)
+    if message_text:
+        laid_down = statements(message_text)
         # A message that is nothing but a statement is one memory.
-        if [s.text for s in laid_down] != [said]:
-            out.append(_entry(base, said, MemorySource.USER, MemoryType.EPISODIC, 0.5, "said"))
+        if [s.text for s in laid_down] != [message_text]:
+            out.append(
+                _entry(base, message_text, MemorySource.USER, MemoryType.EPISODIC, 0.5, "said")
+            )
         out += [
             _entry(base, s.text, MemorySource.USER, s.type, s.importance, s.rule, kind="memory")
             for s in laid_down
         ]
-    reasoning, other = _said(turn.assistant_reasoning)
+    reasoning, other = _new_text(turn.assistant_reasoning)
     if reasoning:
         out.append(
             _entry(base, reasoning, MemorySource.AGENT, MemoryType.EPISODIC, 0.4, "reasoning")
@@ -259,8 +261,8 @@ def memories(
     return out, "" if out else cause or other or TRIVIAL
 
 
-def _said(text: str) -> tuple[str, str]:
-    """What is left of a message, and why nothing, if so."""
+def _new_text(text: str) -> tuple[str, str]:
+    """The new text of a message, and the reason when there is none."""
     left = without_recalled(text).strip()
     if not left:
         return "", RECALLED if text.strip() else ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from plait.domain.memory import MemoryId
 from plait.domain.recall import Attribution, Feedback, Receipt
 from plait.ports.episodes import IndexedText, NumberedEpisode, PreparedEpisode
+from plait.ports.evidence import EvidenceRules
 from plait.ports.memory_plan import Plan, Prepared, Row
 
 
@@ -22,4 +23,5 @@ class Rules:
     # `plait.memory.plan_batch.plan`.
     plan_memories: Callable[[str, Sequence[Prepared], Iterable[Row], Mapping[MemoryId, Row]], Plan]
     attribute: Callable[[Feedback, Receipt], Attribution]
+    evidence: EvidenceRules
     source_cap: float  # largest weight of one source's feedback on an item

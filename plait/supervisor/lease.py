@@ -1,4 +1,4 @@
-"""The users' side: hold a server for as long as it is needed, starting it when nobody has yet."""
+"""The users' side: hold a server for as long as it is needed, and start it if it does not run."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from plait.supervisor.state import Phase, State
 
 logger = logging.getLogger(__name__)
 
-MAX_KEEPERS = 3  # keepers started for one wait, before we say that they don't come up
+MAX_KEEPERS = 3  # keepers started for one wait before it fails
 POLL_S = 0.01
 FULL_BYTES = 2**20  # with less than this free, a silent keeper is taken to have had no space
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A server to keep: `entry` is `module:function(folder, config) -> ChildServer`, imported by the
+class ServerSpec:
+    """How to start a server: `entry` is `module:function(folder, config) -> ChildServer`, imported by the
     keeper alone; `config` must be JSON."""
 
     name: str
@@ -39,28 +39,28 @@ class Kept:
 
 
 class Lease:
-    """A user's hold on a running server. The server lives at least as long as this, and this ends with
-    `close` or with the process, however it dies."""
+    """A user's hold on a running server, which lives at least as long. The hold ends with `close` or
+    with the process, however that dies."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, spec: ServerSpec) -> None:
         """Blocks until the server answers; about a millisecond when it runs already.
 
         Raises: HomeUnusable, StoreFull, EmbeddedServerFailed.
         """
-        self._kept = kept
-        folder = private_folder(kept.folder, kept.folder_mode)
+        self._spec = spec
+        folder = private_folder(spec.folder, spec.folder_mode)
         try:
             self._users = FileLock(folder / state.USERS_LOCK)
         except OSError as exc:
             raise unusable(folder, exc) from exc
         try:
-            # In the way is only a keeper that is stopping: it holds the lock until it is done.
-            if not self._users.acquire_within(kept.start_timeout_s, shared=True):
+            # Only a keeper that is stopping holds the lock exclusively, until it has stopped.
+            if not self._users.acquire_within(spec.start_timeout_s, shared=True):
                 raise EmbeddedServerFailed(
-                    f"{kept.name} in {folder} has been stopping for {kept.start_timeout_s:g} s; "
+                    f"{spec.name} in {folder} has been stopping for {spec.start_timeout_s:g} s; "
                     "`plait doctor` names the process"
                 )
-            self._state = _wait(kept)
+            self._state = _wait(spec)
         except BaseException:
             self._users.close()
             raise
@@ -70,21 +70,21 @@ class Lease:
         return self._state
 
     def refresh(self) -> State:
-        """Where the server is now, after it or its keeper died: waits for, or makes, a new start.
+        """The state of the server after it or its keeper died: waits for its restart, or restarts it.
 
         Raises: as the constructor.
         """
-        self._state = _wait(self._kept)
+        self._state = _wait(self._spec)
         return self._state
 
     def check_space(self) -> None:
-        """Raises: StoreFull, when nothing is left of the disk that the server writes on. Some servers
-        do not say that this is what failed."""
-        if _no_space(self._kept.folder):
-            raise _full(self._kept.folder)
+        """Raises: StoreFull, when the disk that the server writes to is full. Some servers do not
+        report that as the cause of an error."""
+        if _no_space(self._spec.folder):
+            raise _full(self._spec.folder)
 
     def close(self) -> None:
-        """Leave. The last user's leaving stops the server. Doing it twice is fine."""
+        """End the hold; the server stops when its last user leaves. Idempotent."""
         self._users.close()
 
     def __enter__(self) -> Lease:
@@ -119,24 +119,24 @@ def wait_stopped(folder: Path, limit_s: float) -> bool:
     return True
 
 
-def _wait(kept: Kept) -> State:
+def _wait(spec: ServerSpec) -> State:
     """The published state of a ready server, whose keeper is started if there is none."""
     began = time.monotonic()
     started = 0
     pause = POLL_S
     while True:
         try:
-            started += _ensure_keeper(kept, began, started)
+            started += _ensure_keeper(spec, began, started)
         except OSError as exc:
-            raise unusable(kept.folder, exc) from exc
-        current = state.read(kept.folder)
-        # A dead server or keeper may still be published, for the moment until somebody notices.
+            raise unusable(spec.folder, exc) from exc
+        current = state.read(spec.folder)
+        # A dead server or keeper may still be published until its death is noticed.
         if current is not None and current.phase is Phase.READY and _alive(current):
             return current
         if current is not None and current.phase is Phase.FAILED and current.at >= began:
             raise current.error()
-        if time.monotonic() - began > kept.start_timeout_s:
-            raise _too_late(kept, current)
+        if time.monotonic() - began > spec.start_timeout_s:
+            raise _timed_out(spec, current)
         time.sleep(pause)
         pause = min(0.05, pause * 1.2)
 
@@ -145,11 +145,11 @@ def _alive(current: State) -> bool:
     return all(part is not None and process.alive(part) for part in (current.keeper, current.child))
 
 
-def _ensure_keeper(kept: Kept, began: float, started: int) -> int:
+def _ensure_keeper(spec: ServerSpec, began: float, started: int) -> int:
     """Start a keeper unless one lives; how many were started. Raises: PlaitError, OSError."""
-    folder = kept.folder
-    # All who look take turns: a look holds `keeper.lock` for a moment, which another would mistake
-    # for a keeper, whose stale `endpoint.json` it would then trust.
+    folder = spec.folder
+    # Checks are serialized: each holds `keeper.lock` for a moment, which another check would mistake
+    # for a keeper, and trust a stale `endpoint.json`.
     with FileLock(folder / state.START_LOCK) as start:
         start.acquire()
         with FileLock(folder / state.KEEPER_LOCK) as lock:
@@ -159,30 +159,30 @@ def _ensure_keeper(kept: Kept, began: float, started: int) -> int:
             if last is not None and last.phase is Phase.FAILED and last.at >= began:
                 raise last.error()
             if started >= MAX_KEEPERS:
-                raise _no_keeper(kept)
+                raise _no_keeper(spec)
             (folder / state.FILE).unlink(missing_ok=True)
-            _spawn(kept, lock)
+            _spawn(spec, lock)
             return 1
 
 
-def _spawn(kept: Kept, lock: FileLock) -> None:
-    """Start a keeper that inherits `lock`: there is no moment at which nobody holds it."""
+def _spawn(spec: ServerSpec, lock: FileLock) -> None:
+    """Start a keeper that inherits `lock`: it is held without a gap."""
     config = {
-        **kept.config,
-        "entry": kept.entry,
-        "linger_s": kept.linger_s,
-        "start_timeout_s": kept.start_timeout_s,
+        **spec.config,
+        "entry": spec.entry,
+        "linger_s": spec.linger_s,
+        "start_timeout_s": spec.start_timeout_s,
     }
     status = detached.start(
         "plait.supervisor.keeper:keep",
-        kept.folder,
+        spec.folder,
         lock.fd,
         config,
-        log=kept.folder / state.KEEPER_LOG,
+        log=spec.folder / state.KEEPER_LOG,
         # Nothing of the caller's environment but where its own packages may be (user site).
-        env={"PATH": os.defpath, "HOME": _home(kept.folder), "LC_ALL": "C.UTF-8"},
+        env={"PATH": os.defpath, "HOME": _home(spec.folder), "LC_ALL": "C.UTF-8"},
     )
-    logger.debug("keeper started", extra={"server": kept.name, "status": status})
+    logger.debug("keeper started", extra={"server": spec.name, "status": status})
 
 
 def _home(otherwise: Path) -> str:
@@ -193,12 +193,12 @@ def _home(otherwise: Path) -> str:
         return str(otherwise)
 
 
-def _no_keeper(kept: Kept) -> EmbeddedServerFailed | StoreFull:
-    if _no_space(kept.folder):
-        return _full(kept.folder)
+def _no_keeper(spec: ServerSpec) -> EmbeddedServerFailed | StoreFull:
+    if _no_space(spec.folder):
+        return _full(spec.folder)
     return EmbeddedServerFailed(
-        f"the keeper of {kept.name} ended {MAX_KEEPERS} times without a word; "
-        f"{kept.folder / state.KEEPER_LOG} ends:\n{tail(kept.folder / state.KEEPER_LOG)}"
+        f"the keeper of {spec.name} ended {MAX_KEEPERS} times without a word; "
+        f"{spec.folder / state.KEEPER_LOG} ends:\n{tail(spec.folder / state.KEEPER_LOG)}"
     )
 
 
@@ -215,11 +215,11 @@ def _full(folder: Path) -> StoreFull:
     )
 
 
-def _too_late(kept: Kept, current: State | None) -> EmbeddedServerFailed:
+def _timed_out(spec: ServerSpec, current: State | None) -> EmbeddedServerFailed:
     phase = current.phase.value if current else "not there"
     return EmbeddedServerFailed(
-        f"{kept.name} did not answer within {kept.start_timeout_s:g} s (it is {phase}; after a crash, "
+        f"{spec.name} did not answer within {spec.start_timeout_s:g} s (it is {phase}; after a crash, "
         "recovery can take longer). Run again to wait on, or raise `embedded.start_timeout_s`; "
-        f"its log is in {kept.folder}",
-        folder=kept.folder,
+        f"its log is in {spec.folder}",
+        folder=spec.folder,
     )

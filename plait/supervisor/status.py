@@ -1,4 +1,4 @@
-"""A look at one kept server's folder from outside: starts nothing, changes nothing."""
+"""Read-only status of one embedded server's folder: starts nothing, changes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plait.supervisor.state import State
 @dataclass(frozen=True, slots=True)
 class FolderStatus:
     """`state`: what the keeper published, None without a living keeper. `orphan`: a server whose keeper
-    is gone. `stale`: a published state that nobody keeps. `failure`: the last start's, unless it was
+    is gone. `stale`: a published state without a keeper. `failure`: the last start's, unless it was
     mended since. Sizes in bytes."""
 
     folder: Path
@@ -40,20 +40,20 @@ def look(folder: Path) -> FolderStatus:
         return FolderStatus(folder, exists=False)
     try:
         # The lock's file is made by the first user: without it there was none.
-        kept = (folder / state.KEEPER_LOCK).exists() and keeper_alive(folder)
+        alive = (folder / state.KEEPER_LOCK).exists() and keeper_alive(folder)
         published = state.read(folder)
-        orphan = None if kept else _orphan(folder)
+        orphan = None if alive else _orphan(folder)
         return FolderStatus(
             folder,
             exists=True,
-            state=published if kept else None,
+            state=published if alive else None,
             orphan=orphan,
-            stale=not kept and published is not None and not published.reason,
-            failure=published.message if published and published.reason and not kept else "",
-            uptime_s=time.time() - published.since if kept and published else 0.0,
-            rss_bytes=_memory(published) if kept and published else 0,
+            stale=not alive and published is not None and not published.reason,
+            failure=published.message if published and published.reason and not alive else "",
+            uptime_s=time.time() - published.since if alive and published else 0.0,
+            rss_bytes=_memory(published) if alive and published else 0,
             data_bytes=size_of(folder),
-            unfinished=tuple(sorted(folder.glob("data.new-*"))) if not kept else (),
+            unfinished=tuple(sorted(folder.glob("data.new-*"))) if not alive else (),
             exposed=tuple(_exposed(folder)),
         )
     except OSError as exc:

@@ -34,9 +34,9 @@ class Tokens:
 
     def accept(self, secret: str) -> bool:
         """Whether `secret` is a valid token; takes equally long for every wrong one of its length."""
-        said = secret.encode("utf-8", "replace")
-        good = hmac.compare_digest(said, self.current.encode())
-        before = hmac.compare_digest(said, self.previous.encode()) and bool(self.previous)
+        given = secret.encode("utf-8", "replace")
+        good = hmac.compare_digest(given, self.current.encode())
+        before = hmac.compare_digest(given, self.previous.encode()) and bool(self.previous)
         return good or (before and time.time() < self.until)
 
 
@@ -92,7 +92,7 @@ class TokenFile:
 
     def accept(self, secret: str) -> bool:
         """Whether `secret` is a valid token now. A file that became unusable opens nothing until it is
-        mended; that is logged, and nothing that a caller is told."""
+        mended; that is logged, and callers are not told."""
         if (state := _state(self.path)) != self._state:
             self._tokens, self._state = self._read(), state
         return self._tokens is not None and self._tokens.accept(secret)

@@ -1,7 +1,7 @@
-"""A bug report as its writer laid it out: the title, what is said, what is shown, and the rest.
+"""The parts of a bug report: the title, the prose, what is shown (code, logs), and the form.
 
-What is said tells the code that is meant best, its first line above all. Code to reproduce a fault, logs and
-listings name whatever else takes part; versions, platforms and a template's headings say nothing of it.
+The prose names the code at fault best, its first line above all. Code to reproduce a fault, logs and
+listings name much else that takes part; versions, platforms and a template's headings name none of it.
 `parse_report` is pure and linear in the text, line by line.
 """
 
@@ -19,7 +19,7 @@ class Report:
     """`said`: prose without the title. `shown`: code blocks, prompts, lines of code."""
 
     title: str
-    said: str
+    prose: str
     shown: str
 
 
@@ -66,25 +66,25 @@ _CODE = re.compile(
 
 
 def parse_report(text: str) -> Report | None:
-    """The report in `text`; None for a text that is not laid out as one, or of which nothing would be said.
-    The title is the first line that is said."""
-    said: list[str] = []
+    """The report in `text`; None for a text that is not laid out as one, or that has no prose.
+    The title is the first line of the prose."""
+    prose: list[str] = []
     shown: list[str] = []
     laid_out = False
     for kind, line in _lines(text):
-        if kind == "said":
-            said.append(line)
+        if kind == "prose":
+            prose.append(line)
         elif kind == "shown":
             shown.append(line)
-        laid_out = laid_out or kind != "said"
-    title, _, rest = "\n".join(said).strip().partition("\n")
+        laid_out = laid_out or kind != "prose"
+    title, _, rest = "\n".join(prose).strip().partition("\n")
     if not laid_out or not title:
         return None
     return Report(title.strip(), rest.strip(), "\n".join(shown).strip())
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Each line with its kind: said, shown, or of the form."""
+    """Each line with its kind: prose, shown, or form."""
     systems = listed = fenced = False
     for line in text.replace("\r\n", "\n").split("\n"):
         if fenced:
@@ -93,7 +93,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
             yield ("form" if systems or listed or bare else "shown", line)
             listed = listed and fenced
         elif len(line) > MAX_LINE:
-            yield ("form" if systems else "said", line)
+            yield ("form" if systems else "prose", line)
         elif _OPEN.match(line):
             fenced = True
             yield "form", line
@@ -101,11 +101,11 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
             name = (heading[1] or heading[2] or heading[3]).strip()
             systems = len(name.split()) <= _MOST_WORDS and bool(_ABOUT_SYSTEMS.search(name))
             own = not systems and _OF_TEMPLATES.match(name) is None
-            yield ("said" if own else "form", name)
+            yield ("prose" if own else "form", name)
         elif systems or _VERSION.match(line) or _OF_TEMPLATES.match(line):
             yield "form", line
         elif _PRINTS_VERSIONS.search(line):
             listed = True
             yield "form", line
         else:
-            yield ("shown" if _CODE.match(line) else "said", line)
+            yield ("shown" if _CODE.match(line) else "prose", line)

@@ -19,7 +19,7 @@ MAX_PLACES = 20  # a line that stands in more places tells nothing
 # edit near the hunk since then changes a line or two of the usual seven.
 MIN_MATCH = 0.6
 
-_TELLING = re.compile(r"\w\W*\w\W*\w")  # three word characters: not a brace, not `else:` alone
+_DISTINCTIVE = re.compile(r"\w\W*\w\W*\w")  # three word characters: not a brace, not `else:` alone
 _WORD = re.compile(r"[^\W\d]\w{0,199}")
 
 
@@ -45,30 +45,30 @@ class SourceFile:
         places: dict[str, list[int]] = {}
         for number, line in lines.items():
             text = line.strip()
-            if _TELLING.search(text):
+            if _DISTINCTIVE.search(text):
                 places.setdefault(text, []).append(number)
         return cls(lines, sorted(spans, key=lambda s: (s.start, -s.end)), places)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where one side of a hunk begins in a file. `matched` of `told` telling lines agree."""
+class Location:
+    """Where one side of a hunk begins in a file. `matched` of the `compared` distinctive lines agree."""
 
     start: int
     matched: int
-    told: int
+    compared: int
     missing: str  # the sign of the lines that the file does not have
 
     @property
     def share(self) -> float:
-        return self.matched / self.told if self.told else 0.0
+        return self.matched / self.compared if self.compared else 0.0
 
 
 def functions(
     lines: Sequence[str], old_start: int, new_start: int, heading: str, file: SourceFile
 ) -> list[str]:
     """Symbols of the functions whose lines the hunk changes, in the order of the file. Empty: the
-    change is outside functions, or its place cannot be told.
+    change is outside functions, or its location is uncertain.
 
     `lines` have their ' ', '-' or '+'.
     """
@@ -76,7 +76,7 @@ def functions(
         return []
     after = _locate([x[1:] for x in lines if x[0] != "-"], new_start, heading, "-", file)
     before = _locate([x[1:] for x in lines if x[0] != "+"], old_start, heading, "+", file)
-    found = [place for place in (after, before) if place is not None]
+    found = [location for location in (after, before) if location is not None]
     if not found:
         return _by_heading(lines, heading, file)
     best = max(found, key=lambda p: (p.share, p.matched))
@@ -87,8 +87,8 @@ def functions(
 
 def _locate(
     side: Sequence[str], start: int, heading: str, missing: str, file: SourceFile
-) -> Place | None:
-    """The one place where `side` stands in `file`; None when there is none, or none for sure."""
+) -> Location | None:
+    """The one location of `side` in `file`; None when there is none or it is uncertain."""
     texts = [line.strip() for line in side]
     votes: Counter[int] = Counter({start: 0})
     for n, text in enumerate(texts):
@@ -107,32 +107,34 @@ def _locate(
     return _decide(equal, start, heading, file)
 
 
-def _compare(texts: Sequence[str], begin: int, missing: str, file: SourceFile) -> Place:
-    matched = told = 0
+def _compare(texts: Sequence[str], begin: int, missing: str, file: SourceFile) -> Location:
+    matched = compared = 0
     for n, text in enumerate(texts, start=begin):
         there = file.lines.get(n)
-        if there is None or not _TELLING.search(text):
+        if there is None or not _DISTINCTIVE.search(text):
             continue
-        told += 1
+        compared += 1
         matched += there.strip() == text
-    return Place(begin, matched, told, missing)
+    return Location(begin, matched, compared, missing)
 
 
-def _enough(place: Place, start: int, file: SourceFile, texts: Sequence[str]) -> bool:
-    """Two telling lines, or a single one that stands where the diff says or nowhere else."""
-    if place.matched >= 2:
+def _enough(location: Location, start: int, file: SourceFile, texts: Sequence[str]) -> bool:
+    """Two distinctive lines, or one that is at the line of the diff or occurs nowhere else."""
+    if location.matched >= 2:
         return True
-    if place.matched == 0:
+    if location.matched == 0:
         return False
     alone = any(len(file.places.get(text, ())) == 1 for text in texts)
-    return place.start == start or alone
+    return location.start == start or alone
 
 
-def _decide(equal: Sequence[Place], start: int, heading: str, file: SourceFile) -> Place | None:
-    """Between places that match equally well: where the diff says, or under its heading."""
-    for place in equal:
-        if place.start == start:
-            return place
+def _decide(
+    equal: Sequence[Location], start: int, heading: str, file: SourceFile
+) -> Location | None:
+    """Of locations that match equally well: the line of the diff, or the one under its heading."""
+    for location in equal:
+        if location.start == start:
+            return location
     under = [p for p in equal if _heads(heading, _inside(file.spans, p.start, p.start))]
     return under[0] if len(under) == 1 else None
 
@@ -141,15 +143,15 @@ def _heads(heading: str, span: Span | None) -> bool:
     return span is not None and _own_name(span.symbol) in _WORD.findall(heading)
 
 
-def _touched(lines: Sequence[str], place: Place, file: SourceFile) -> set[str]:
+def _touched(lines: Sequence[str], location: Location, file: SourceFile) -> set[str]:
     """Functions that hold a changed line, or the gap where changed lines are missing."""
     out: set[str] = set()
-    number = place.start
+    number = location.start
     for changed, group in groupby(lines, key=lambda line: line[0] != " "):
         block = list(group)
         if changed:
-            out |= _touched_by(block, number, place.missing, file)
-        number += sum(line[0] != place.missing for line in block)
+            out |= _touched_by(block, number, location.missing, file)
+        number += sum(line[0] != location.missing for line in block)
     return out
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 MAX_NAMES = 20  # of each kind, a text
-MAX_READ = 50_000  # characters; what a memory is about is said early
+MAX_READ = 50_000  # characters; the subject of a memory comes early
 MAX_LENGTH = 200
 
 _PATH = re.compile(

@@ -19,7 +19,7 @@ MAX_ERROR = 300
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One call. `path` as printed, with `/`; `function` as printed, without arguments; `line` 0: not said.
+    """One call. `path` as printed, with `/`; `function` as printed, without arguments; `line` 0: unknown.
 
     `depth`: calls away from where its own trace was raised, 0 is that place."""
 
@@ -359,8 +359,8 @@ def _go_function(printed: str) -> str:
     """`github.com/a/b/server.(*Server).Handle.func1` is `Server.Handle`."""
     name = printed.rpartition("/")[2].partition(".")[2]
     parts = [re.sub(r"\[.*\]|[(*)]", "", part) for part in name.split(".")]
-    kept = [part for part in parts if part and not re.fullmatch(r"func\d+|\d+", part)]
-    return ".".join(kept[:2])
+    names = [part for part in parts if part and not re.fullmatch(r"func\d+|\d+", part)]
+    return ".".join(names[:2])
 
 
 def _rust_function(printed: str) -> str:
@@ -371,8 +371,8 @@ def _rust_function(printed: str) -> str:
         printed,
     )
     parts = [re.sub(r"<.*", "", part) for part in bare.split("::")]
-    kept = [part for part in parts if part.isidentifier()]
-    return ".".join(kept[-2:] if len(kept) > 1 and kept[-2][:1].isupper() else kept[-1:])
+    names = [part for part in parts if part.isidentifier()]
+    return ".".join(names[-2:] if len(names) > 1 and names[-2][:1].isupper() else names[-1:])
 
 
 def _error(line: str) -> str:

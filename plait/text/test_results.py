@@ -14,7 +14,7 @@ from typing import Any
 
 from plait.text.test_names import MAX_NAME
 
-MAX_RESULTS = 5_000  # of one artifact; a run of more is cut, failures kept first
+MAX_RESULTS = 5_000  # of one artifact; a longer run is cut, failures first
 MAX_LINE = 2_000
 
 _STATUS = {
@@ -67,17 +67,17 @@ _LINES = tuple(
 
 
 def results(content: str, meta: Mapping[str, Any]) -> list[TestRun]:
-    """The results of a test_result artifact, in the order they were told, at most `MAX_RESULTS`."""
-    told = meta.get("tests")
-    found = list(_from_meta(told) if isinstance(told, list | tuple) else _from_output(content))
+    """The results of a test_result artifact, in their order, at most `MAX_RESULTS`."""
+    listed = meta.get("tests")
+    found = list(_from_meta(listed) if isinstance(listed, list | tuple) else _from_output(content))
     if len(found) <= MAX_RESULTS:
         return found
     keep = sorted(range(len(found)), key=lambda i: (-WORST[found[i].status], i))[:MAX_RESULTS]
     return [found[i] for i in sorted(keep)]
 
 
-def _from_meta(told: list[Any] | tuple[Any, ...]) -> Iterator[TestRun]:
-    for one in told:
+def _from_meta(listed: list[Any] | tuple[Any, ...]) -> Iterator[TestRun]:
+    for one in listed:
         if not isinstance(one, Mapping):
             continue
         name, status, took = one.get("name"), one.get("status"), one.get("took_ms")
@@ -99,7 +99,7 @@ def _finite(value: object) -> float | None:
 
 
 def _from_output(content: str) -> Iterator[TestRun]:
-    """One a name and place; a summary that repeats what was said above adds nothing."""
+    """One a name and place; a summary that repeats results above adds nothing."""
     seen: dict[str, str] = {}
     for line in content.split("\n"):
         line = line.rstrip()

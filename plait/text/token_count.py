@@ -1,6 +1,6 @@
 """Token counts by model, exact and offline: the tables come with the `quicktok-v1` package.
 
-What Plait itself says in tokens (memories, summaries) is said in o200k_base's. A caller may name its
+Plait's own token figures (memories, summaries) are o200k_base counts. A caller may name its
 model: public tokenizers count exactly; for the others o200k_base counts and a margin is kept back.
 """
 
@@ -49,10 +49,10 @@ class _Tokenizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Counts by one encoding. `said`: whose count it is, and how near to the model's own."""
+    """Counts by one encoding. `counted`: the tokenizer, and how near its count is to the model's own."""
 
     encoding: str
-    said: TokenCount
+    counted: TokenCount
 
     def count(self, text: str) -> int:
         """Tokens of `text`, as `count` below."""
@@ -60,7 +60,7 @@ class Counter:
 
     def usable(self, budget: int) -> int:
         """What of `budget` may be filled by this count."""
-        return int(budget * (1.0 - self.said.margin))
+        return int(budget * (1.0 - self.counted.margin))
 
 
 _read: set[str] = set()  # encodings whose tables are in memory
@@ -91,8 +91,8 @@ def is_warm(encoding: str) -> bool:
 
 
 def counter(model: str = "") -> Counter:
-    """Who counts for `model`: "" is o200k_base. An unknown name is counted by o200k_base too, with the
-    widest margin, and the answer says so. Reads no table; the first count does."""
+    """The counter for `model`; "" is o200k_base. An unknown name gets o200k_base too, with the widest
+    margin, and the answer reports that. Reads no table; the first count does."""
     name = model[:MAX_MODEL].strip().lower()
     if not name:
         return Counter(O200K, TokenCount(O200K, exact=True))
@@ -104,16 +104,16 @@ def counter(model: str = "") -> Counter:
             return Counter(encoding, TokenCount(encoding, exact=True))
     for pattern, family, margin in _PRIVATE:
         if found := re.match(pattern, bare):
-            said = f"{O200K} for {family or found.group()}"
-            return Counter(O200K, TokenCount(said, exact=False, margin=margin))
-    said = f"{O200K}; no tokenizer is known for {_named(model)!r}"
-    return Counter(O200K, TokenCount(said, exact=False, margin=_UNKNOWN_MARGIN))
+            label = f"{O200K} for {family or found.group()}"
+            return Counter(O200K, TokenCount(label, exact=False, margin=margin))
+    label = f"{O200K}; no tokenizer is known for {_named(model)!r}"
+    return Counter(O200K, TokenCount(label, exact=False, margin=_UNKNOWN_MARGIN))
 
 
-def counter_of(said: TokenCount) -> Counter:
-    """Who made `said`; o200k_base for an encoding that is not known here."""
-    known = said.exact and said.tokenizer in {encoding for _, encoding in _PUBLIC}
-    return Counter(said.tokenizer if known else O200K, said)
+def counter_for(counted: TokenCount) -> Counter:
+    """The counter that made `counted`; o200k_base for an encoding that is not known here."""
+    known = counted.exact and counted.tokenizer in {encoding for _, encoding in _PUBLIC}
+    return Counter(counted.tokenizer if known else O200K, counted)
 
 
 def _named(model: str) -> str:

@@ -221,7 +221,7 @@ class _Door:
             "indexed_at": fresh.indexed_at.isoformat() if fresh.indexed_at else None,
             "changed": list(fresh.changed),
         }
-        return replace(answer, notes=(*answer.notes, fresh.said(), running), meta=meta)
+        return replace(answer, notes=(*answer.notes, fresh.summary(), running), meta=meta)
 
 
 def _waiting(what: str, far: str) -> Answer:

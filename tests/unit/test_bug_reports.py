@@ -44,12 +44,12 @@ def test_a_report_is_taken_apart() -> None:
     report = parse_report(REPORT)
     assert report is not None
     assert report.title == "Timeouts of `Pool.acquire` are ignored"
-    assert report.said.split("\n")[0] == (
+    assert report.prose.split("\n")[0] == (
         "When the pool is exhausted the caller waits for ever although a timeout was given."
     )
-    assert "An error after the seconds" in report.said
+    assert "An error after the seconds" in report.prose
     assert "class Shelf" in report.shown
-    everything = f"{report.title} {report.said} {report.shown}"
+    everything = f"{report.title} {report.prose} {report.shown}"
     for form in ("Describe the bug", "Minimal example", "Expected", "Python", "zebra"):
         assert form not in everything
 
@@ -98,7 +98,7 @@ def test_a_report_holds_nothing_but_the_text(text: str) -> None:
     report = parse_report(text)
     if report is not None:
         assert report.title
-        for line in f"{report.title}\n{report.said}\n{report.shown}".split("\n"):
+        for line in f"{report.title}\n{report.prose}\n{report.shown}".split("\n"):
             assert line.strip() in text
 
 

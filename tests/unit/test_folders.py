@@ -174,25 +174,26 @@ def test_files_written_or_removed_since_are_counted(tmp_path: Path) -> None:
     files(tmp_path, "new.py", at=NOW + timedelta(minutes=1))
     found = folders.freshness(indexed("app", tmp_path), ["old.py", "new.py", "gone.py", "old.py"])
     assert found.changed == ("gone.py", "new.py")
-    assert found.said(NOW + timedelta(minutes=4)) == (
+    assert found.summary(NOW + timedelta(minutes=4)) == (
         "indexed 4 min ago, 2 of 3 shown files changed since"
     )
     checked = NOW + timedelta(minutes=2)
     later = folders.freshness(indexed("app", tmp_path), ["new.py"], checked_at=checked)
-    assert (later.changed, later.said(checked)) == ((), "indexed just now")
+    assert (later.changed, later.summary(checked)) == ((), "indexed just now")
 
 
 def test_a_repository_of_another_machine_has_no_changed_files() -> None:
     found = folders.freshness(indexed("app", "/no/such/folder"), ["a.py"])
-    assert found.said(NOW + timedelta(days=3)) == "indexed 3 days ago"
+    assert found.summary(NOW + timedelta(days=3)) == "indexed 3 days ago"
 
 
 def test_what_is_still_being_made_is_said() -> None:
     behind = Repository("app", "/no", RepositoryRevision("app", 3, 2, 4, 10), 2, NOW)
     assert (
-        folders.freshness(behind).said(NOW) == "indexed just now, vectors 40 %, the graph is behind"
+        folders.freshness(behind).summary(NOW)
+        == "indexed just now, vectors 40 %, the graph is behind"
     )
-    assert folders.freshness(indexed("app", "/no", None)).said() == "not indexed yet"
+    assert folders.freshness(indexed("app", "/no", None)).summary() == "not indexed yet"
 
 
 def test_a_path_that_no_system_takes_is_not_changed(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from etl import ingest_episode
 from etl.ingest import inputs
 from etl.ingest.episode_json import Read
 from etl.ingest.feed import MAX_ITEMS, Feed
-from etl.ingest.inputs import Input, Told
+from etl.ingest.inputs import ImportResult, Input
 from etl.ingest.sink import NotStored, Sink, Stored
 from plait.domain.answers.status import MemoryUsage
 from plait.domain.errors import PlaitError, RequestIdReused, StoreUnavailable
@@ -68,13 +68,13 @@ def test_a_name_that_is_not_there_is_told_and_the_others_read(tmp_path: Path) ->
     ]
 
 
-def told(n: int = 1) -> Told:
+def result(n: int = 1) -> ImportResult:
     artifacts = [Artifact(ArtifactKind.NOTE, "x")] * n
-    return Told("f", "episode", Read(1, Episode("r", "x", Outcome("success"), artifacts)))
+    return ImportResult("f", "episode", Read(1, Episode("r", "x", Outcome("success"), artifacts)))
 
 
 def test_a_batch_has_at_most_500_items() -> None:
-    feed = Feed(iter([told(200)] * 7))
+    feed = Feed(iter([result(200)] * 7))
     sizes = []
     while batch := feed.batch():
         sizes.append(sum(len(t.read.episode.artifacts) for t in batch if t.read.episode))
@@ -83,8 +83,8 @@ def test_a_batch_has_at_most_500_items() -> None:
 
 
 def test_what_the_reader_raises_comes_after_what_it_read() -> None:
-    def source() -> Iterator[Told]:
-        yield told()
+    def source() -> Iterator[ImportResult]:
+        yield result()
         raise StoreUnavailable("gone; try again")
 
     feed = Feed(source())
@@ -96,11 +96,11 @@ def test_what_the_reader_raises_comes_after_what_it_read() -> None:
 def test_reading_ahead_is_bounded() -> None:
     taken = 0
 
-    def source() -> Iterator[Told]:
+    def source() -> Iterator[ImportResult]:
         nonlocal taken
         for _ in range(100_000):
             taken += 1
-            yield told(100)
+            yield result(100)
 
     feed = Feed(source())
     feed.batch()
@@ -114,7 +114,7 @@ class Memory:
     def __init__(self) -> None:
         self.known: dict[str, bytes] = {}
         self.batches: list[int] = []
-        self.kept: dict[tuple[str, str, Budget], MemoryUsage] = {}
+        self.stored_usage: dict[tuple[str, str, Budget], MemoryUsage] = {}
 
     async def append(self, episode: Episode) -> Stored:
         raise AssertionError("batches only")
@@ -124,7 +124,7 @@ class Memory:
         return [self._one(e) for e in episodes]
 
     async def usage(self) -> Mapping[tuple[str, str, Budget], MemoryUsage]:
-        return self.kept
+        return self.stored_usage
 
     def _one(self, e: Episode) -> Stored | NotStored:
         known = self.known.setdefault(e.request_id, e.body_hash)
@@ -183,9 +183,9 @@ def test_a_file_that_is_not_there_has_no_line(
 ) -> None:
     (tmp_path / "empty.json").write_text("")
     assert run(Memory(), tmp_path / "gone", tmp_path / "empty.json") == 1
-    told = capsys.readouterr().err
-    assert f"error: cannot read {tmp_path / 'gone'}: " in told
-    assert f"error: {tmp_path / 'empty.json'}: the input is empty" in told
+    result = capsys.readouterr().err
+    assert f"error: cannot read {tmp_path / 'gone'}: " in result
+    assert f"error: {tmp_path / 'empty.json'}: the input is empty" in result
 
 
 def test_the_same_bytes_by_other_rules_are_stored_before(
@@ -242,7 +242,7 @@ def test_what_retention_closed_is_said_where_something_was_stored(
 ) -> None:
     (tmp_path / "c.diff").write_text(DIFF)
     sink = Memory()
-    sink.kept = {
+    sink.stored_usage = {
         ("x", "a", Budget.RUNS): MemoryUsage(850, 1_000, 9, 11_105),
         ("x", "a", Budget.STORED): MemoryUsage(10, 1_000, 1, 0),
         ("elsewhere", "a", Budget.RUNS): MemoryUsage(1, 1_000, 1, 7),

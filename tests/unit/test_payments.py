@@ -87,12 +87,12 @@ def replayed(events: Sequence[Any], borders: frozenset[int] = frozenset()) -> Co
         else:
             kind, what = event
             if what == "asked":
-                window.asked(f"id{at}", TEXTS[event], kind)
+                window.tool_called(f"id{at}", TEXTS[event], kind)
             elif what == "pushed":
                 window.pushed(TEXTS[event], kind)
             else:
-                window.asked(f"id{at}", "", kind)
-                window.answered(f"id{at}", TEXTS[event])
+                window.tool_called(f"id{at}", "", kind)
+                window.tool_returned(f"id{at}", TEXTS[event])
         if at in borders:
             out.update({name: int(n) for name, n in paid.take().items()})
     out.update({name: int(n) for name, n in paid.take().items()})
@@ -116,9 +116,9 @@ def test_where_episodes_end_changes_no_sum(events: list[Any], borders: frozenset
 def test_the_formula_by_hand() -> None:
     window = (paid := Payments()).window()
     window.call()
-    window.asked("1", "look for the retry", PLAIT)
+    window.tool_called("1", "look for the retry", PLAIT)
     asked = token_count.count("look for the retry")
-    window.answered("1", "it is in http.py, line 40")
+    window.tool_returned("1", "it is in http.py, line 40")
     answer = token_count.count("it is in http.py, line 40")
     for _ in range(4):
         window.call()
@@ -130,8 +130,8 @@ def test_the_formula_by_hand() -> None:
 def test_what_no_call_was_sent_costs_nothing() -> None:
     window = (paid := Payments()).window()
     window.call()
-    window.asked("1", "", READ)
-    window.answered("1", "never read")
+    window.tool_called("1", "", READ)
+    window.tool_returned("1", "never read")
     assert metric(READ, "tokens") not in paid.take()
 
 
@@ -145,8 +145,8 @@ def test_the_lines_of_one_message_are_one_call() -> None:
 def test_results_that_were_cleared_are_not_paid_again() -> None:
     window = (paid := Payments()).window()
     window.call()
-    window.asked("1", "", READ)
-    window.answered("1", "a long file")
+    window.tool_called("1", "", READ)
+    window.tool_returned("1", "a long file")
     window.call()
     window.cleared(["1", "unknown", 7])
     window.call()
@@ -158,13 +158,13 @@ def test_results_that_were_cleared_are_not_paid_again() -> None:
 def test_usage_scales_only_steps_that_it_can_be_held_against() -> None:
     window = (paid := Payments()).window()
     window.call("1", {"input_tokens": 1_000})
-    window.asked("a", "", READ)
-    window.answered("a", "word " * 1_000)
+    window.tool_called("a", "", READ)
+    window.tool_returned("a", "word " * 1_000)
     window.call("2", {"input_tokens": 2_300})  # 1.3 of what was counted
-    window.said("word " * 100)
+    window.text_added("word " * 100)
     window.unmeasured()  # a picture came with it
     window.call("3", {"input_tokens": 9_000})
-    window.said("word " * 100)
+    window.text_added("word " * 100)
     window.call("4", {"input_tokens": 90_000})  # no text of 100 words is that large
     told = paid.take()
     assert told[savings.GROWN] == 1_300
@@ -204,7 +204,7 @@ def test_hostile_counts_stay_within_their_bounds() -> None:
     assert paid.take()[savings.CALLS] == payments.MAX_WINDOWS + 50
     window = paid.window()
     for n in range(payments.MAX_WAITING + 50):
-        window.asked(f"id{n}", "", READ)
+        window.tool_called(f"id{n}", "", READ)
     assert len(window._waiting) == payments.MAX_WAITING
     counts = payments.Counts()
     counts.add("x", 10**30)

@@ -28,7 +28,7 @@ from plait.text.token_count import counter
 )
 def test_a_public_tokenizer_counts_exactly(model: str, encoding: str) -> None:
     found = counter(model)
-    assert (found.encoding, found.said.exact, found.said.margin) == (encoding, True, 0.0)
+    assert (found.encoding, found.counted.exact, found.counted.margin) == (encoding, True, 0.0)
     assert found.usable(1000) == 1000
 
 
@@ -48,8 +48,8 @@ def test_the_others_are_counted_by_o200k_with_a_margin_and_say_so(
 ) -> None:
     found = counter(model)
     assert found.encoding == "o200k_base"
-    assert not found.said.exact
-    assert family in found.said.tokenizer
+    assert not found.counted.exact
+    assert family in found.counted.tokenizer
     assert found.usable(1000) == usable
 
 
@@ -60,5 +60,5 @@ def test_encodings_differ() -> None:
 
 
 def test_a_name_of_any_length_and_content_is_answered() -> None:
-    assert not counter("x/" * 5000 + "\n\x00").said.exact
-    assert "\n" not in counter("bad\nname").said.tokenizer
+    assert not counter("x/" * 5000 + "\n\x00").counted.exact
+    assert "\n" not in counter("bad\nname").counted.tokenizer

@@ -1,62 +1,25 @@
-"""Failing → green: which diff turned a test, what that fixes, and which diff had broken it.
-
-A test's history is its runs in the order in which they began. Where a run passes after one that failed,
-the diffs between them are the evidence: (Diff) VALIDATED_BY (Test), and so for the functions it touches;
-it FIXES the issue that the failing run's episode names, if it names one; and the diffs between the last
-good run and the first bad one CAUSE what is fixed. The passing run's episode is who says so. A test that
-was never seen failing proves nothing.
-"""
+"""Histories of tests, read for the rules of evidence (`plait.memory.evidence`): what passing runs prove."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 from uuid import UUID
 
-from plait.domain.graph import Relation
+from plait.ports.evidence import (
+    Diff,
+    EvidenceEdge,
+    EvidenceRules,
+    Fixing,
+    IssueLinks,
+    Run,
+    Turn,
+)
 from vector.connection.pool import Connection
 from vector.episodes import links_sql as q
-from vector.episodes.claim import Claim
 
 MAX_SUSPECTS = 2_000  # tests that ever failed, looked at for one batch
-MAX_FUNCTIONS = 20  # a diff that touches more says nothing of each
-
-# Of one's own diff, of the one other episode's between; guessed.
-OWN, OTHERS, GUESSED = 0.9, 0.7, 0.6
-
-Position = tuple[datetime, UUID, UUID]  # when the run began, episode, item: items ascend in a run
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    at: Position
-    failed: bool
-
-    @property
-    def episode(self) -> UUID:
-        return self.at[1]
-
-
-@dataclass(frozen=True, slots=True)
-class _Diff:
-    name: str
-    path: str
-    at: Position
-
-
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """A test went from red to green between two runs. `good`: the last run before it was red."""
-
-    owner: UUID
-    test: str
-    good: _Run | None
-    broken: _Run  # the first of the bad runs
-    red: _Run  # the last of them
-    green: _Run
 
 
 async def affected(conn: Connection, given: Mapping[str, Any]) -> list[UUID]:
@@ -79,48 +42,31 @@ async def affected(conn: Connection, given: Mapping[str, Any]) -> list[UUID]:
     return sorted(found)
 
 
-async def derive(conn: Connection, repo_id: int, episodes: Sequence[UUID]) -> list[Claim]:
+async def derive(
+    conn: Connection, repo_id: int, episodes: Sequence[UUID], rules: EvidenceRules
+) -> list[EvidenceEdge]:
     """All that the passing runs of `episodes` prove."""
     given = {"repo": repo_id, "episodes": list(episodes), "limit": MAX_SUSPECTS}
     cursor = await conn.execute(q.HISTORY, given)
-    turns: list[_Turn] = []
+    turns: list[Turn] = []
     for (owner, test), rows in groupby(await cursor.fetchall(), key=lambda row: (row[0], row[1])):
-        turns += _turns(owner, test, [_Run((r[2], r[3], r[4]), r[5]) for r in rows])
+        turns += rules.turns(owner, test, [Run((r[2], r[3], r[4]), r[5]) for r in rows])
     if not turns:
         return []
     diffs = await _diffs(conn, repo_id, turns)
-    fixing = [(turn, _between(diffs, turn.red, turn.green, turn.owner)) for turn in turns]
-    fixing = [(turn, found) for turn, found in fixing if found]
+    fixing = rules.fixing(turns, diffs)
     touched = await _functions(conn, repo_id, fixing)
-    issues = await _issues(conn, repo_id, fixing)
-    claims: list[Claim] = []
-    for turn, found in fixing:
-        claims += _validated(turn, found, touched)
-        claims += _fixed(turn, found, issues)
-        claims += _caused(turn, found, issues, diffs)
-    return claims
+    return rules.edges(fixing, diffs, touched, await _issues(conn, repo_id, fixing))
 
 
-def _turns(owner: UUID, test: str, runs: Sequence[_Run]) -> Iterable[_Turn]:
-    """Where `owner`'s own runs are the first green ones."""
-    for i in range(1, len(runs)):
-        if runs[i].failed or runs[i].episode != owner or not runs[i - 1].failed:
-            continue
-        first = i - 1
-        while first > 0 and runs[first - 1].failed:
-            first -= 1
-        good = runs[first - 1] if first > 0 else None
-        yield _Turn(owner, test, good, runs[first], runs[i - 1], runs[i])
-
-
-async def _diffs(conn: Connection, repo_id: int, turns: Sequence[_Turn]) -> list[_Diff]:
+async def _diffs(conn: Connection, repo_id: int, turns: Sequence[Turn]) -> list[Diff]:
     """The diffs of all gaps, by position."""
     gaps = {(t.red.at[0], t.green.at[0]) for t in turns}
     gaps |= {(t.good.at[0], t.broken.at[0]) for t in turns if t.good is not None}
     low, high = (list(column) for column in zip(*sorted(gaps), strict=True))
     cursor = await conn.execute(q.DIFFS_BETWEEN, {"repo": repo_id, "from": low, "to": high})
     return [
-        _Diff(name, path, (began, episode, _item(name)))
+        Diff(name, path, (began, episode, _item(name)))
         for name, path, episode, began in await cursor.fetchall()
     ]
 
@@ -201,9 +147,7 @@ async def _functions(
     return found
 
 
-async def _issues(
-    conn: Connection, repo_id: int, fixing: Sequence[tuple[_Turn, Sequence[_Diff]]]
-) -> _Issues:
+async def _issues(conn: Connection, repo_id: int, fixing: Fixing) -> IssueLinks:
     diffs = sorted({diff.name for _, found in fixing for diff in found})
     cursor = await conn.execute(q.FIXED_BY, {"repo": repo_id, "diffs": diffs})
     stated: dict[str, list[str]] = {}
@@ -211,7 +155,7 @@ async def _issues(
         stated.setdefault(source, []).append(target)
     red = sorted({turn.red.episode for turn, _ in fixing})
     cursor = await conn.execute(q.ISSUES_OF, {"episodes": red})
-    named: dict[UUID, list[str]] = {}
+    named_in: dict[UUID, list[str]] = {}
     for episode, target in await cursor.fetchall():
         named.setdefault(episode, []).append(target)
     return _Issues(stated, named)

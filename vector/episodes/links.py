@@ -7,13 +7,14 @@ Everything is a function of the rows as they are, so it may run again: it then c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from plait.domain.graph import Label, Relation, decode_nodes
+from plait.ports.evidence import HUNK, RUN, EvidenceEdge, EvidenceRules
 from plait.text.hunk_functions import SourceFile, Span, functions
 from plait.text.test_names import choose, parse_name
 from vector.connection.bulk import array_literal, insert_rows
@@ -21,7 +22,6 @@ from vector.connection.clock import tick
 from vector.connection.pool import Connection
 from vector.episodes import chains
 from vector.episodes import links_sql as q
-from vector.episodes.claim import HUNK, RUN, Claim
 from vector.episodes.rows import EDGE_COLUMNS
 
 MAX_HUNKS = 20_000  # settled at once; the others keep their episode waiting for the next index
@@ -42,7 +42,9 @@ class _Hunk(NamedTuple):
     body: str
 
 
-async def resolve(conn: Connection, repo_id: int, episodes: Sequence[UUID]) -> None:
+async def resolve(
+    conn: Connection, repo_id: int, episodes: Sequence[UUID], rules: EvidenceRules
+) -> None:
     """Settle what is open of `episodes`, and bring the edges that follow up to date. Episodes besides
     these whose edges change are queued to be projected again.
 
@@ -63,9 +65,9 @@ async def resolve(conn: Connection, repo_id: int, episodes: Sequence[UUID]) -> N
         await _tests(conn, given)
     owners = await chains.affected(conn, given)
     mine = {**given, "episodes": owners}
-    claims = await _touching(conn, mine) + await _passed(conn, mine)
-    claims += await chains.derive(conn, repo_id, owners)
-    await _write(conn, repo_id, set(episodes), owners, claims)
+    edges = await _touching(conn, mine) + await _passed(conn, mine)
+    edges += await chains.derive(conn, repo_id, owners, rules)
+    await _write(conn, repo_id, set(episodes), owners, list(rules.strongest(edges).values()))
 
 
 # -- hunks -------------------------------------------------------------------------------------------
@@ -91,11 +93,11 @@ async def _hunks(conn: Connection, repo: str, given: Mapping[str, Any]) -> None:
         await _settle(conn, q.SET_SYMBOLS, sent)
 
 
-async def _touching(conn: Connection, given: Mapping[str, Any]) -> list[Claim]:
+async def _touching(conn: Connection, given: Mapping[str, Any]) -> list[EvidenceEdge]:
     """(Diff) TOUCHES (Function) for what is settled."""
     cursor = await conn.execute(q.TOUCHED, given)
     return [
-        Claim(episode, Relation.TOUCHES.value, f"diff/{item}/{path}", symbol, path, HUNK)
+        EvidenceEdge(episode, Relation.TOUCHES.value, f"diff/{item}/{path}", symbol, path, HUNK)
         for episode, item, path, symbol in await cursor.fetchall()
     ]
 
@@ -153,15 +155,15 @@ async def _settle(conn: Connection, statement: str, given: Mapping[str, Any]) ->
         await conn.execute(statement, given)
 
 
-async def _passed(conn: Connection, given: Mapping[str, Any]) -> list[Claim]:
+async def _passed(conn: Connection, given: Mapping[str, Any]) -> list[EvidenceEdge]:
     """(Episode) VALIDATED_BY (Test) for what passed in it."""
     cursor = await conn.execute(q.PASSED, given)
-    claims: list[Claim] = []
+    edges: list[EvidenceEdge] = []
     for episode, group in groupby(await cursor.fetchall(), key=lambda row: row[0]):
         for _, test in list(group)[:MAX_PASSED]:
             source = f"episode/{episode}"
-            claims.append(Claim(episode, Relation.VALIDATED_BY.value, source, test))
-    return claims
+            edges.append(EvidenceEdge(episode, Relation.VALIDATED_BY.value, source, test))
+    return edges
 
 
 # -- edges -------------------------------------------------------------------------------------------
@@ -172,9 +174,9 @@ async def _write(
     repo_id: int,
     batch: set[UUID],
     owners: Sequence[UUID],
-    claims: Sequence[Claim],
+    edges: Sequence[EvidenceEdge],
 ) -> None:
-    """Open what is claimed and not there, close what is there and claimed no more."""
+    """Open those of `edges` that are not there, close what is there and follows no more."""
     given: dict[str, Any] = {"repo": repo_id, "owners": list(owners), "resolvers": [HUNK, RUN]}
     cursor = await conn.execute(q.OPEN_EDGES, given)
     there = {tuple(row[1:]): row[0] for row in await cursor.fetchall()}

@@ -182,7 +182,7 @@ class Outbox:
         # Made again by a second try if it is lost: the commit below is durable, and covers it.
         async with self._db.connection() as conn:
             await relink(conn, claim.repo_id, claim.work.episodes, self._rules)
-            await links.resolve(conn, claim.repo_id, claim.work.episodes)
+            await links.resolve(conn, claim.repo_id, claim.work.episodes, self._rules.evidence)
         async with self._db.transaction() as conn:
             with translated():
                 made = await delta.of_layer(

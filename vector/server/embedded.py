@@ -15,7 +15,7 @@ from plait.domain.errors import EmbeddedServerFailed
 from plait.supervisor.account import unprivileged
 from plait.supervisor.files import secret
 from plait.supervisor.home import prepare
-from plait.supervisor.lease import Kept, Lease
+from plait.supervisor.lease import Lease, ServerSpec
 
 if TYPE_CHECKING:
     from plait.settings import Settings
@@ -81,7 +81,7 @@ def ensure(settings: Settings, *, tcp: bool = False) -> PostgresLease:
     folder = settings.home / "postgres"
     account = unprivileged(settings.embedded.run_as)
     prepare(settings.home, account)
-    kept = Kept(
+    spec = ServerSpec(
         name=NAME,
         folder=folder,
         entry="vector.server.embedded:child",
@@ -95,7 +95,7 @@ def ensure(settings: Settings, *, tcp: bool = False) -> PostgresLease:
         # As root the server is another account, which must pass through to its own data folder.
         folder_mode=0o711 if account else 0o700,
     )
-    return PostgresLease(Lease(kept), folder)
+    return PostgresLease(Lease(spec), folder)
 
 
 def dsn_of(endpoint: Mapping[str, Any], password: str) -> str:

@@ -19,7 +19,7 @@ from etl.ingest.importers import steps
 from etl.ingest.importers.costs import claude_payments
 from etl.ingest.importers.costs.payments import Payments
 from etl.ingest.importers.draft import Draft, Options, repo_name, time_of
-from etl.ingest.importers.jsonl import Line, items, lines, said, text
+from etl.ingest.importers.jsonl import Line, items, lines, message_text, text
 
 IDLE = timedelta(hours=1)  # a session this long without a line has ended its turn
 MAX_PENDING = 1_000  # tool calls without a result yet
@@ -167,7 +167,7 @@ class _Turn:
     def __init__(self, draft: Draft, root: str, pending: dict[str, tools.Call]) -> None:
         self.draft, self.root, self.pending = draft, root, pending
         self.ended = self.interrupted = self.broken = False
-        self.final = -1  # place of the last thing said, while nothing was done after it
+        self.final = -1  # index of the last message, while no action has followed it
         self.prompt = self.thought = ""
         self.usage: dict[str, Mapping[str, Any]] = {}
 
@@ -187,7 +187,7 @@ class _Turn:
         for block in items(entry, "message", "content"):
             if text(block, "type") == "tool_result":
                 self._result(block, entry.get("toolUseResult"))
-        spoken = said(content)
+        spoken = message_text(content)
         if spoken.lstrip().startswith(_INTERRUPTED):
             self.interrupted = self.ended = not side
             return
@@ -195,7 +195,7 @@ class _Turn:
             steps.add_reflection(self.draft, spoken, {**meta, "from": "compaction"})
             return
         if side:
-            return  # what a subagent is asked stands in the call that made it
+            return  # a subagent's prompt is in the call that started it
         prompt = _prompt(entry)
         if prompt:
             self.prompt = self.prompt or prompt
@@ -225,7 +225,7 @@ class _Turn:
             self.ended = True
 
     def _block(self, block: object, meta: Mapping[str, Any], side: bool) -> bool:
-        """Take one block; whether the agent said something to its user."""
+        """Read one block; whether it is a message of the agent to its user."""
         kind = text(block, "type")
         if kind == "tool_use" and isinstance(block, dict):
             self.final, self.broken = (self.final if side else -1), False
@@ -289,7 +289,7 @@ def _prompt(entry: Mapping[str, Any]) -> str | None:
     blocks = items(entry, "message", "content")
     if any(text(block, "type") == "tool_result" for block in blocks):
         return None
-    spoken = steps.typed(said(entry["message"].get("content"))).strip()
+    spoken = steps.typed(message_text(entry["message"].get("content"))).strip()
     if not spoken or spoken.startswith((*_NOT_TYPED, _INTERRUPTED)):
         return None
     return _command(spoken) if spoken.startswith(_COMMANDS) else spoken

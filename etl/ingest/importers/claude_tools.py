@@ -11,7 +11,7 @@ from typing import Any
 from etl.ingest.importers import edits, steps
 from etl.ingest.importers.costs import look_ups
 from etl.ingest.importers.draft import Draft, inside
-from etl.ingest.importers.jsonl import items, said, text
+from etl.ingest.importers.jsonl import items, message_text, text
 from etl.ingest.importers.trim import trim
 from plait.domain.savings import Looked
 from plait.domain.values import ArtifactKind
@@ -25,7 +25,7 @@ NOISE = frozenset({
 
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d{1,3})\b")
 _REFUSED = ("The user doesn't want to", "The user doesn’t want to", "[Request interrupted by user")
-_TOLD = re.compile(r"the user said:\s*(.+)", re.DOTALL | re.IGNORECASE)
+_USER_REPLY = re.compile(r"the user said:\s*(.+)", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Result:
     @classmethod
     def of(cls, block: Mapping[str, Any], details: object) -> Result:
         known = details if isinstance(details, dict) else {}
-        return cls(said(block.get("content")), block.get("is_error") is True, known)
+        return cls(message_text(block.get("content")), block.get("is_error") is True, known)
 
 
 def add(draft: Draft, call: Call, result: Result | None, root: str) -> None:
@@ -61,7 +61,7 @@ def add(draft: Draft, call: Call, result: Result | None, root: str) -> None:
             return
     make = _TOOLS.get(call.name)
     if make is None and look_ups.of_tool(call.name, call.input) is Looked.PLAIT:
-        return  # what Plait said is in Plait: kept, it would be recalled as somebody else's
+        return  # Plait's own answers: if stored, they would be recalled as somebody else's
     if make is not None:
         make(draft, call, result, root)
     elif call.name not in NOISE:
@@ -70,8 +70,8 @@ def add(draft: Draft, call: Call, result: Result | None, root: str) -> None:
 
 def _refused(draft: Draft, call: Call, result: Result) -> None:
     draft.count("tools_refused")
-    if told := _TOLD.search(result.output):
-        steps.add_message(draft, "user", told[1], {**call.meta, "refused": call.name})
+    if reply := _USER_REPLY.search(result.output):
+        steps.add_message(draft, "user", reply[1], {**call.meta, "refused": call.name})
 
 
 def _bash(draft: Draft, call: Call, result: Result | None, root: str) -> None:
@@ -194,25 +194,25 @@ def _plan(draft: Draft, call: Call, result: Result | None, root: str) -> None:
 
 def _agent(draft: Draft, call: Call, result: Result | None, root: str) -> None:
     draft.count("subagents")
-    asked = trim(text(call.input, "prompt"), 60).text
+    prompt = trim(text(call.input, "prompt"), 60).text
     answered = trim(result.output, 120, 8_000).text if result is not None else ""
     title = text(call.input, "description")
-    body = f"Subagent: {title}\n{asked}\n\nIts answer:\n{answered}".rstrip()
+    body = f"Subagent: {title}\n{prompt}\n\nIts answer:\n{answered}".rstrip()
     steps.add_message(draft, "tool", body, {"tool": call.name, **call.meta})
 
 
 def _question(draft: Draft, call: Call, result: Result | None, root: str) -> None:
-    asked = "\n".join(text(q, "question") for q in items(call.input, "questions")[:20])
+    questions = "\n".join(text(q, "question") for q in items(call.input, "questions")[:20])
     answered = result.output if result is not None else ""
-    steps.add_message(draft, "user", f"{asked}\n{answered}", {"tool": call.name, **call.meta})
+    steps.add_message(draft, "user", f"{questions}\n{answered}", {"tool": call.name, **call.meta})
 
 
 def _other(draft: Draft, call: Call, result: Result | None) -> None:
     """A tool that is not known (MCP servers' mostly): its input and result, short."""
-    asked = trim(json.dumps(call.input, ensure_ascii=False, default=str), 10, 1_000).text
+    arguments = trim(json.dumps(call.input, ensure_ascii=False, default=str), 10, 1_000).text
     answered = trim(result.output, 30, 3_000).text if result is not None else ""
     failed = " failed" if result is not None and result.failed else ""
-    body = f"{call.name[:200]}{failed} {asked}\n{answered}".rstrip()
+    body = f"{call.name[:200]}{failed} {arguments}\n{answered}".rstrip()
     steps.add_message(draft, "tool", body, {"tool": call.name[:200], **call.meta})
 
 

@@ -1,4 +1,4 @@
-"""An episode that is being put together by an importer, and what every importer is told."""
+"""An episode that an importer is putting together, and the options of every importer."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ class Draft:
             return Read(self.line, None, exc)
 
     def _episode(self) -> Episode:
-        told, body = self.options, b"".join(self.raw)
-        repo = told.repo or self.repo
+        options, body = self.options, b"".join(self.raw)
+        repo = options.repo or self.repo
         if not repo:
             raise TranscriptInvalid(
                 f"{self.name} does not say which repository it is about; say `--repo NAME`",
@@ -131,13 +131,13 @@ class Draft:
                 cut_name(self.branch),
             ),
             artifacts=tuple(self.artifacts),
-            agent_id=told.agent_id or cut_name(self.agent_id),
-            session_key=told.session_key or cut_name(self.session_key),
+            agent_id=options.agent_id or cut_name(self.agent_id),
+            session_key=options.session_key or cut_name(self.session_key),
             tags=tuple(self.tags),
-            started_at=possible(self.started_at, told),
+            started_at=possible(self.started_at, options),
             evidence=evidence,
         )
-        return rules.check(masked_episode(masker(told.rules), episode), told.now)
+        return rules.check(masked_episode(masker(options.rules), episode), options.now)
 
 
 def request_id(format_: str, repo: str, body: bytes, part: int = 0) -> str:

@@ -88,7 +88,7 @@ def items(value: object, *path: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def said(content: object) -> str:
+def message_text(content: object) -> str:
     """The text of a message's content: a string, or blocks with `text`."""
     if isinstance(content, str):
         return content

@@ -358,4 +358,4 @@ def _summary(report: Report, found: dict[str, int]) -> str:
     suites = [s for s in report.suites if s not in ("pytest", "pytest tests")]
     where = f" in {', '.join(suites[:5])}" if suites else ""
     took = f", {report.seconds:.1f} s" if report.seconds else ""
-    return f"Tests{where}: {test_list.told(found)}{took}."
+    return f"Tests{where}: {test_list.summary(found)}{took}."

@@ -100,8 +100,8 @@ def _draft(raw: bytes, name: str, options: Options, thread: str) -> tuple[Draft,
     draft.started_at = _date(_header(message, "Date"))
     text, diff = _message_and_diff(body)
     title = _PREFIX.sub("", " ".join(subject.split())).strip() or "(no subject)"
-    said = f"{title}\n\n{text}".strip()
-    draft.summary = said
+    summary = f"{title}\n\n{text}".strip()
+    draft.summary = summary
     meta = {
         "subject": subject,
         "author": _header(message, "From"),
@@ -112,7 +112,7 @@ def _draft(raw: bytes, name: str, options: Options, thread: str) -> tuple[Draft,
         meta["message_id"] = id_
     if match_ := _PART.search(subject):
         draft.metrics["part"], draft.metrics["parts"] = float(match_[1]), float(match_[2])
-    draft.add(ArtifactKind.NOTE, said, meta=meta)
+    draft.add(ArtifactKind.NOTE, summary, meta=meta)
     files, _ = split(diff)
     for file in files[:450]:
         add_file(draft, file)

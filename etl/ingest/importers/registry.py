@@ -1,4 +1,4 @@
-"""The formats that can be imported, and how a file is told to be one of them."""
+"""The formats that can be imported, and how the format of a file is detected."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def detect(head: bytes, name: str) -> str:
 def read(stream: BinaryIO, name: str, format_: str, options: Options) -> Iterator[Read]:
     """The episodes of `stream`, which is in the named format.
 
-    What is wrong with one part is told in its place, what is wrong with all of it raised.
+    An error in one part is yielded in its place; an error of the whole stream is raised.
     Raises: TranscriptInvalid, EpisodeInvalid.
     """
     known = FORMATS.get(format_)
@@ -104,14 +104,14 @@ def read(stream: BinaryIO, name: str, format_: str, options: Options) -> Iterato
 
 
 def read_all(stream: BinaryIO, name: str, format_: str, options: Options) -> Iterator[Read]:
-    """As `read`; what would be raised is the last thing told."""
+    """As `read`, but an error of the whole stream is yielded last."""
     try:
         yield from read(stream, name, format_, options)
     except PlaitError as exc:
         yield Read(1, None, exc)
 
 
-# -- how each is told ------------------------------------------------------------------------------------
+# -- how each is detected ---------------------------------------------------------------------------------
 
 
 def _is_xml(head: bytes, name: str) -> bool:
@@ -151,8 +151,8 @@ def _is_claude(head: bytes, name: str) -> bool:
             ):
                 return True
     first = head.split(b"\n")[0].decode("utf-8", "replace")
-    told = all(re.search(_KEY % key, first) for key in ("type", "message"))
-    return told and re.search(_KEY % "(?:sessionId|parentUuid|isSidechain)", first) is not None
+    has_keys = all(re.search(_KEY % key, first) for key in ("type", "message"))
+    return has_keys and re.search(_KEY % "(?:sessionId|parentUuid|isSidechain)", first) is not None
 
 
 def _is_trajectory(head: bytes, name: str) -> bool:

@@ -20,7 +20,7 @@ from etl.ingest.importers import edits, steps
 from etl.ingest.importers.costs import look_ups
 from etl.ingest.importers.costs.payments import Payments
 from etl.ingest.importers.draft import Draft, Options, inside, repo_name
-from etl.ingest.importers.jsonl import items, said, text
+from etl.ingest.importers.jsonl import items, message_text, text
 from etl.ingest.importers.trim import trim
 from etl.ingest.importers.unified import FilePatch, add_file, split
 from plait.domain.errors import TranscriptInvalid
@@ -149,7 +149,7 @@ def _value(raw: msgspec.Raw) -> Any:
 
 
 def _string(raw: msgspec.Raw) -> str:
-    return said(_value(raw))
+    return message_text(_value(raw))
 
 
 class _Run:
@@ -166,7 +166,7 @@ class _Run:
         self.began: datetime | None = None
         self.thought = ""
         self.payments = Payments()
-        self.final: tuple[Draft, int] | None = None  # the last thing said, nothing done after it
+        self.final: tuple[Draft, int] | None = None  # the last message, with no action after it
 
     def drafts(self) -> list[Draft]:
         self._room()
@@ -244,8 +244,8 @@ class _Run:
 
     def _pay(self, step: int, action: str, observation: str) -> None:
         window = self.payments.window()
-        window.asked(f"step {step}", action, _looked(action))
-        window.answered(f"step {step}", observation)
+        window.tool_called(f"step {step}", action, _looked(action))
+        window.tool_returned(f"step {step}", observation)
 
     def _edit(self, draft: Draft, action: str, observation: str, meta: Mapping[str, Any]) -> None:
         """What the editor changed; looking at a file is left out. The submission has the whole diff:
@@ -277,7 +277,7 @@ class _Run:
 
     def _submits(self, hunks: str) -> bool:
         """Whether the submission has what `hunks` add, or take away where they add nothing. True too where
-        nothing was submitted, since the diff itself is kept then."""
+        nothing was submitted, since the diff itself is stored then."""
         lines = [x for x in hunks.split("\n") if x.startswith(("+", "-"))]
         telling = [x for x in lines if x[0] == "+" and x[1:].strip()] or lines
         return not any(self.submitted) or all(x in self.submitted for x in telling)
@@ -370,8 +370,8 @@ def _looked(action: str) -> Looked | None:
 
 
 def _status(exit_status: str, tests: str, submitted: bool) -> str:
-    """A submitted patch is no success by itself: nobody ran the issue's tests. What the agent's own
-    last tests said stands; a run that ended otherwise is partial with a patch, else a failure."""
+    """A submitted patch is no success by itself: nobody ran the issue's tests. The result of the
+    agent's own last tests stands; a run that ended otherwise is partial with a patch, else a failure."""
     if exit_status.lower() in ("submitted", "submit"):
         return tests if submitted else "failure"
     if not exit_status:

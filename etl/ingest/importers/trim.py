@@ -1,4 +1,4 @@
-"""What is kept of a tool's output: its head, its tail, and the lines that say what went wrong."""
+"""Shortens a tool's output to its head, its tail, and the lines that show errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def trim(text: str, lines: int = SHORT_LINES, chars: int = SHORT_CHARS) -> Trimm
     rows = [_short(row.rstrip()) for row in text.split("\n")]
     if not beyond and len(rows) <= lines and sum(map(len, rows)) <= chars:
         return Trimmed("\n".join(rows))
-    keep = _kept(rows, lines)
+    keep = _selected(rows, lines)
     return _join(rows, keep, beyond, chars)
 
 
@@ -72,7 +72,7 @@ def _short(row: str) -> str:
     return f"{row[: LINE_CHARS - 100]} […{len(row) - LINE_CHARS} characters…] {row[-100:]}"
 
 
-def _kept(rows: list[str], lines: int) -> list[int]:
+def _selected(rows: list[str], lines: int) -> list[int]:
     share = lines / SHORT_LINES
     head, tail = max(2, int(HEAD_LINES * share)), max(4, int(TAIL_LINES * share))
     ends = {*range(min(head, len(rows))), *range(max(0, len(rows) - tail), len(rows))}

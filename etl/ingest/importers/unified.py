@@ -184,7 +184,7 @@ def split(text: str) -> tuple[list[FilePatch], str]:
 
 
 def add_file(draft: Draft, file: FilePatch, **meta: object) -> None:
-    """The patch of one file as an artifact. A hunk that is cut short is said, not refused."""
+    """The patch of one file as an artifact. A hunk that is cut short is noted, not refused."""
     if file.short:
         meta["cut_short"] = True
         where = f"the diff of {file.path}" if file.path else "a diff"
@@ -266,10 +266,10 @@ class _Reader:
 
     def begins_commit(self, raw: bytes) -> bool:
         """Whether the line is the next commit's first; of one without a diff nothing is read."""
-        told = self.commit or self.splitter.open or self.draft.artifacts
+        has_content = self.commit or self.splitter.open or self.draft.artifacts
         return bool(
             raw.startswith(b"commit ")
-            and told
+            and has_content
             and not self.splitter.in_hunk
             and _COMMIT.match(raw.decode("utf-8", "replace"))
         )

@@ -84,7 +84,7 @@ def replay(
 
 
 def verdicts(
-    helped: Ids, harmed: Ids, unused: Ids, said: Sequence[ItemVerdict]
+    helped: Ids, harmed: Ids, unused: Ids, given: Sequence[ItemVerdict]
 ) -> tuple[ItemVerdict, ...]:
     """Raises: ValueError, for an id that is no UUID."""
     named = ((Verdict.HELPED, helped), (Verdict.HARMED, harmed), (Verdict.UNUSED, unused))
@@ -94,7 +94,7 @@ def verdicts(
             for verdict, ids in named
             for id_ in ids
         ),
-        *said,
+        *given,
     )
 
 

@@ -2,7 +2,7 @@
 
 What comes back is hostile input: read up to `MAX_ANSWER_BYTES` and no further, checked for its shape,
 and never run. One time limit holds for a question with all its retries; after a model did not answer,
-nobody waits for it again for a while.
+it is not called again for a while.
 """
 
 from __future__ import annotations
@@ -164,11 +164,11 @@ class ChatModel:
         """Whether the refusal was about a parameter that can be sent otherwise, and will be."""
         if exc.status_code not in (400, 422):
             return False
-        said = exc.message[:2000]
-        if self._limit == "max_tokens" and "max_completion_tokens" in said:
+        message = exc.message[:2000]
+        if self._limit == "max_tokens" and "max_completion_tokens" in message:
             self._limit = "max_completion_tokens"
             return True
-        if self._temperature and "temperature" in said:
+        if self._temperature and "temperature" in message:
             self._temperature = False
             return True
         return False
@@ -204,7 +204,7 @@ def _text(raw: bytes) -> str:
 def _wait_s(attempt: int, retry_after: str | None) -> float:
     """What the server asks for, else exponential with full jitter; the caller's time limit bounds both."""
     try:
-        asked = max(0.0, float(retry_after)) if retry_after else 0.0
+        requested_s = max(0.0, float(retry_after)) if retry_after else 0.0
     except ValueError:
-        asked = 0.0
-    return float(asked + random.uniform(0.0, BACKOFF_S * 2.0**attempt))  # noqa: S311 - jitter
+        requested_s = 0.0
+    return float(requested_s + random.uniform(0.0, BACKOFF_S * 2.0**attempt))  # noqa: S311 - jitter

@@ -173,8 +173,8 @@ class LocalReranker:
         """Its first `MAX_QUERY_TOKENS` tokens, or half of what the model takes."""
         query = _clean(query)
         most = min(MAX_QUERY_TOKENS, self._files.max_tokens // 2)
-        asked = self._uncut.encode(query, add_special_tokens=False)
-        return query if len(asked.ids) <= most else query[: asked.offsets[most - 1][1]]
+        encoded = self._uncut.encode(query, add_special_tokens=False)
+        return query if len(encoded.ids) <= most else query[: encoded.offsets[most - 1][1]]
 
 
 def probability(logits: npt.NDArray[np.float64]) -> float:

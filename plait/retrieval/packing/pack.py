@@ -75,7 +75,7 @@ def pack(
 
 def silent(limits: Limits, why: str, omitted: tuple[Omission, ...] = ()) -> Block:
     """An empty block and the reason."""
-    return Block("", (), omitted, 0, limits.budget, limits.counter.said, why)
+    return Block("", (), omitted, 0, limits.budget, limits.counter.counted, why)
 
 
 def _list(
@@ -102,7 +102,7 @@ def _list(
     context = "" if bare else "".join(texts)
     items = tuple(_recalled(pieces, i, way, choice) for i, way in chosen.items())
     tokens = choice.spent if bare else count(context)
-    return Block(context, items, omitted, tokens, limits.budget, limits.counter.said)
+    return Block(context, items, omitted, tokens, limits.budget, limits.counter.counted)
 
 
 def _preface(
@@ -285,7 +285,7 @@ def _map(pieces: Sequence[Piece], limits: Limits) -> Block:
     )
     silence = "" if chosen else (_too_small(limits) if code else "no code was found to map")
     return Block(
-        context, items, omitted, count(context), limits.budget, limits.counter.said, silence
+        context, items, omitted, count(context), limits.budget, limits.counter.counted, silence
     )
 
 

@@ -62,4 +62,4 @@ def _says_something(text: str) -> bool:
 
 
 def _spoken(report: bug_reports.Report) -> str:
-    return f"{report.title}\n{report.said}".strip()
+    return f"{report.title}\n{report.prose}".strip()

@@ -178,7 +178,7 @@ def _as_diff(root: Path, paths: Sequence[Path], hunks: Sequence[str]) -> str:
 def _described(repository: Repository, indexing: bool, request: _Request) -> str:
     """One line within the budget; without the repository's name, or empty, where that is too small."""
     counter, budget = _counter(request)
-    fresh = folders.freshness(repository).said() + (", being updated" if indexing else "")
+    fresh = folders.freshness(repository).summary() + (", being updated" if indexing else "")
     for named in (clean(repository.name), "this repository"):
         text = (
             f"Plait has {named} indexed: {repository.files:,} files, {fresh}. Its recall, search and graph "

@@ -8,7 +8,7 @@ from typing import Any
 
 from etl.ingest.importers.costs import look_ups
 from etl.ingest.importers.costs.payments import Payments, Window
-from etl.ingest.importers.jsonl import items, said, text
+from etl.ingest.importers.jsonl import items, message_text, text
 from plait.domain.savings import Looked
 
 # Events whose hooks put their plain output into the context. What a hook says as JSON stands in an entry
@@ -62,7 +62,9 @@ def _assistant(window: Window, entry: Mapping[str, Any]) -> None:
             given = block.get("input")
             given = given if isinstance(given, dict) else {}
             written = json.dumps(given, ensure_ascii=False, default=str)
-            window.asked(text(block, "id"), written, look_ups.of_tool(text(block, "name"), given))
+            window.tool_called(
+                text(block, "id"), written, look_ups.of_tool(text(block, "name"), given)
+            )
         else:
             window.unmeasured()
 
@@ -72,16 +74,16 @@ def _user(window: Window, entry: Mapping[str, Any]) -> None:
         window.summarised()
     content = entry["message"].get("content") if isinstance(entry.get("message"), dict) else None
     if isinstance(content, str):
-        window.said(content)
+        window.text_added(content)
         return
     for block in content if isinstance(content, list) else []:
         kind = text(block, "type")
         if kind == "tool_result":
             if any(text(part, "type") == "image" for part in items(block, "content")):
                 window.unmeasured()
-            window.answered(text(block, "tool_use_id"), said(block.get("content")))
+            window.tool_returned(text(block, "tool_use_id"), message_text(block.get("content")))
         elif kind == "text":
-            window.said(text(block, "text"))
+            window.text_added(text(block, "text"))
         else:
             window.unmeasured()
 
@@ -93,7 +95,7 @@ def _attachment(window: Window, entry: Mapping[str, Any]) -> None:
     if not isinstance(found, dict):
         return
     if kind == "hook_additional_context":
-        pushed = said(found.get("content"))
+        pushed = message_text(found.get("content"))
     elif kind == "hook_success" and text(found, "hookEvent") in _PLAIN:
         # `content` is what was put in, `stdout` the same or the JSON that it came in.
         pushed = text(found, "content" if "content" in found else "stdout").strip()
@@ -105,4 +107,4 @@ def _attachment(window: Window, entry: Mapping[str, Any]) -> None:
     if look_ups.pushed_by_plait(pushed):
         window.pushed(pushed, Looked.PLAIT)
     else:
-        window.said(pushed)
+        window.text_added(pushed)

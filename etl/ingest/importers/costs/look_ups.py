@@ -81,6 +81,6 @@ def _kind(part: str) -> str:
     return "beside" if _BESIDE.match(part) else "other"
 
 
-def pushed_by_plait(said: str) -> bool:
+def pushed_by_plait(text: str) -> bool:
     """Whether a hook's text is Plait's. Another hook that names Plait at once counts as Plait's too."""
-    return _PUSHED.search(said.lstrip()[:200].partition("\n")[0]) is not None
+    return _PUSHED.search(text.lstrip()[:200].partition("\n")[0]) is not None

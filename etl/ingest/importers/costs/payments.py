@@ -1,9 +1,9 @@
 """What look-ups cost while a transcript is read: how often a model call was sent each of them.
 
-Counts are of tokens by o200k_base: the call as it was written (its input's JSON) and its result, in full
-and not as far as an artifact keeps it. Both are paid when they enter the context, a call's input when the
-model writes it and a result with the first call that is sent it, and again at each later call, until the
-context is summarised. What no call is sent costs nothing.
+Counts are o200k_base tokens: of the call as written (its input's JSON) and of its full result, not only of
+the part that an artifact stores. Both are paid when they enter the context (the input when the model
+writes it, the result with the first call that is sent it) and again at each later call, until the context
+is summarised. What no call is sent costs nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from plait.domain.savings import MAX_COUNT, Looked
 from plait.text import token_count
 
 MAX_WAITING = 1_000  # look-ups without a result yet
-MAX_RESULTS = 20_000  # results that can be told to have been cleared
+MAX_RESULTS = 20_000  # results whose clearing can be recorded
 MAX_WINDOWS = 1_000  # contexts of one transcript: subagents have their own
 # The lines of one message stand near each other; a message seen before these counts as a new call.
 RECENT = 16
@@ -53,7 +53,7 @@ class Window:
         self._counts = counts
         self._live: dict[Looked, int] = {}  # sent again at the next call
         self._fresh: dict[Looked, int] = {}  # sent for the first time at the next call
-        self._pushed: dict[Looked, int] = {}  # how many of these came unasked
+        self._pushed: dict[Looked, int] = {}  # how many of these a program pushed
         self._waiting: dict[str, Looked] = {}  # by the call's id
         self._results: dict[str, tuple[Looked, int]] = {}  # the same, of what can be cleared
         self._calls: deque[str] = deque(maxlen=RECENT)
@@ -89,10 +89,10 @@ class Window:
         self._sent, self._grown, self._measurable = sent, 0, True
 
     def wrote(self, text: str) -> None:
-        """The model said this."""
+        """The model wrote a message."""
         self._grow(text)
 
-    def asked(self, id_: str, written: str, kind: Looked | None) -> None:
+    def tool_called(self, id_: str, written: str, kind: Looked | None) -> None:
         """The model called a tool; `written` is its input."""
         if kind is None:
             self._grow(written)
@@ -105,8 +105,8 @@ class Window:
         if id_ and len(self._waiting) < MAX_WAITING:
             self._waiting[id_] = kind
 
-    def answered(self, id_: str, text: str) -> None:
-        """The result of a tool came in."""
+    def tool_returned(self, id_: str, text: str) -> None:
+        """A tool's result entered the context."""
         kind = self._waiting.pop(id_, None)
         if kind is None:
             self._grow(text)
@@ -120,8 +120,8 @@ class Window:
         self._pushed[kind] = self._pushed.get(kind, 0) + 1
         self._enter(kind, text)
 
-    def said(self, text: str) -> None:
-        """Anything else came in."""
+    def text_added(self, text: str) -> None:
+        """Any other text entered the context."""
         self._grow(text)
 
     def _enter(self, kind: Looked, text: str) -> int:
@@ -135,11 +135,11 @@ class Window:
             self._grown += token_count.count(text)
 
     def unmeasured(self) -> None:
-        """Something came that has no text here: a thought, a picture."""
+        """Something entered that has no text in the transcript: a thought, a picture."""
         self._measurable = False
 
     def summarised(self) -> None:
-        """A summary took the context's place. Telling it twice before the next call is as once."""
+        """A summary replaced the context. A second report before the next call changes nothing."""
         if not self._summarised:
             self._live.clear()
             self._fresh.clear()
@@ -180,7 +180,7 @@ class Payments:
 
 
 def sent_tokens(usage: object) -> int | None:
-    """What a call was sent by its `usage`, cached or not; None where that is not told, or impossible.
+    """What a call was sent by its `usage`, cached or not; None where that is missing or impossible.
     OpenAI's form has it in one number, Anthropic's in three."""
     if not isinstance(usage, Mapping):
         return None

@@ -42,7 +42,7 @@ def counts(runs: Sequence[TestRun]) -> dict[str, int]:
     return out
 
 
-def told(found: Mapping[str, int]) -> str:
+def summary(found: Mapping[str, int]) -> str:
     """`2 failed, 40 passed`; the worst first."""
     order = ("failed", "error", "passed", "skipped")
     parts = [f"{found[k]} {_noun(k, found[k])}" for k in order if found.get(k)]

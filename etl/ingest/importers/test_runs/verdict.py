@@ -14,8 +14,8 @@ _JS_FAILED = (
     r"\s{0,4}(?:FAIL|✕|✖|✗|×|❯)\s|\s{0,10}[1-9]\d{0,6} failing\b|not ok \d|(?:#|ℹ) fail [1-9]"
 )
 _JS_PASSED = r"\s{0,4}(?:PASS|✓|✔|√)\s|\s{0,10}[1-9]\d{0,6} passing\b|ok \d|(?:#|ℹ) pass [1-9]"
-# How a line begins by which each runner says that something failed, that all went well.
-_TOLD: Mapping[str, tuple[str, str]] = {
+# By runner: how its lines begin when something failed, and when all passed.
+_OUTCOME_LINES: Mapping[str, tuple[str, str]] = {
     "pytest": (
         r"(?:FAILED|ERROR) |ERROR: |E {3}|INTERNALERROR|[.sxX]*[FE][.FEsxX]*\s+\[ *\d+%\]",
         r"[.sxX]*\.[.sxX]*\s+\[100%\]",
@@ -29,8 +29,8 @@ _TOLD: Mapping[str, tuple[str, str]] = {
     "vitest": (_JS_FAILED, _JS_PASSED),
     "mocha": (_JS_FAILED, _JS_PASSED),
 }
-_KNOWN = {
-    name: (re.compile(bad), re.compile(good)) for name, (bad, good) in _TOLD.items()
+_PATTERNS = {
+    name: (re.compile(bad), re.compile(good)) for name, (bad, good) in _OUTCOME_LINES.items()
 }  # by runner
 _NONE_RAN = re.compile(
     r"(?:=+ ?)?(?:no tests ran|collected 0 items|no tests? (?:files )?found)\b", re.IGNORECASE
@@ -41,28 +41,28 @@ def verdict(
     name: str, command: str, output: str, counts: Mapping[str, int], *, failed: bool | None
 ) -> str:
     """`success`, `failure` or `unknown`. `failed`: how the whole command ended; None where the transcript
-    does not say. A count of failures tells, whatever a pipe made of the exit status."""
+    does not say. A count of failures decides, whatever a pipe made of the exit status."""
     own = commands.exits_as_tests(command, failed=failed is True)
-    said = test_list.status(counts)
-    if said == FAILURE:
+    by_counts = test_list.status(counts)
+    if by_counts == FAILURE:
         return FAILURE
-    if said == SUCCESS:
+    if by_counts == SUCCESS:
         return FAILURE if failed and own else SUCCESS
-    told = _told(name, output)
-    if told or failed is None or not own:
-        return told or UNKNOWN
+    by_output = _by_output(name, output)
+    if by_output or failed is None or not own:
+        return by_output or UNKNOWN
     return FAILURE if failed else SUCCESS
 
 
-def _told(name: str, output: str) -> str:
-    """What the runner's own words say; "" when they say nothing."""
+def _by_output(name: str, output: str) -> str:
+    """The outcome by the runner's own lines; "" when none of them shows it."""
     lines = [line.rstrip() for line in output.split("\n") if len(line) < 1_000]
     lines = lines if len(lines) <= 2 * _LINES else [*lines[:_LINES], *lines[-_LINES:]]
     if any(_NONE_RAN.match(line) for line in lines):
         return UNKNOWN
-    if name not in _KNOWN:
+    if name not in _PATTERNS:
         return ""
-    bad, good = _KNOWN[name]
+    bad, good = _PATTERNS[name]
     if any(bad.match(line) for line in lines):
         return FAILURE
     return SUCCESS if any(good.match(line) for line in lines) else ""
