@@ -1,7 +1,8 @@
-"""How the code that a memory is anchored in reads in one revision, as a hash.
+"""Hashes of the code that memories are anchored in, for one revision.
 
 An anchor is a path, a symbol, or a symbol in a file. A symbol is a qualified name or its end at a `.`; in a
-file it may also begin further out than the index has it (`src.app.get` for `app.get`). A path alone is its file. The hash is of content hashes, so a file that moved reads otherwise.
+file it may also have a longer prefix than in the index (`src.app.get` for `app.get`). A path alone means the file. The
+hash is over content hashes, so it differs for a file that moved.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from collections.abc import Iterable
 
 from vector.connection.pool import Connection
 
-MAX_CHUNKS = 200  # of one anchor: a name that is everywhere anchors nothing
+MAX_CHUNKS = 200  # of one anchor: a more common name is no anchor
 MAX_ANCHORS = 2_000  # of one batch
 
-# `hash` of the anchor `a` (repo_id, number, path, symbol, leaf), NULL where nothing is there. Names of
+# `hash` of the anchor `a` (repo_id, number, path, symbol, leaf), NULL where nothing is found. Names of
 # the second and later definitions of one symbol end in `#2`, `#3` and so on. One look-up by index an anchor.
 HASH = f"""
  LEFT JOIN LATERAL (
@@ -51,16 +52,15 @@ Anchor = tuple[str, str]
 
 
 async def read(conn: Connection, repo_id: int, anchors: Iterable[Anchor]) -> dict[Anchor, bytes]:
-    """How `anchors` read in the published revision; what is not there is left out. One query, none
-    without anchors."""
-    asked = sorted({a for a in anchors if a[0] or a[1]})[:MAX_ANCHORS]
-    if not asked:
+    """Hashes of `anchors` in the published revision, without those that it does not contain. At most one query."""
+    unique = sorted({a for a in anchors if a[0] or a[1]})[:MAX_ANCHORS]
+    if not unique:
         return {}
     params = {
         "repo": repo_id,
-        "paths": [path for path, _ in asked],
-        "symbols": [symbol for _, symbol in asked],
-        "leaves": [leaf(symbol) for _, symbol in asked],
+        "paths": [path for path, _ in unique],
+        "symbols": [symbol for _, symbol in unique],
+        "leaves": [leaf(symbol) for _, symbol in unique],
     }
     cursor = await conn.execute(_NOW, params, prepare=False)
     return {(row[0], row[1]): bytes(row[2]) for row in await cursor.fetchall() if row[2]}

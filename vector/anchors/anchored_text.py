@@ -1,6 +1,6 @@
-"""Anchors that agents' texts name, resolved when they are stored, and how their code reads.
+"""Anchors named in agents' texts, resolved when they are stored, with hashes of their code.
 
-A text may name much; what anchors it is what it spells as code and the published revision has once.
+A text may name much; its anchors are the names written as code that are unique in the published revision.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from vector.anchors.anchored import MAX_ANCHORS, MAX_CHUNKS, Anchor, leaf
 from vector.connection.pool import Connection
 
 MAX_AN_ITEM = 8
-MAX_PLACES = 1_000  # that have one name: with more it names nothing in particular
-MIN_PLAIN = 4  # letters of a name that is no more than a word: `get` is said of much else
-SIZE = 12  # bytes of a hash that are kept
+MAX_PLACES = 1_000  # of one name; a more common name is ambiguous
+MIN_PLAIN = 4  # letters of a name that is a plain word: shorter ones such as `get` are too common
+SIZE = 12  # stored bytes of a hash
 MAX_CODE = 40_000  # characters of one definition
 
 # How the anchor `a` (repo_id, number, path, symbol, leaf), all of it as the index has it, reads: as
@@ -56,39 +56,39 @@ SELECT a.path, a.symbol, h.hash, h.language, h.code
 {_READS.format(code=_CODE, none=", '', ''", most=MAX_CHUNKS)}
 """
 
-Place = tuple[str, str]
+Definition = tuple[str, str]
 """(symbol, path)"""
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What of a batch's mentions a revision has: paths, by the last part of a name its places, and by
-    path and line the definition that is there."""
+    """The mentions of a batch that a revision contains: paths, definitions by the last part of their name, and
+    `at`: the definition at a path and line."""
 
     paths: AbstractSet[str] = frozenset()
-    places: Mapping[str, Sequence[Place]] = field(default_factory=dict)
+    places: Mapping[str, Sequence[Definition]] = field(default_factory=dict)
     at: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    _fitting: dict[str, list[Place]] = field(default_factory=dict)
+    _fitting: dict[str, list[Definition]] = field(default_factory=dict)
 
-    def named(self, said: Mentions, given: Anchor = ("", "")) -> list[Anchor]:
-        """What `said` names, once each, at most `MAX_AN_ITEM`: `(path, symbol)` of definitions, by
-        their names and else by their lines, then the files that hold none of them. What `given` says already is left out."""
+    def named(self, mentioned: Mentions, given: Anchor = ("", "")) -> list[Anchor]:
+        """The anchors in `mentioned`, without repeats, at most `MAX_AN_ITEM`: `(path, symbol)` of definitions, by name
+        or else by line, then the files that contain none of them. `given` is left out."""
         found: dict[Anchor, None] = {}
-        for name in said.names:
-            if place := self._only(name, said.paths):
-                symbol, path = place
+        for name in mentioned.names:
+            if definition := self._only(name, mentioned.paths):
+                symbol, path = definition
                 found[path, symbol.partition("#")[0]] = None
         held = {path for path, _ in found}
-        for path, line in said.lines:
+        for path, line in mentioned.lines:
             if path not in held and (there := self.at.get((path, line))):
                 found[path, there.partition("#")[0]] = None
         held = {path for path, _ in found} | {given[0]}
-        files = [(path, "") for path in said.paths if path in self.paths and path not in held]
+        files = [(path, "") for path in mentioned.paths if path in self.paths and path not in held]
         mine = [anchor for anchor in found if not _same(anchor, given)]
         return [*mine, *files][:MAX_AN_ITEM]
 
-    def _only(self, name: str, files: Sequence[str]) -> Place | None:
-        """The one place that `name` is, or ends as; of several the one in a file that the text names."""
+    def _only(self, name: str, files: Sequence[str]) -> Definition | None:
+        """The definition whose name is `name` or ends with it; of several, the one in a file that the text names."""
         if name.isalpha() and name.islower() and len(name) < MIN_PLAIN:
             return None
         fitting = self._fitting.get(name)
@@ -101,7 +101,7 @@ class Index:
         return fitting[0] if len(fitting) == 1 else None
 
 
-def _fitting(name: str, places: Sequence[Place]) -> list[Place]:
+def _fitting(name: str, places: Sequence[Definition]) -> list[Definition]:
     if len(places) > MAX_PLACES:
         return []
     whole = [place for place in places if place[0] == name]
@@ -113,7 +113,7 @@ def _is_end(file: str, path: str) -> bool:
 
 
 def _same(anchor: Anchor, given: Anchor) -> bool:
-    """Whether `given` names `anchor` too, maybe by an end of its symbol, or by more than it."""
+    """Whether `given` names `anchor` too, by a suffix of its symbol or with a longer prefix."""
     path, symbol = anchor
     if not given[1] or (given[0] and given[0] != path):
         return False
@@ -123,16 +123,16 @@ def _same(anchor: Anchor, given: Anchor) -> bool:
 async def read(
     conn: Connection, repo_id: int, anchors: Iterable[Anchor]
 ) -> dict[Anchor, tuple[str, str]]:
-    """How `anchors` read in the published revision: hash and gist in hex, "" for the gist of a file. What
-    is not there is left out. One query, none without anchors."""
-    asked = sorted(set(anchors))[:MAX_ANCHORS]
-    if not asked:
+    """`(hash, gist)` in hex of `anchors` in the published revision, gist "" for a file; without those that it does
+    not contain. At most one query."""
+    unique = sorted(set(anchors))[:MAX_ANCHORS]
+    if not unique:
         return {}
     params: dict[str, Any] = {
         "repo": repo_id,
-        "paths": [path for path, _ in asked],
-        "symbols": [symbol for _, symbol in asked],
-        "leaves": [leaf(symbol) for _, symbol in asked],
+        "paths": [path for path, _ in unique],
+        "symbols": [symbol for _, symbol in unique],
+        "leaves": [leaf(symbol) for _, symbol in unique],
     }
     cursor = await conn.execute(_PUBLISHED, params, prepare=False)
     rows = await cursor.fetchall()
@@ -146,16 +146,16 @@ def _reads(rows: Iterable[Sequence[Any]]) -> dict[Anchor, tuple[str, str]]:
     }
 
 
-def kept(
-    wanted: Sequence[Anchor],
+def stored_anchors(
+    anchors: Sequence[Anchor],
     reads: Mapping[Anchor, tuple[str, str]],
     changed: AbstractSet[str] = frozenset(),
 ) -> str | None:
-    """The column `anchors` of an item. `changed`: files that its own run changed, which are kept without
-    how they read: the index may be from before the change."""
+    """The column `anchors` of an item. `changed`: files that its own run changed; they are stored without hashes,
+    because the index may be from before the change."""
     rows = [
         [path, symbol, *(("", "") if path in changed else reads[path, symbol])]
-        for path, symbol in wanted
+        for path, symbol in anchors
         if (path, symbol) in reads
     ]
     return json.dumps(rows, ensure_ascii=False) if rows else None

@@ -1,4 +1,4 @@
-"""What the current index says of where agents' items are anchored, and what stands behind them."""
+"""The state of agents' items: of their anchors in the current index, and of their evidence."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from plait.domain.values import Collection, Filter, ItemId
 from plait.ports import Standing, View
 from vector.anchors import freshness_hunks, freshness_text
 from vector.anchors.anchored import HASH
-from vector.anchors.freshness_hunks import KEPT, Change
-from vector.anchors.freshness_text import Kept
+from vector.anchors.freshness_hunks import MIN_SHARE, Change
+from vector.anchors.freshness_text import StoredAnchor
 from vector.connection.pool import Scoped
 from vector.search.compacted import is_compacted
 from vector.search.filters import condition
 from vector.search.snapshots import PinnedView
 
 AGENTS = tuple(c for c in Collection if c is not Collection.FILES)
-# Items of one question; a search ranks fewer.
+# Items of one query; a search ranks fewer.
 MAX_ITEMS = 500
 
 _ITEMS = """
@@ -38,7 +38,7 @@ SELECT i.id, a.path, a.symbol, i.anchor_hash, h.hash, i.episode_id, a.repo_id, a
  WHERE i.id = ANY(%(ids)s) AND {where}
 """
 
-# A test is said to validate it; or its run succeeded, and each test of it ended well, one at least.
+# A VALIDATED_BY link; or its run succeeded with at least one test, and all of its tests passed.
 PROVEN = """(
     EXISTS (SELECT FROM plait.memory_edge e
              WHERE e.repo_id = i.repo_id AND e.relation = 'VALIDATED_BY'
@@ -52,14 +52,14 @@ PROVEN = """(
                    WHERE t.episode_id = p.id AND t.status <> 'skipped'
                    ORDER BY t.reported, t.item_id DESC, t.ordinal DESC) last) runs
         WHERE p.id = i.episode_id AND p.outcome->>'status' = 'success' AND runs.n > 0 AND runs.passed))"""
-# As of a recorded time links that came later prove nothing yet.
+# As of a recorded time, later links do not count.
 KNOWN_NOW = "e.recorded_to IS NULL"
 _KNOWN_THEN = (
     "e.recorded_from <= %(recorded)s AND (e.recorded_to IS NULL OR e.recorded_to > %(recorded)s)"
 )
 
-# What tools printed and pages said: turns of theirs, outcomes that `Learn` took in, and what its writer
-# marks so. A run of tests is the repository's own word, its diffs and plans are the agent's.
+# Text from tools and pages: their turns, outcomes read by `Learn`, and what its writer marks as external. A run of
+# tests comes from the repository, diffs and plans come from the agent.
 EXTERNAL = """(
     i.kind IN ('turn', 'note', 'memory')
     AND (lower(coalesce(i.meta->>'role', '')) = ANY(%(outside)s)
@@ -98,17 +98,25 @@ class Standings:
             "outside": OUTSIDE,
         }
         rows = [_Row(*row) for row in await self._app.rows(query, params, tenant=view.tenant)]
-        said = {row.id: freshness_text.kept(row.repo_id, row.number, row.anchors) for row in rows}
-        anchors = list(chain.from_iterable(said.values()))
+        anchors_by_item = {
+            row.id: freshness_text.stored_anchors(row.repo_id, row.number, row.anchors)
+            for row in rows
+        }
+        anchors = list(chain.from_iterable(anchors_by_item.values()))
         changes = [row.change(row.path) for row in rows if row.is_open]
-        changes += [row.change(k.path) for row in rows for k in said[row.id] if not k.hash]
+        changes += [
+            row.change(anchor.path)
+            for row in rows
+            for anchor in anchors_by_item[row.id]
+            if not anchor.hash
+        ]
         shares = await freshness_hunks.shares(self._app, view.tenant, changes)
         now = await freshness_text.read(self._app, view.tenant, anchors, self._named_cache)
-        return {row.id: _standing(row, said[row.id], now, shares) for row in rows}
+        return {row.id: _standing(row, anchors_by_item[row.id], now, shares) for row in rows}
 
 
 def _agents(view: PinnedView) -> tuple[Collection, ...]:
-    """The collections of agents' items that `view` was made for; all of them where it was made for code."""
+    """The agents' collections of `view`; all of them if the view is of code."""
     return tuple(c for c in view.collections if c in AGENTS) or AGENTS
 
 
@@ -132,7 +140,7 @@ class _Row(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is about a file that is there, of which it is not known how it read."""
+        """Whether its file exists but has no hash from when the item was recorded."""
         return bool(self.path and self.then is None and self.now and self.episode)
 
     def change(self, path: str) -> Change:
@@ -141,14 +149,14 @@ class _Row(NamedTuple):
 
 def _standing(
     row: _Row,
-    said: Sequence[Kept],
-    now: Mapping[Kept, NamedAnchor],
+    anchors: Sequence[StoredAnchor],
+    now: Mapping[StoredAnchor, NamedAnchor],
     shares: Mapping[Change, float],
 ) -> Standing:
-    named = [_judged(now.get(k), k, shares.get(row.change(k.path))) for k in said]
+    named = [_judged(now.get(k), k, shares.get(row.change(k.path))) for k in anchors]
     known, changed = row.then is not None, row.then != row.now
     if row.is_open and (share := shares.get(row.change(row.path))) is not None:
-        known, changed = True, share < KEPT
+        known, changed = True, share < MIN_SHARE
     return Standing(
         anchored=bool(row.path or row.symbol),
         known=known,
@@ -163,10 +171,12 @@ def _standing(
     )
 
 
-def _judged(now: NamedAnchor | None, anchor: Kept, share: float | None) -> NamedAnchor | None:
-    """A place that a text names; in a file that the item's own run changed, by what became of that."""
+def _judged(
+    now: NamedAnchor | None, anchor: StoredAnchor, share: float | None
+) -> NamedAnchor | None:
+    """The state of an anchor; in a file that the item's own run changed, by the share of that change still there."""
     if anchor.hash or now is None or now.state is AnchorState.GONE:
         return now
     if share is None:
         return None
-    return replace(now, state=AnchorState.SAME if share >= KEPT else AnchorState.CHANGED)
+    return replace(now, state=AnchorState.SAME if share >= MIN_SHARE else AnchorState.CHANGED)

@@ -1,5 +1,5 @@
-"""Whether what a run added to a file is still there: how an item about a file that its own run changed is
-judged, since the index may be from before that change or after it."""
+"""The share of the lines that a run added to a file and that are still in it. Decides the freshness of items about a
+file that their own run changed, since the index may be from before or after that change."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from uuid import UUID
 from plait.domain.off_loop import off_loop
 from vector.connection.pool import Scoped
 
-# Files of episodes' own diffs whose hunks are looked for in the current code.
+# Files of episodes' own diffs whose hunks are searched for in the current code.
 MAX_FILES = 40
 MAX_HUNKS = 400
 MAX_FILE_CHARS = 400_000
-# Share of the lines a diff added that must still be there for its code to read as it left it.
-KEPT = 0.9
+# From this share of a diff's added lines on, its code counts as unchanged.
+MIN_SHARE = 0.9
 
 # Three letters or digits.
-_TELLING = re.compile(r"(?:[^\W_][\W_]*+){3}")
+_CONTENT = re.compile(r"(?:[^\W_][\W_]*+){3}")
 
 Change = tuple[UUID, int, int, str]
 """(episode, repository, revision, path): a file that a run changed, in a revision"""
@@ -40,8 +40,8 @@ SELECT w.repo, w.path, left(string_agg(f.content, E'\\n'), {MAX_FILE_CHARS})
 
 
 async def shares(app: Scoped, tenant: str, changes: Iterable[Change]) -> dict[Change, float]:
-    """Of files that a run changed, how much of what it added is still there; files that it added
-    nothing to, and those that are gone, are left out."""
+    """By change, the share of its added lines that are still in the file; changes without added lines and files that
+    no longer exist are left out."""
     changes = list(dict.fromkeys(changes))
     about = list(dict.fromkeys((episode, path) for episode, _, _, path in changes))[:MAX_FILES]
     if not about:
@@ -50,13 +50,13 @@ async def shares(app: Scoped, tenant: str, changes: Iterable[Change]) -> dict[Ch
     hunks = await app.rows(_HUNKS, params, tenant=tenant)
     added = await off_loop(sum(len(body) for _, _, body in hunks), _by_file, hunks)
     known = [change for change in changes if added.get((change[0], change[3]))]
-    wanted = list(dict.fromkeys(change[1:] for change in known))
-    if not wanted:
+    files_to_read = list(dict.fromkeys(change[1:] for change in known))
+    if not files_to_read:
         return {}
     params = {
-        "repos": [repo for repo, _, _ in wanted],
-        "numbers": [number for _, number, _ in wanted],
-        "paths": [path for _, _, path in wanted],
+        "repos": [repo for repo, _, _ in files_to_read],
+        "numbers": [number for _, number, _ in files_to_read],
+        "paths": [path for _, _, path in files_to_read],
     }
     files = await app.rows(_CODE, params, tenant=tenant)
     return await off_loop(sum(len(text) for *_, text in files), _shares, known, added, files)
@@ -68,7 +68,7 @@ Added = Mapping[tuple[UUID, str], Sequence[str]]
 def _shares(
     known: Iterable[Change], added: Added, files: Iterable[Sequence[Any]]
 ) -> dict[Change, float]:
-    """Of `known`, whose files were added to, as `shares`; `files` are (repository, path, code)."""
+    """As `shares`, for changes with added lines; `files` are (repository, path, code)."""
     code = {(repo, path): {line.strip() for line in text.split("\n")} for repo, path, text in files}
     found: dict[Change, float] = {}
     for change in known:
@@ -80,7 +80,7 @@ def _shares(
 
 
 def _by_file(hunks: Iterable[Sequence[Any]]) -> dict[tuple[UUID, str], list[str]]:
-    """By (episode, path) the lines that were added."""
+    """The added lines by (episode, path)."""
     added: dict[tuple[UUID, str], list[str]] = {}
     for episode, path, body in hunks:
         added.setdefault((episode, path), []).extend(_added(body))
@@ -88,6 +88,6 @@ def _by_file(hunks: Iterable[Sequence[Any]]) -> dict[tuple[UUID, str], list[str]
 
 
 def _added(body: str) -> list[str]:
-    """The lines that a hunk added, without those that say nothing of their own."""
+    """The lines that a hunk added, without those that have fewer than three letters or digits."""
     lines = [line[1:].strip() for line in body.split("\n") if line.startswith("+")]
-    return [line for line in lines if _TELLING.search(line)]
+    return [line for line in lines if _CONTENT.search(line)]

@@ -1,4 +1,4 @@
-"""How the anchors that were read from agents' texts read in the revisions that answer."""
+"""The state of anchors from agents' texts in the revisions of a view."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from vector.anchors.anchored import leaf
 from vector.anchors.anchored_text import HASHES, MAX_AN_ITEM, MAX_CODE, SIZE
 from vector.connection.pool import Scoped
 
-MAX_ANCHORS = 1_000  # of one question, each look-up some 30 µs; items behind them stay as they are
-# Definitions of which the code is read: what changed, or is gone from its place.
+MAX_ANCHORS = 1_000  # of one query, each look-up some 30 µs; those beyond have no state
+# Definitions whose code is read: those changed or gone from their location.
 MAX_READ = 200
 MAX_CACHED = 20_000  # anchors of all repositories, some 500 bytes each
-MAX_SAME_NAME = 40  # definitions of one name that are looked at for one that is gone
-# Characters of code that is not found elsewhere by chance: an empty method is in every class.
+MAX_SAME_NAME = 40  # definitions of one name that are compared with a missing one
+# Code of so many characters is not equal by chance; an empty method is in every class.
 MIN_TELLING = 80
 
 _NOW = f"""
@@ -53,7 +53,7 @@ SELECT a.n, c.path, c.symbol, c.language, c.content
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredAnchor:
     """An anchor as it was stored; hash and gist in hex. `hash` "": of a file that its own run changed."""
 
     repo_id: int
@@ -64,70 +64,76 @@ class Kept:
     gist: str
 
 
-def kept(repo_id: int, number: int, column: Any) -> list[Kept]:
-    """The column `anchors` of one item."""
+def stored_anchors(repo_id: int, number: int, column: Any) -> list[StoredAnchor]:
+    """The anchors in the column `anchors` of one item."""
     if not column or number < 1:
         return []
-    return [Kept(repo_id, number, *map(str, row)) for row in column[:MAX_AN_ITEM] if len(row) == 4]
+    return [
+        StoredAnchor(repo_id, number, *map(str, row))
+        for row in column[:MAX_AN_ITEM]
+        if len(row) == 4
+    ]
 
 
 class Cache:
-    """How anchors read, which a revision decides once and for all; least recently used ones go first."""
+    """States of anchors, immutable for a revision; drops the least recently used."""
 
     def __init__(self, most: int = MAX_CACHED) -> None:
         self._most = most
-        self._known: OrderedDict[Kept, NamedAnchor] = OrderedDict()
+        self._known: OrderedDict[StoredAnchor, NamedAnchor] = OrderedDict()
 
-    def get(self, anchor: Kept) -> NamedAnchor | None:
+    def get(self, anchor: StoredAnchor) -> NamedAnchor | None:
         if anchor in self._known:
             self._known.move_to_end(anchor)
         return self._known.get(anchor)
 
-    def put(self, found: Mapping[Kept, NamedAnchor]) -> None:
+    def put(self, found: Mapping[StoredAnchor, NamedAnchor]) -> None:
         self._known.update(found)
         while len(self._known) > self._most:
             self._known.popitem(last=False)
 
 
 async def read(
-    app: Scoped, tenant: str, asked: Iterable[Kept], cache: Cache
-) -> dict[Kept, NamedAnchor]:
-    """How each reads now; one without a hash is SAME where it is there. A query, another where some
-    changed or went; none for those that were asked for before."""
-    known = {anchor: cache.get(anchor) for anchor in asked}
-    wanted = [anchor for anchor, now in known.items() if now is None][:MAX_ANCHORS]
-    found = await _read(app, tenant, wanted) if wanted else {}
+    app: Scoped, tenant: str, anchors: Iterable[StoredAnchor], cache: Cache
+) -> dict[StoredAnchor, NamedAnchor]:
+    """The state of each anchor; one without a hash is SAME if it exists. One query, another if some changed or are
+    gone; cached anchors need none."""
+    known = {anchor: cache.get(anchor) for anchor in anchors}
+    missing = [anchor for anchor, now in known.items() if now is None][:MAX_ANCHORS]
+    found = await _read(app, tenant, missing) if missing else {}
     cache.put(found)
     return {anchor: now for anchor, now in known.items() if now is not None} | found
 
 
-async def _read(app: Scoped, tenant: str, wanted: Sequence[Kept]) -> dict[Kept, NamedAnchor]:
-    rows = await app.rows(_NOW, _params(wanted), tenant=tenant)
-    now = {wanted[n]: bytes(hash_)[:SIZE].hex() for n, hash_ in rows}
-    unsure = [k for k in wanted if k.symbol and k.hash and now.get(k) != k.hash]
-    left = set(unsure[MAX_READ:])  # stay unsaid, this time
+async def _read(
+    app: Scoped, tenant: str, anchors: Sequence[StoredAnchor]
+) -> dict[StoredAnchor, NamedAnchor]:
+    rows = await app.rows(_NOW, _params(anchors), tenant=tenant)
+    now = {anchors[n]: bytes(hash_)[:SIZE].hex() for n, hash_ in rows}
+    unsure = [k for k in anchors if k.symbol and k.hash and now.get(k) != k.hash]
+    left = set(unsure[MAX_READ:])  # without a state this time
     code = await _code(app, tenant, unsure[:MAX_READ], now)
     texts = {id(found): sum(len(c.content) for c in found) for found in code.values()}
     chars = sum(texts.values())
-    sure = [k for k in wanted if k not in left]
+    sure = [k for k in anchors if k not in left]
     return await off_loop(chars, lambda: {k: _named(k, now.get(k), code.get(k, ())) for k in sure})
 
 
 async def _code(
-    app: Scoped, tenant: str, unsure: Sequence[Kept], now: Mapping[Kept, str]
-) -> dict[Kept, Sequence[_Code]]:
-    """By anchor the definitions that it may be now. Of those that are gone each name is looked up once, and
-    its definitions are one list, whose gists are made once."""
-    asked: dict[tuple[object, ...], Kept] = {}
+    app: Scoped, tenant: str, unsure: Sequence[StoredAnchor], now: Mapping[StoredAnchor, str]
+) -> dict[StoredAnchor, Sequence[_Code]]:
+    """By anchor, the definitions that it may be now. Missing anchors of one name share one look-up and one list, whose
+    gists are computed once."""
+    by_key: dict[tuple[object, ...], StoredAnchor] = {}
     keys = {}
     for k in unsure:
         gone = k not in now
         keys[k] = (k.repo_id, k.number, leaf(k.symbol)) if gone else (k,)
-        asked.setdefault(keys[k], k)
-    if not asked:
+        by_key.setdefault(keys[k], k)
+    if not by_key:
         return {}
-    first = list(asked.values())
-    tails = {key: set[str]() for key in asked}
+    first = list(by_key.values())
+    tails = {key: set[str]() for key in by_key}
     for k, key in keys.items():
         tails[key].add(".".join(_tail(k.symbol)))
     params = {
@@ -135,7 +141,7 @@ async def _code(
         "gone": [k not in now for k in first],
         "tails": ["\n".join(sorted(tails[keys[k]])) for k in first],
     }
-    code: dict[tuple[object, ...], list[_Code]] = {key: [] for key in asked}
+    code: dict[tuple[object, ...], list[_Code]] = {key: [] for key in by_key}
     for n, *found in await app.rows(_CODE, params, tenant=tenant):
         code[keys[first[n]]].append(_Code(*found))
     return {k: code[key] for k, key in keys.items()}
@@ -153,7 +159,7 @@ class _Code:
         return gist(self.content, self.language).hex()
 
 
-def _named(anchor: Kept, now: str | None, code: Sequence[_Code]) -> NamedAnchor:
+def _named(anchor: StoredAnchor, now: str | None, code: Sequence[_Code]) -> NamedAnchor:
     def is_now(state: AnchorState, to: str = "") -> NamedAnchor:
         return NamedAnchor(anchor.path, anchor.symbol, state, to)
 
@@ -167,7 +173,7 @@ def _named(anchor: Kept, now: str | None, code: Sequence[_Code]) -> NamedAnchor:
     same_code = [c for c in (near or telling) if c.gist == anchor.gist]
     if len(same_code) == 1:
         return is_now(AnchorState.MOVED, same_code[0].path)
-    # `Class.name` or `module.name` is in one other place, and reads otherwise there.
+    # `Class.name` or `module.name` exists at one other location, with different code.
     if len(near) == 1:
         return is_now(AnchorState.CHANGED, near[0].path)
     return is_now(AnchorState.GONE)
@@ -177,7 +183,7 @@ def _tail(symbol: str) -> tuple[str, ...]:
     return tuple(symbol.split(".")[-2:])
 
 
-def _params(anchors: Sequence[Kept]) -> Mapping[str, Any]:
+def _params(anchors: Sequence[StoredAnchor]) -> Mapping[str, Any]:
     return {
         "ns": list(range(len(anchors))),
         "repos": [k.repo_id for k in anchors],

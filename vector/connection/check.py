@@ -123,10 +123,10 @@ def keys_ending(
 
 
 def _refused(exc: psycopg.OperationalError) -> PlaitError:
-    said = str(exc)
+    message = str(exc)
     for sign, fix in REFUSALS:
-        missing = not sign.endswith(" ") or "does not exist" in said
-        if sign in said and missing:
+        missing = not sign.endswith(" ") or "does not exist" in message
+        if sign in message and missing:
             return BadSettings(f"PostgreSQL refuses us ({_line(exc)}); {fix}", key="postgres.dsn")
     return StoreUnavailable(f"PostgreSQL cannot be reached ({_line(exc)}); {START}")
 

@@ -364,8 +364,8 @@ class Scoped:
 
 def _ef_search(settings: Settings) -> int:
     """At least what one pass over the index has to yield: a second pass doubles what is read."""
-    wanted = math.ceil(OVER_FETCH * settings.search.candidates)
-    return min(1000, max(settings.search.ef_search, wanted))  # 1000: pgvector's own limit
+    needed = math.ceil(OVER_FETCH * settings.search.candidates)
+    return min(1000, max(settings.search.ef_search, needed))  # 1000: pgvector's own limit
 
 
 async def _answers(conn: Connection) -> bool:

@@ -37,7 +37,7 @@ def stored(settings: Settings) -> Schema | None:
     """The schema of the store that `settings` name; None where there is no store yet."""
     dsn = settings.postgres.dsn.get_secret_value()
     if dsn:
-        return _asked(dsn, settings.postgres.connect_timeout_s)
+        return _read_schema(dsn, settings.postgres.connect_timeout_s)
     folder = settings.home / "postgres"
     if not (folder / "data").is_dir():
         return None
@@ -59,7 +59,7 @@ def note(folder: Path) -> None:
             write_private(file, text)
 
 
-def _asked(dsn: str, timeout_s: float) -> Schema | None:
+def _read_schema(dsn: str, timeout_s: float) -> Schema | None:
     import psycopg
 
     try:

@@ -33,8 +33,8 @@ async def fill(conn: Connection) -> None:
             (id_, is_question(text), by_agent and announces_next_step(text))
             for id_, text, by_agent in rows
         ]
-        told = [kind for kind in kinds if kind[1] or kind[2]]
-        if told:
-            ids, questions, steps = zip(*told, strict=True)
+        marked = [kind for kind in kinds if kind[1] or kind[2]]
+        if marked:
+            ids, questions, steps = zip(*marked, strict=True)
             found = {"ids": list(ids), "questions": list(questions), "steps": list(steps)}
             await conn.execute(MARK, found)

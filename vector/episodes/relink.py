@@ -66,13 +66,13 @@ async def _one(
         if kind in set(ArtifactKind)
     ]
     ids = tuple(ItemId(row[0]) for row in items if row[1] in set(ArtifactKind))
-    told = Outcome(
+    stored = Outcome(
         str(outcome.get("status") or "unknown"),
         str(outcome.get("summary") or ""),
         commit=str(outcome.get("commit") or ""),
         branch=str(outcome.get("branch") or ""),
     )
-    episode = Episode("", repo, told, artifacts, started_at=began)
+    episode = Episode("", repo, stored, artifacts, started_at=began)
     chars = sum(len(a.content) for a in artifacts)
     numbered = NumberedEpisode(episode, id_, ids, ())
     made = await off_loop(chars, lambda: r.EpisodeRows.of(rules.prepare(numbered)))

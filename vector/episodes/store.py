@@ -211,7 +211,7 @@ async def _named(conn: Connection, mine: Sequence[tuple[int, EpisodeRows]]) -> d
         reads = await anchored_text.read(conn, repo, chain.from_iterable(anchors.values()))
         for made, items in here:
             for i in items:
-                if column := anchored_text.kept(anchors[i.id], reads, set(made.changed)):
+                if column := anchored_text.stored_anchors(anchors[i.id], reads, set(made.changed)):
                     out[i.id] = column
     return out
 

@@ -64,8 +64,12 @@ class Exposed:
             after = _FIRST
             while rows := await self._db.rows(query, {"after": after, "page": page}):
                 for _, repo, root, place, path, line, language, text, id_, replaced in rows:
-                    said = zlib.decompress(text).decode("latin-1") if place == "evidence" else text
-                    yield StoredText(repo, root, place, path, line, language, said, id_, replaced)
+                    content = (
+                        zlib.decompress(text).decode("latin-1") if place == "evidence" else text
+                    )
+                    yield StoredText(
+                        repo, root, place, path, line, language, content, id_, replaced
+                    )
                 after = rows[-1][0]
 
     async def drop_replaced(self) -> list[str]:

@@ -59,14 +59,14 @@ SELECT id, relation, source, target, episode_id FROM memory_edge
         OR target = ANY(%(names)s))
 """
 # What stands before an item of a run goes with the run, and stays where only the item goes.
-_SAID = (
+_CONTENT = (
     "CASE WHEN episode_id = ANY(%(episodes)s) THEN context || ' ' ELSE '' END || content AS content"
 )
 TEXTS = f"""
 SELECT left(content, 4000) FROM (
-    SELECT {_SAID}, id FROM memories WHERE repo_id = %(repo)s AND id = ANY(%(items)s)
+    SELECT {_CONTENT}, id FROM memories WHERE repo_id = %(repo)s AND id = ANY(%(items)s)
     UNION ALL
-    SELECT {_SAID}, id FROM item
+    SELECT {_CONTENT}, id FROM item
      WHERE repo_id = %(repo)s AND collection <> 'files' AND collection <> 'memories'
        AND id = ANY(%(items)s)) AS going
  ORDER BY id LIMIT 200

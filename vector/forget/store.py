@@ -360,7 +360,7 @@ async def _queue(
 async def _record(
     conn: Connection, going: _Going, selector: Selector, receipt: ForgetReceipt, at: datetime
 ) -> None:
-    told = {
+    criteria = {
         "ids": len(selector.ids),
         "source": selector.source,
         "agent_id": selector.agent_id,
@@ -373,7 +373,7 @@ async def _record(
             "id": receipt.id,
             "repo": going.repo_id,
             "at": at,
-            "selector": Jsonb({key: value for key, value in told.items() if value}),
+            "selector": Jsonb({key: value for key, value in criteria.items() if value}),
             "entries": list(receipt.entries),
             "episodes": list(receipt.episodes),
             "proof": Jsonb({"removed": dict(receipt.removed), "left": dict(receipt.left)}),

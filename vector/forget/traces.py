@@ -28,11 +28,11 @@ SKIPPED = frozenset(
         "source_file", "file_graph", "symbol_name", "forgotten", "segment_dead",
     }
 )  # fmt: skip
-# A request's id is kept, so that its repeat is known. The events that remove it from the graph name its
+# The id of a request stays, so that its repeat is recognised. The events that remove it from the graph name its
 # nodes until they are done: the outbox empties itself.
 COLUMNS_SKIPPED = frozenset({"request_id"})
-# What only repeats what agents asked and said of answers: a word that it holds too is not said elsewhere,
-# and goes from there as well.
+# Tables that only repeat queries and feedback of agents: a word found there does not count as used elsewhere, and is
+# removed there, too.
 ECHOES = frozenset({"recall", "feedback", "feedback_item"})
 # By these a row is itself of what goes; by others it only refers to it.
 OWN = frozenset({"id", "entry_id", "episode_id", "item_id"})
@@ -122,8 +122,8 @@ class Gone:
 
 
 async def distinctive(conn: Connection, gone: Gone, texts: Sequence[str]) -> tuple[str, ...]:
-    """Words of `texts` that nothing else in the repository's memory says. Call it before the removal;
-    empty when every word is said elsewhere too."""
+    """Words of `texts` that occur nowhere else in the repository's memory. Call it before the removal; empty when
+    every word occurs elsewhere, too."""
     found = {word for text in texts for word in words(text) if len(word) >= MIN_WORD}
     candidates = sorted(found, key=lambda w: (-len(w), w))[:MAX_CANDIDATES]
     if not candidates:
@@ -146,8 +146,8 @@ async def distinctive(conn: Connection, gone: Gone, texts: Sequence[str]) -> tup
             ),
             params,
         )
-        said = {word for (word,) in await cursor.fetchall()}
-        candidates = [word for word in candidates if word not in said]
+        elsewhere = {word for (word,) in await cursor.fetchall()}
+        candidates = [word for word in candidates if word not in elsewhere]
         params["words"] = candidates
         if not candidates:
             break
@@ -175,22 +175,22 @@ async def left(conn: Connection, gone: Gone) -> dict[str, int]:
 
 
 async def in_statistics(conn: Connection, gone: Gone, tables: Sequence[str]) -> int:
-    """Columns of `tables` whose statistics still show a word that nobody says any more. Statistics are of all
-    repositories, so what is said in another one may well stand there."""
+    """The number of columns of `tables` whose statistics still contain a word that no row has any more. Statistics
+    cover all repositories, so words of other repositories may remain."""
     if not (count := await _statistics(conn, gone, tables)):
         return 0
-    said: set[str] = set()
+    still_used: set[str] = set()
     for table in await _tables(conn):
         query = sql.SQL(
             "SELECT w.word FROM unnest(%(words)s::text[], %(patterns)s::text[]) AS w (word, pattern) "
             "WHERE EXISTS (SELECT FROM {} WHERE {})"
         ).format(sql.Identifier("plait", table.name), table.has_word(sql.SQL("w.pattern")))
         cursor = await conn.execute(query, gone.params)
-        said |= {word for (word,) in await cursor.fetchall()}
-    unsaid = tuple(word for word in gone.words if word not in said)
-    if not unsaid:
+        still_used |= {word for (word,) in await cursor.fetchall()}
+    unused = tuple(word for word in gone.words if word not in still_used)
+    if not unused:
         return 0
-    return await _statistics(conn, replace(gone, words=unsaid), tables) if said else count
+    return await _statistics(conn, replace(gone, words=unused), tables) if still_used else count
 
 
 async def _statistics(conn: Connection, gone: Gone, tables: Sequence[str]) -> int:
@@ -225,10 +225,10 @@ async def _in_segments(conn: Connection, gone: Gone) -> int:
     """Segments that hold a document of what is gone."""
     if not gone.ids:
         return 0
-    wanted = np.frombuffer(b"".join(id_.bytes for id_ in gone.ids), "S16")
+    removed = np.frombuffer(b"".join(id_.bytes for id_ in gone.ids), "S16")
     cursor = await conn.execute(SEGMENTS, gone.params)
     return sum(
-        bool(np.isin(np.frombuffer(bytes(ids), "S16"), wanted).any())
+        bool(np.isin(np.frombuffer(bytes(ids), "S16"), removed).any())
         for (ids,) in await cursor.fetchall()
     )
 

@@ -88,8 +88,8 @@ class Impacts:
             path: [end for name in own for end in (name, *_ends(name))]
             for path, own in names.items()
         }
-        wanted = sorted({_clean(end) for ends in tried.values() for end in ends})
-        rows = await self._app.rows(q.PATHS, {**here, "paths": wanted}, tenant=view.tenant)
+        candidates = sorted({_clean(end) for ends in tried.values() for end in ends})
+        rows = await self._app.rows(q.PATHS, {**here, "paths": candidates}, tenant=view.tenant)
         there = {path for (path,) in rows}
         found = {
             path: hit
@@ -258,13 +258,13 @@ def _says_something(hunk: Hunk) -> bool:
 
 
 def _bounded(diff: Diff) -> tuple[list[FileDiff], bool]:
-    kept: list[FileDiff] = []
+    bounded: list[FileDiff] = []
     left = MAX_HUNKS
     for file in diff.files[:MAX_FILES]:
-        kept.append(replace(file, hunks=file.hunks[:left]))
-        left -= len(kept[-1].hunks)
+        bounded.append(replace(file, hunks=file.hunks[:left]))
+        left -= len(bounded[-1].hunks)
     whole = sum(len(file.hunks) for file in diff.files) == MAX_HUNKS - left
-    return kept, not whole or len(diff.files) > MAX_FILES
+    return bounded, not whole or len(diff.files) > MAX_FILES
 
 
 def _ends(path: str) -> list[str]:
@@ -282,16 +282,19 @@ def _diff_event(row: Sequence[Any]) -> PastEvent:
         by.setdefault(relation, []).append(target)
     fixed, caused, tests = (by.get(r, []) for r in ("FIXES", "CAUSES", "VALIDATED_BY"))
     issues = [target.removeprefix("issue/") for target in (fixed or caused)]
-    kind, said = "change", f"changed {path}"
+    kind, title = "change", f"changed {path}"
     if fixed or tests:
-        kind, said = "fix", f"fixed {', '.join(issues[:3])} in {path}" if fixed else f"fixed {path}"
+        kind, title = (
+            "fix",
+            f"fixed {', '.join(issues[:3])} in {path}" if fixed else f"fixed {path}",
+        )
     elif caused:
-        kind, said = "issue", f"caused {', '.join(issues[:3])} in {path}"
+        kind, title = "issue", f"caused {', '.join(issues[:3])} in {path}"
     elif status == "failure":
-        kind, said = "failure", f"a run that failed changed {path}"
+        kind, title = "failure", f"a run that failed changed {path}"
     return PastEvent(
         kind,
-        _line(f"{said}: {summary}" if summary else said),
+        _line(f"{title}: {summary}" if summary else title),
         at,
         ItemId(UUID(item)),
         source,

@@ -4,7 +4,7 @@
     idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))
 
 N, df and avgdl are those of the living documents of every segment in the view together, so a score
-does not depend on how the documents came to be spread over segments, and dead ones leave no trace.
+does not depend on how the documents are spread over segments, and dead documents have no effect.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Floats = npt.NDArray[np.float32]
 # The usual values; chunks of code differ little in length, so `b` matters less than for articles.
 K1 = 1.2
 B = 0.75
-# What agents and people say is short, and the shortest of it says least: "Hanna says hi" is not the best
+# Texts of agents and people are short, and the shortest are the least informative: "Hanna says hi" is not the best
 # answer to a question about Hanna. See docs/experiments/conversations.md for what it gave.
-B_SAID = 0.3
-# A term in more than a third or so of the documents says little and costs most. With 1.5 (a fifth)
+B_TEXT = 0.3
+# A term in more than about a third of the documents carries little information and costs most. With 1.5 (a fifth)
 # function MRR was 2 points lower for BM25 alone, below 1.0 nothing changed; see docs/experiments/ablations.md.
 MIN_IDF = 1.0
 # Documents of which only the best score is looked at when the best of all are sought.
@@ -89,7 +89,7 @@ def space_of(refs: Sequence[SegmentRef], loaded: Sequence[LoadedSegment]) -> Spa
         alive = np.concatenate(
             [np.ones(len(s.lengths), np.bool_) if s.alive is None else s.alive for s in loaded]
         )
-    bs = [np.full(ref.docs, B if ref.collection == "files" else B_SAID, np.float32) for ref in refs]
+    bs = [np.full(ref.docs, B if ref.collection == "files" else B_TEXT, np.float32) for ref in refs]
     b = np.concatenate(bs) if bs else np.zeros(0, np.float32)
     ids = np.frombuffer(b"".join(seg.ids for seg in loaded), "V16")
     return _space(offsets, ids, alive, lengths, b)
@@ -115,10 +115,10 @@ def without(space: Space, gone: Bools) -> Space:
     return _space(space.offsets, space.ids, alive, space.lengths, space.b)
 
 
-def is_said(space: Space, docs: npt.NDArray[np.int64]) -> Bools:
+def is_not_code(space: Space, docs: npt.NDArray[np.int64]) -> Bools:
     """Which of `docs` are not code."""
-    said: Bools = space.b[docs] != np.float32(B)
-    return said
+    mask: Bools = space.b[docs] != np.float32(B)
+    return mask
 
 
 def idf(living: int, df: int) -> float:
@@ -192,12 +192,12 @@ def only(space: Space, scores: Floats, ids: bytes) -> Floats:
     found = np.flatnonzero(scores)
     if not len(found) or not ids:
         return np.zeros_like(scores)
-    wanted = np.sort(np.frombuffer(ids, "S16"))
-    asked = np.frombuffer(space.ids[found].tobytes(), "S16")
-    at = np.minimum(np.searchsorted(wanted, asked), len(wanted) - 1)
+    given = np.sort(np.frombuffer(ids, "S16"))
+    found_ids = np.frombuffer(space.ids[found].tobytes(), "S16")
+    at = np.minimum(np.searchsorted(given, found_ids), len(given) - 1)
     out = np.zeros_like(scores)
-    kept = found[wanted[at] == asked]
-    out[kept] = scores[kept]
+    matching = found[given[at] == found_ids]
+    out[matching] = scores[matching]
     return out
 
 
@@ -262,7 +262,7 @@ class SpaceCache:
             self._held -= len(dropped.norm)
 
     def drop(self, segments: Iterable[int]) -> None:
-        """Let go of what was joined from one of `segments`: they are no more."""
+        """Drop the spaces that contain one of `segments`, which no longer exist."""
         gone = set(segments)
         for key in [k for k in self._spaces if any(id_ in gone for id_, _ in k)]:
             self._held -= len(self._spaces.pop(key).norm)

@@ -373,7 +373,7 @@ async def _retired_ids(conn: Connection, draft: Draft) -> bytes:
     return b"".join(row[0].bytes for row in rows)
 
 
-def _among(ids: bytes, wanted: bytes) -> Bools:
-    """Which of `ids` are in `wanted`. Both halves of an id are compared as one 16-byte string; numpy
+def _among(ids: bytes, others: bytes) -> Bools:
+    """Which of `ids` are in `others`. Both halves of an id are compared as one 16-byte string; numpy
     ignores trailing zero bytes, on both sides alike, so fixed-width ids compare exactly."""
-    return np.isin(np.frombuffer(ids, "S16"), np.frombuffer(wanted, "S16"))
+    return np.isin(np.frombuffer(ids, "S16"), np.frombuffer(others, "S16"))

@@ -130,9 +130,9 @@ class Drafts:
     async def facts(
         self, draft: Draft, paths: Iterable[str] | None = None
     ) -> AsyncIterator[tuple[str, bytes]]:
-        wanted = sorted(await self.stored_files(draft) if paths is None else set(paths))
-        for start in range(0, len(wanted), FACTS_ROUND):
-            portion = wanted[start : start + FACTS_ROUND]
+        selected = sorted(await self.stored_files(draft) if paths is None else set(paths))
+        for start in range(0, len(selected), FACTS_ROUND):
+            portion = selected[start : start + FACTS_ROUND]
             params = {"repo": draft.repo_id, "base": draft.base, "paths": portion}
             for path, blob in await self._db.rows(q.FACTS, params):
                 yield path, blob

@@ -29,39 +29,39 @@ from vector.memories.requests import Request
 
 @dataclass(slots=True)
 class Done:
-    """What a transaction did: an answer for each request, and the repositories it added text to."""
+    """The result of a transaction: an answer for each request, and the repositories that got text."""
 
     answers: dict[str, TurnReceipt] = field(default_factory=dict)
     refused: dict[str, PlaitError] = field(default_factory=dict)
-    again: Set[str] = frozenset()  # requests that were answered, and ask anew
+    repeat: Set[str] = frozenset()  # requests answered before that are executed again
     grown: list[int] = field(default_factory=list)
 
 
 async def attempt(
-    app: Scoped, tenant: str, asked: Sequence[Request], model: str, rules: Rules
+    app: Scoped, tenant: str, batch: Sequence[Request], model: str, rules: Rules
 ) -> Done:
     """One try of a whole batch, in one transaction. Raises: StoreContended."""
     done = Done()
     try:
         async with app.transaction(tenant) as conn:
-            parts = [part for request in asked for part in request.parts]
-            # Not for one: it would wait longer than it reads.
+            parts = [part for request in batch for part in request.parts]
+            # No pipeline for one part: it would take longer than it saves.
             async with conn.pipeline() if len(parts) > 1 else nullcontext():
-                given = await requests.ask(conn, tenant, asked)
+                given = await requests.find_answers(conn, tenant, batch)
                 await off_loop(_chars(parts), rows.read, parts)
-            known = await requests.answered(conn, asked, given)
+            known = await requests.answered(conn, batch, given)
             done.answers, done.refused = known.answers, {**known.refused}
-            done.again = known.again
-            fresh = [r for r in asked if r.id not in known.answers and r.id not in known.refused]
+            done.repeat = known.repeat
+            fresh = [r for r in batch if r.id not in known.answers and r.id not in known.refused]
             by_repo: dict[str, list[Request]] = defaultdict(list)
             for request in fresh:
                 by_repo[request.repo].append(request)
             ids = {await ensure_row(conn, repo, tenant): repo for repo in sorted(by_repo)}
-            # In the order of their ids: two batches never wait for each other's clocks.
+            # In the order of their ids, so that two batches cannot deadlock on the clocks.
             for repo_id in sorted(ids):
                 await _write(conn, tenant, repo_id, by_repo[ids[repo_id]], model, rules, done)
             if fresh and all(request.id in done.refused for request in fresh):
-                raise Rollback  # nothing is stored, so no repository is made either, nor a time taken
+                raise Rollback  # nothing is stored: create no repository row and take no clock tick
             failpoint.hit("memory.before_commit")
         failpoint.hit("memory.after_commit")
     except pg.UniqueViolation as exc:
@@ -75,73 +75,74 @@ async def _write(
     conn: Connection,
     tenant: str,
     repo_id: int,
-    asked: Sequence[Request],
+    batch: Sequence[Request],
     model: str,
     rules: Rules,
     done: Done,
 ) -> None:
-    """One repository's part of a batch."""
-    parts = [part for request in asked for part in request.parts]
+    """Write one repository's part of a batch."""
+    parts = [part for request in batch for part in request.parts]
     if not parts:
-        recorded = await requests.record(conn, tenant, repo_id, asked, {}, done.again)
-        requests.check_recorded(recorded, asked)
-        done.answers |= {r.id: TurnReceipt(r.id, (), r.note) for r in asked}
+        recorded = await requests.record(conn, tenant, repo_id, batch, {}, done.repeat)
+        requests.check_recorded(recorded, batch)
+        done.answers |= {r.id: TurnReceipt(r.id, (), r.note) for r in batch}
         return
     mentioned = await links.code(conn, repo_id, parts)
     anchors = await anchored.read(conn, repo_id, ((p.entry.path, p.entry.symbol) for p in parts))
-    said = await links.anchors(conn, repo_id, parts, mentioned)
+    text_anchors = await links.anchors(conn, repo_id, parts, mentioned)
     at = await tick(conn, repo_id)
     targets = await rows.newest(
         conn, repo_id, [p.write.supersedes for p in parts if p.write.supersedes is not None]
     )
-    # Sent without waiting for answers, and what takes the server long first: it looks up and writes while
-    # words are counted here, and each statement while the next is made.
+    # Pipelined, slow statements first: the server works while terms are counted here and the next statement is built.
     async with conn.pipeline():
-        living = await rows.ask_alive(conn, repo_id, parts)
+        living = await rows.find_alive(conn, repo_id, parts)
         await off_loop(_chars(parts), rows.sketch, parts)
-        made = rules.plan_memories(asked[0].repo, parts, await rows.alive(living), targets)
-        refused = await _refused(conn, tenant, asked, made)
+        made = rules.plan_memories(batch[0].repo, parts, await rows.alive(living), targets)
+        refused = await _refused(conn, tenant, batch, made)
         done.refused |= refused
-        asked = [request for request in asked if request.id not in refused]
-        if not asked:
+        batch = [request for request in batch if request.id not in refused]
+        if not batch:
             return
-        alike = await links.ask_alike(conn, repo_id, parts)
-        new = rows.versions(repo_id, tenant, made, at, anchors, said)
-        near = await links.buckets(alike)
+        sharing = await links.find_similar(conn, repo_id, parts)
+        new = rows.versions(repo_id, tenant, made, at, anchors, text_anchors)
+        buckets = await links.buckets(sharing)
         touched = await rows.write(conn, repo_id, made, new, at, model)
-        # The server takes no more until it has read all rows: first what sends nothing.
+        # The server accepts nothing more until it has read all rows: first the work that sends nothing.
         index = await off_loop(_chars(parts), rows.indexed, new)
         stored = _stored(parts, made, at)
-        recorded = await requests.record(conn, tenant, repo_id, asked, stored, done.again)
+        recorded = await requests.record(conn, tenant, repo_id, batch, stored, done.repeat)
         await rows.write_index(conn, repo_id, index)
-        similar = links.near(made, near)
+        similar = links.near(made, buckets)
         await rows.add_edges(conn, repo_id, at, _edges(made, mentioned, similar, at))
         await rows.queue_event(conn, repo_id, touched)
         receipts = _receipts(stored, similar)
-        for request in asked:
+        for request in batch:
             found = tuple(receipts[id(part)] for part in request.parts)
             done.answers[request.id] = TurnReceipt(request.id, found, request.note)
-    requests.check_recorded(recorded, asked)
+    requests.check_recorded(recorded, batch)
     if any(slot.is_new or slot.changed for slot in made.slots):
         done.grown.append(repo_id)
 
 
 async def _refused(
-    conn: Connection, tenant: str, asked: Sequence[Request], made: Plan
+    conn: Connection, tenant: str, batch: Sequence[Request], made: Plan
 ) -> dict[str, PlaitError]:
-    """By id, why a request is not stored. Raises: StoreContended, when one of them was answered by
-    another transaction while this one waited: it is its own repeat that has the place it asks for."""
+    """By id, why a request is not stored. Raises: StoreContended, when another
+    transaction answered one of them while this one waited: then the conflict is with its own repeat."""
     outcomes = iter(made.outcomes)
     refused: dict[str, PlaitError] = {}
-    for request in asked:
+    for request in batch:
         for _, outcome in zip(request.parts, outcomes, strict=False):
             if isinstance(outcome, PlaitError):
                 if len(request.parts) > 1:
-                    raise outcome  # of a turn all is stored or nothing
+                    raise outcome  # a turn is stored whole or not at all
                 refused[request.id] = outcome
     if refused:
-        again = [request for request in asked if request.id in refused]
-        known = await requests.answered(conn, again, await requests.ask(conn, tenant, again))
+        again = [request for request in batch if request.id in refused]
+        known = await requests.answered(
+            conn, again, await requests.find_answers(conn, tenant, again)
+        )
         if known.answers or known.refused:
             raise StoreContended("a request with the same id ended just now; run the same again")
     return refused
@@ -152,7 +153,7 @@ def _chars(parts: Sequence[Prepared]) -> int:
 
 
 async def close(conn: Connection, tenant: str, repo_id: int, id_: MemoryId) -> bool:
-    """End the entry, unless it has ended: False."""
+    """Close the entry; False if it is closed already."""
     at = await tick(conn, repo_id)
     row = (await rows.newest(conn, repo_id, [id_])).get(id_)
     if row is None or not row.alive:
@@ -184,7 +185,7 @@ def _edges(
 
 
 def _stored(parts: Sequence[Prepared], made: Plan, at: datetime) -> requests.Stored:
-    """Of the parts that are not refused."""
+    """Entries of the parts that were not refused."""
     return {
         id(part): (outcome[0].result(at), outcome[1])
         for part, outcome in zip(parts, made.outcomes, strict=True)

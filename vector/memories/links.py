@@ -1,4 +1,4 @@
-"""What memories are linked to: code that their text names, and memories that say nearly the same."""
+"""Links of memories: to code that their text names, and to near-duplicates."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from vector.connection.arrays import bigint_array
 from vector.connection.pool import Connection, Cursor
 from vector.memories.write import Edge
 
-# Two short texts with four of five words in common are told apart by the fifth as often as not: they
-# are linked, not united. Chosen by hand.
+# Two short texts that share four of five words differ in meaning about as often as not: they are linked, not merged.
+# Chosen by hand.
 JACCARD = 0.8
 MAX_SIMILAR = 10  # a memory, the nearest
 MAX_CANDIDATES = 2_000  # a batch
-MAX_BUCKET = 10  # of those that share a number of a sketch, so many are compared
+MAX_BUCKET = 10  # entries compared of those that share one number of a sketch
 MAX_NAMES = 2_000  # a batch
 MAX_SYMBOLS = 20_000
 
@@ -68,7 +68,7 @@ SELECT n.entry_id, n.agent_id, n.sketch, left(i.content, %(read)s)
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What of a batch's mentions the published revision has: paths, and by name its symbols with their
+    """The mentions of a batch that the published revision contains: paths, and by name the symbols with their
     files."""
 
     paths: frozenset[str] = frozenset()
@@ -77,7 +77,7 @@ class Code:
     index: Index = field(default_factory=Index)
 
     def edges(self, entry: MemoryEntry, part: Prepared) -> list[Edge]:
-        """The anchor, then what the text names, each target once."""
+        """Edges to the anchor, then to the code that the text names, each target once."""
         found: dict[str, Edge] = {}
         anchor = f"/{entry.path}" if entry.path else ""
         mention = Relation.MENTIONS.value
@@ -85,11 +85,11 @@ class Code:
             found[anchor] = (entry, mention, anchor, entry.path, "anchor", 1.0)
         if entry.symbol:
             found[entry.symbol] = (entry, mention, entry.symbol, entry.path, "anchor", 1.0)
-        said = self.mentions.get(part.id, NOTHING)
-        for path in said.paths:
+        mentioned = self.mentions.get(part.id, NOTHING)
+        for path in mentioned.paths:
             if path in self.paths:
                 found.setdefault(f"/{path}", (entry, mention, f"/{path}", path, "text", 0.9))
-        for name in said.names:
+        for name in mentioned.names:
             known = self.symbols.get(name.rpartition(".")[2], {})
             if symbol := unique(name, set(known)):
                 found.setdefault(symbol, (entry, mention, symbol, known[symbol], "text", 0.8))
@@ -97,21 +97,21 @@ class Code:
 
 
 async def code(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Code:
-    """Look the mentions of a batch up, all at once; without an index there is nothing to find."""
+    """Look up the mentions of a batch, all at once; empty without an index."""
     cursor = await conn.execute("SELECT published FROM repository WHERE id = %s", (repo_id,))
     if await cursor.fetchone() == (0,):
         return Code()
     texts = {p.id: p.entry.content[:MAX_TEXT] for p in parts}
-    said = await off_loop(
+    found = await off_loop(
         sum(map(len, texts.values())), lambda: {id_: mentions(text) for id_, text in texts.items()}
     )
-    return await look_up(conn, repo_id, said)
+    return await look_up(conn, repo_id, found)
 
 
-async def look_up(conn: Connection, repo_id: int, said: Mapping[Any, Mentions]) -> Code:
-    """What of `said` the published revision has. Up to three queries, none where nothing is named."""
-    paths = _first(path for one in said.values() for path in one.paths)
-    names = _first(name.rpartition(".")[2] for one in said.values() for name in one.names)
+async def look_up(conn: Connection, repo_id: int, mentioned: Mapping[Any, Mentions]) -> Code:
+    """The part of `mentioned` that the published revision contains. At most three queries."""
+    paths = _first(path for one in mentioned.values() for path in one.paths)
+    names = _first(name.rpartition(".")[2] for one in mentioned.values() for name in one.names)
     params: dict[str, Any] = {"repo": repo_id, "paths": paths, "names": names}
     params["most"] = MAX_SYMBOLS
     there: frozenset[str] = frozenset()
@@ -123,23 +123,23 @@ async def look_up(conn: Connection, repo_id: int, said: Mapping[Any, Mentions]) 
     if names:
         cursor = await conn.execute(SYMBOLS, params)
         rows = await cursor.fetchall()
-        # Of the name that was cut, the most common one there is, a part might pass for all.
+        # The list of the last name, the most common one, may be cut: a part of it could be taken for all.
         cut = rows[-1][0] if len(rows) == MAX_SYMBOLS else None
         for name, symbol, path, _ in rows:
             if name != cut:
                 symbols[name].setdefault(symbol, path)
                 places[name].append((symbol, path))
-    lines = {at for one in said.values() for at in one.lines if at[0] in there}
+    lines = {at for one in mentioned.values() for at in one.lines if at[0] in there}
     at: dict[tuple[str, int], str] = {}
     if lines:
-        wanted = sorted(lines)[:MAX_NAMES]
+        selected = sorted(lines)[:MAX_NAMES]
         params |= {
-            "line_paths": [path for path, _ in wanted],
-            "lines": [line for _, line in wanted],
+            "line_paths": [path for path, _ in selected],
+            "lines": [line for _, line in selected],
         }
         cursor = await conn.execute(LINES, params, prepare=False)
         at = {(path, line): symbol for path, line, symbol in await cursor.fetchall()}
-    return Code(there, symbols, said, Index(there, places, at))
+    return Code(there, symbols, mentioned, Index(there, places, at))
 
 
 def _first(texts: Iterable[str]) -> list[str]:
@@ -149,24 +149,25 @@ def _first(texts: Iterable[str]) -> list[str]:
 async def anchors(
     conn: Connection, repo_id: int, parts: Iterable[Prepared], mentioned: Code
 ) -> dict[MemoryId, str]:
-    """By a part's own id the column `anchors`: what its text names, and how that reads now. One query,
-    none where nothing is named."""
-    wanted = {
+    """By part id, the column `anchors`: the code that its text names, with current hashes. At most one query."""
+    named_by_part = {
         part.id: named
         for part in parts
-        if (said := mentioned.mentions.get(part.id)) is not None
-        and (named := mentioned.index.named(said, (part.entry.path, part.entry.symbol)))
+        if (found := mentioned.mentions.get(part.id)) is not None
+        and (named := mentioned.index.named(found, (part.entry.path, part.entry.symbol)))
     }
-    reads = await anchored_text.read(conn, repo_id, chain.from_iterable(wanted.values()))
-    columns = {id_: anchored_text.kept(named, reads) for id_, named in wanted.items()}
+    reads = await anchored_text.read(conn, repo_id, chain.from_iterable(named_by_part.values()))
+    columns = {
+        id_: anchored_text.stored_anchors(named, reads) for id_, named in named_by_part.items()
+    }
     return {id_: column for id_, column in columns.items() if column is not None}
 
 
 Buckets = defaultdict[tuple[str, int], list[tuple[MemoryId, frozenset[str]]]]
 
 
-async def ask_alike(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Cursor | None:
-    """Ask for stored entries that share a number of a sketch; `buckets` has the answer."""
+async def find_similar(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -> Cursor | None:
+    """Send the query for stored entries that share a number of a sketch; `buckets` reads the result."""
     rows = {tuple(part.sketch) for part in parts if part.sketch}
     if not rows:
         return None
@@ -176,44 +177,44 @@ async def ask_alike(conn: Connection, repo_id: int, parts: Iterable[Prepared]) -
     return await conn.execute(NEAR, {**params, **limits})
 
 
-async def buckets(asked: Cursor | None) -> Buckets:
+async def buckets(cursor: Cursor | None) -> Buckets:
     """By agent and number of a sketch, the stored entries with that number and their words."""
     found: Buckets = defaultdict(list)
-    for entry_id, agent, sketch, content in await asked.fetchall() if asked else ():
-        said = (MemoryId(entry_id), frozenset(words(content)))
+    for entry_id, agent, sketch, content in await cursor.fetchall() if cursor else ():
+        entry = (MemoryId(entry_id), frozenset(words(content)))
         for number in sketch:
-            found[agent, number].append(said)
+            found[agent, number].append(entry)
     return found
 
 
 def _compared(part: Prepared) -> frozenset[str]:
-    """The words of the part of a text in which near-duplicates are told."""
+    """The words of the part of a text that is compared for near-duplicates."""
     content = part.entry.content
     return frozenset(part.words if len(content) <= MAX_READ else words(content[:MAX_READ]))
 
 
 def near(made: Plan, stored: Buckets) -> dict[MemoryId, list[tuple[MemoryId, float]]]:
-    """For each new entry the living ones of its agent with nearly its words, with the Jaccard
-    similarity of their sets, best first. Those it takes the place of are none."""
+    """For each new entry, the living near-duplicates of its agent with the Jaccard similarity of their word sets, best
+    first, without the entries that it supersedes."""
     fresh = [(slot, slot.prepared) for slot in made.slots if slot.is_new and slot.prepared]
     closed = {slot.id for slot in made.slots if slot.closed}
-    # Most numbers are one memory's alone: a bucket for each would cost more than all the rest.
+    # Most numbers belong to one memory only: a bucket for each would cost more than all the rest.
     times = Counter(chain.from_iterable(part.sketch for _, part in fresh))
     shared = {number for number, n in times.items() if n > 1} | {number for _, number in stored}
     out: dict[MemoryId, list[tuple[MemoryId, float]]] = {}
     for slot, part in fresh:
         others: dict[MemoryId, frozenset[str]] = {}
-        said: frozenset[str] = frozenset()  # made where it is compared: few memories are
+        own_words: frozenset[str] = frozenset()  # computed only for comparison, which is rare
         for number in part.sketch:
             if number not in shared:
                 continue
             bucket = stored[part.entry.agent_id, number]
             others.update(bucket[-MAX_BUCKET:])
-            said = said or _compared(part)
-            bucket.append((slot.id, said))
+            own_words = own_words or _compared(part)
+            bucket.append((slot.id, own_words))
         if not others:
             continue
-        scored = [(id_, jaccard(said, other)) for id_, other in others.items()]
+        scored = [(id_, jaccard(own_words, other)) for id_, other in others.items()]
         best = [(id_, s) for id_, s in scored if s >= JACCARD and id_ not in closed]
         if best:
             out[slot.id] = sorted(best, key=lambda pair: (-pair[1], pair[0]))[:MAX_SIMILAR]

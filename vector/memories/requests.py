@@ -1,4 +1,4 @@
-"""Answers already given: one row a request id, so that a repeat gets the first answer."""
+"""Stored answers: one row a request id, so that a repeated request gets the first answer."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SELECT {COLUMNS}, EXISTS (SELECT FROM memories n WHERE n.entry_id = i.entry_id
   JOIN memories i ON i.entry_id = w.entry AND i.version = w.version
   JOIN repository r ON r.id = i.repo_id
 """
-# Those that were found when the entry was stored.
+# Near-duplicates found when the entry was stored.
 SIMILAR = f"""
 SELECT e.entry_id, substr(e.target, 8)::uuid FROM memory_edge e
  WHERE e.entry_id = ANY(%(entries)s) AND e.relation = '{Relation.SIMILAR_TO}' AND e.resolver = 'words'
  ORDER BY e.confidence DESC, e.target
 """
-# Without a place for conflicts where none was answered before: one met costs nothing then but another
-# attempt, and looking for it a third of the statement.
+# Without ON CONFLICT where no id was answered before: a conflict then costs only another attempt, while checking for
+# one takes a third of the statement.
 RECORD = """
 INSERT INTO memory_request (tenant, request_id, repo_id, body_hash, entry_ids, duplicate, versions, note)
 SELECT %(tenant)s, w.id, %(repo)s, w.hash, (%(entries)b::uuid[])[w.first:w.last],
@@ -59,7 +59,7 @@ AGAIN = f"""{RECORD}
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request id and the memories it is for: one, or what a turn led to."""
+    """One request id and its memories: one, or those of a turn."""
 
     id: str
     body_hash: bytes
@@ -70,28 +70,28 @@ class Request:
 
 @dataclass(slots=True)
 class Known:
-    """`refused`: ids that were used with another body, or whose memories were forgotten; `again`: that
-    were answered, and ask anew."""
+    """`refused`: ids used with another body, or whose memories were forgotten; `repeat`: ids answered before that are
+    executed again."""
 
     answers: dict[str, TurnReceipt] = field(default_factory=dict)
     refused: dict[str, RequestIdReused] = field(default_factory=dict)
-    again: set[str] = field(default_factory=set)
+    repeat: set[str] = field(default_factory=set)
 
 
-async def ask(conn: Connection, tenant: str, asked: Sequence[Request]) -> Cursor:
-    """Ask for what was answered before; `answered` has it."""
-    ids = text_array(list({request.id: None for request in asked}))
+async def find_answers(conn: Connection, tenant: str, batch: Sequence[Request]) -> Cursor:
+    """Send the query for stored answers; `answered` reads the result."""
+    ids = text_array(list({request.id: None for request in batch}))
     return await conn.execute(GIVEN, {"tenant": tenant, "ids": ids}, prepare=False)
 
 
-async def answered(conn: Connection, asked: Sequence[Request], cursor: Cursor) -> Known:
-    """What was answered before, by the cursor of `ask`. An id that was made from the body asks again once
-    nothing that it led to is alive: it says "this is so", not "this once"."""
+async def answered(conn: Connection, batch: Sequence[Request], cursor: Cursor) -> Known:
+    """The stored answers, from the cursor of `find_answers`. A request whose id was derived from its body is executed
+    again once none of its entries is alive: such an id means "this holds", not "do this once"."""
     out = Known()
     given = await cursor.fetchall()
     if not given:
         return out
-    hashes = {request.id: request.body_hash for request in asked}
+    hashes = {request.id: request.body_hash for request in batch}
     versions, living = await _versions(conn, given)
     for id_, body_hash, entry_ids, duplicates, numbers, note in given:
         if not body_hash:
@@ -101,7 +101,7 @@ async def answered(conn: Connection, asked: Sequence[Request], cursor: Cursor) -
             out.refused[id_] = RequestIdReused(id_)
             continue
         if is_made(id_) and entry_ids and living.isdisjoint(entry_ids):
-            out.again.add(id_)
+            out.repeat.add(id_)
             continue
         receipts = tuple(
             replace(versions[entry, number], duplicate=duplicate)
@@ -117,9 +117,9 @@ async def answered(conn: Connection, asked: Sequence[Request], cursor: Cursor) -
 async def _versions(
     conn: Connection, given: Iterable[tuple[Any, ...]]
 ) -> tuple[dict[tuple[UUID, int], MemoryReceipt], set[UUID]]:
-    """The versions that were answered, as they were then, and which of the entries are alive."""
-    wanted = [pair for row in given for pair in zip(row[2], row[4], strict=True)]
-    params = {"entries": [e for e, _ in wanted], "versions": [v for _, v in wanted]}
+    """The versions in the stored answers, as they were then, and which of the entries are alive."""
+    pairs = [pair for row in given for pair in zip(row[2], row[4], strict=True)]
+    params = {"entries": [e for e, _ in pairs], "versions": [v for _, v in pairs]}
     near: dict[UUID, list[MemoryId]] = {}
     for entry, other in await (await conn.execute(SIMILAR, params, prepare=False)).fetchall():
         near.setdefault(entry, []).append(MemoryId(other))
@@ -138,42 +138,42 @@ def _as_answered(entry: MemoryEntry) -> MemoryEntry:
 
 
 Stored = Mapping[int, tuple[MemoryEntry, bool]]
-"""By the identity of a part its entry as stored, and whether that held the text already."""
+"""By `id(part)`, its stored entry and whether that is a duplicate."""
 
 
 async def record(
     conn: Connection,
     tenant: str,
     repo_id: int,
-    asked: Sequence[Request],
+    batch: Sequence[Request],
     stored: Stored,
     again: Set[str],
 ) -> Cursor:
-    """Keep the answers; the cursor is for `check_recorded`, once its pipeline has ended. `again`: as `Known`
-    has it. Raises: UniqueViolation, then at the latest, as `check_recorded` does."""
-    told = [stored[id(part)] for request in asked for part in request.parts]
-    # What is kept of a request lies between the first and the last of its parts, of all in one row.
-    lasts = np.cumsum([len(request.parts) for request in asked], dtype=np.int64)
+    """Store the answers; pass the cursor to `check_recorded` after the pipeline. `again`: see `Known.repeat`. Raises:
+    UniqueViolation, at the latest when the pipeline ends."""
+    entries = [stored[id(part)] for request in batch for part in request.parts]
+    # The entries of a request are the slice from its first to its last part.
+    lasts = np.cumsum([len(request.parts) for request in batch], dtype=np.int64)
     firsts = np.concatenate(([0], lasts[:-1])) + 1
     params = {
         "tenant": tenant,
         "repo": repo_id,
-        "ids": text_array([request.id for request in asked]),
-        "hashes": bytea_array([request.body_hash for request in asked]),
+        "ids": text_array([request.id for request in batch]),
+        "hashes": bytea_array([request.body_hash for request in batch]),
         "firsts": bigint_array(firsts),
         "lasts": bigint_array(lasts),
-        "entries": uuid_array([entry.id for entry, _ in told]),
-        "duplicates": bool_array([duplicate for _, duplicate in told]),
-        "versions": bigint_array(np.array([entry.version for entry, _ in told], np.int64)),
-        "notes": text_array([request.note for request in asked]),
+        "entries": uuid_array([entry.id for entry, _ in entries]),
+        "duplicates": bool_array([duplicate for _, duplicate in entries]),
+        "versions": bigint_array(np.array([entry.version for entry, _ in entries], np.int64)),
+        "notes": text_array([request.note for request in batch]),
     }
-    anew = [request.id for request in asked if request.id in again]
+    anew = [request.id for request in batch if request.id in again]
     if anew:
         return await conn.execute(AGAIN, {**params, "made": anew})
     return await conn.execute(RECORD, params)
 
 
-def check_recorded(cursor: Cursor, asked: Sequence[Request]) -> None:
-    """Raises: StoreContended, when another transaction answered one of `asked` meanwhile."""
-    if cursor.rowcount != len(asked):
+def check_recorded(cursor: Cursor, batch: Sequence[Request]) -> None:
+    """Raises: StoreContended, when another transaction answered one of `batch` meanwhile."""
+    if cursor.rowcount != len(batch):
         raise StoreContended("a request with the same id ended just now; run the same again")

@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 MAX_WRITES = 500
 MAX_PAGE = 1000
-MAX_SAME = 1_000  # memories of a repository that say one of the texts asked for, looked at
+MAX_DUPLICATES = 1_000  # memories of a repository examined for each given text
 
 GET = f"""
 SELECT {COLUMNS}, i.embedding::text {FROM}
@@ -99,11 +99,11 @@ class Memories:
                 field="requests",
             )
         prepared = await _prepared(writes)
-        asked = [
+        pending = [
             Request(w.request_id, w.body_hash, w.entry.repo, [part])
             for w, part in zip(writes, prepared, strict=True)
         ]
-        answers = await self._store_requests(tenant, asked)
+        answers = await self._store_requests(tenant, pending)
         return [
             answer
             if isinstance(answer, PlaitError)
@@ -125,29 +125,29 @@ class Memories:
         writes = [MemoryWrite(entry, request_id, body_hash) for entry in entries]
         if any(entry.repo != repo for entry in entries):
             raise InvalidInput("a turn's memories are all of one repository", field="repository")
-        asked = Request(request_id, body_hash, repo, await _prepared(writes), note)
-        (answer,) = await self._store_requests(tenant, [asked])
+        request = Request(request_id, body_hash, repo, await _prepared(writes), note)
+        (answer,) = await self._store_requests(tenant, [request])
         if isinstance(answer, PlaitError):
             raise answer
         return answer
 
     async def turn(self, tenant: str, request_id: str, body_hash: bytes) -> TurnReceipt | None:
         async with self._app.connection(tenant) as conn:
-            asked = Request(request_id, body_hash, "", [])
-            given = await requests.ask(conn, tenant, [asked])
-            known = await requests.answered(conn, [asked], given)
+            request = Request(request_id, body_hash, "", [])
+            given = await requests.find_answers(conn, tenant, [request])
+            known = await requests.answered(conn, [request], given)
             if request_id in known.refused:
                 raise known.refused[request_id]
             return known.answers.get(request_id)
 
     async def _store_requests(
-        self, tenant: str, asked: Sequence[Request]
+        self, tenant: str, pending: Sequence[Request]
     ) -> list[TurnReceipt | PlaitError]:
-        """An answer for each of `asked`, in their order."""
-        if not asked:
+        """An answer for each of `pending`, in their order."""
+        if not pending:
             return []
         first: dict[str, Request] = {}
-        for request in asked:
+        for request in pending:
             first.setdefault(request.id, request)
         model = await self._model_of([p.entry for r in first.values() for p in r.parts])
         done = await self._app.retry(
@@ -155,7 +155,7 @@ class Memories:
         )
         self._merger.add([(repo_id, Collection.MEMORIES.value) for repo_id in done.grown])
         out: list[TurnReceipt | PlaitError] = []
-        for request in asked:
+        for request in pending:
             again = first[request.id] is not request
             if again and request.body_hash != first[request.id].body_hash:
                 out.append(RequestIdReused(request.id))
@@ -235,20 +235,20 @@ class Memories:
         return await versions.unembedded(self._app, options)
 
     async def recalled(self, scope: Scope, texts: Sequence[str]) -> list[bool]:
-        said = [words(text) for text in texts]
-        numbers = [same_words(scope.repository, text) for text in said]
+        words_of_texts = [words(text) for text in texts]
+        numbers = [same_words(scope.repository, text) for text in words_of_texts]
         params = {
             "name": scope.repository,
             "tenant": scope.tenant,
             "agent": scope.agent_id,
             "session": scope.session_key,
             "numbers": [numbers],  # the first place of a sketch, no other
-            "each": MAX_SAME,
-            "most": MAX_SAME * max(1, len(texts)),
+            "each": MAX_DUPLICATES,
+            "most": MAX_DUPLICATES * max(1, len(texts)),
         }
         found = await self._app.rows(RECALLED, params, tenant=scope.tenant) if numbers else []
         known = {number for (number,) in found}
-        return [bool(text) and n in known for text, n in zip(said, numbers, strict=True)]
+        return [bool(text) and n in known for text, n in zip(words_of_texts, numbers, strict=True)]
 
     async def list(
         self,

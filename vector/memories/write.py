@@ -70,8 +70,7 @@ UPDATE memories i SET superseded_at = %(at)s, superseded_by = c.by
  WHERE i.id = c.id AND i.repo_id = %(repo)s AND i.superseded_at IS NULL
 """
 
-# What a memory says of code and of others is known until it is closed; what it took the place of, and
-# what it was made of, stays known.
+# Edges of a memory to code and to other memories end when it is closed; SUPERSEDES and DERIVED_FROM stay.
 CLOSE_EDGES = """
 UPDATE memory_edge SET recorded_to = %(at)s
  WHERE repo_id = %(repo)s AND recorded_to IS NULL
@@ -115,7 +114,7 @@ UPDATE memories i SET embedding = v.vector::halfvec, embedding_model = %(model)s
 
 
 def prepare(writes: Sequence[MemoryWrite]) -> list[Prepared]:
-    """What needs no database and is asked for first: ids and hashes. Some 2 µs a short memory."""
+    """Assign ids and hashes, without the database. Some 2 µs a short memory."""
     ids = new_item_ids(len(writes))
     return [
         Prepared(write, MemoryId(id_), content_hash(write.entry))
@@ -124,14 +123,13 @@ def prepare(writes: Sequence[MemoryWrite]) -> list[Prepared]:
 
 
 def read(parts: Iterable[Prepared]) -> None:
-    """Give `parts` their words."""
+    """Fill in the words of `parts`."""
     for part in parts:
         part.words = words(part.entry.content)
 
 
 def sketch(parts: Sequence[Prepared]) -> None:
-    """Give `parts`, which were read and are all of one repository, their sketches. Some 5 µs a short
-    memory."""
+    """Fill in the sketches of `parts`, which have words and are of one repository. Some 5 µs a short memory."""
     if parts:
         made = sketches(parts[0].entry.repo, [part.words for part in parts])
         for part, numbers in zip(parts, made, strict=True):
@@ -139,12 +137,12 @@ def sketch(parts: Sequence[Prepared]) -> None:
 
 
 def content_hash(entry: MemoryEntry) -> bytes:
-    """Of what is embedded: the text with its anchor. Equal hashes share a vector."""
+    """The hash of the embedded text (content with anchor). Equal hashes share a vector."""
     text = embedded_text(entry.path, entry.symbol, entry.content)
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-# -- reading what is there ----------------------------------------------------------------------------
+# -- reading ------------------------------------------------------------------------------------------
 
 
 def _row(row: Sequence[Any]) -> Row:
@@ -155,8 +153,8 @@ def _row(row: Sequence[Any]) -> Row:
     return Row(id_, entry, key)
 
 
-async def ask_alive(conn: Connection, repo_id: int, parts: Sequence[Prepared]) -> Cursor:
-    """Ask for the living entries with the key of a part; `alive` has the answer."""
+async def find_alive(conn: Connection, repo_id: int, parts: Sequence[Prepared]) -> Cursor:
+    """Send the query for living entries with the key of a part; `alive` reads the result."""
     keys = list({part.key for part in parts})
     params = {
         "repo": repo_id,
@@ -167,17 +165,17 @@ async def ask_alive(conn: Connection, repo_id: int, parts: Sequence[Prepared]) -
     return await conn.execute(ALIVE, params, prepare=False)
 
 
-async def alive(asked: Cursor) -> list[Row]:
-    """What `ask_alive` found."""
-    return [_row(row) for row in await asked.fetchall()]
+async def alive(cursor: Cursor) -> list[Row]:
+    """The rows of `find_alive`."""
+    return [_row(row) for row in await cursor.fetchall()]
 
 
 async def newest(conn: Connection, repo_id: int, ids: Iterable[MemoryId]) -> dict[MemoryId, Row]:
-    """The newest version of each entry, by the id it was asked by: its own or one of a version."""
-    wanted = sorted(set(ids))
-    if not wanted:
+    """The newest version of each entry, by the given id: the entry's or one of its versions'."""
+    unique = sorted(set(ids))
+    if not unique:
         return {}
-    cursor = await conn.execute(NEWEST, {"repo": repo_id, "ids": wanted}, prepare=False)
+    cursor = await conn.execute(NEWEST, {"repo": repo_id, "ids": unique}, prepare=False)
     return {MemoryId(row[WIDTH + 3]): _row(row) for row in await cursor.fetchall()}
 
 
@@ -185,13 +183,13 @@ async def newest(conn: Connection, repo_id: int, ids: Iterable[MemoryId]) -> dic
 
 
 NO_ANCHORS: Mapping[Anchor, bytes] = MappingProxyType({})
-Said = Mapping[MemoryId, str]  # of each part, by its own id, the anchors that its text names
-NO_SAID: Said = MappingProxyType({})
+TextAnchors = Mapping[MemoryId, str]  # by part id, the column `anchors`
+NO_TEXT_ANCHORS: TextAnchors = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What goes into `memories`: ids, the entries they are versions of, and their rows."""
+    """Rows for `memories`: ids, the slots they are versions of, and the insert."""
 
     ids: list[ItemId]
     slots: list[Slot]
@@ -204,16 +202,16 @@ def versions(
     made: Plan,
     at: datetime,
     anchors: Mapping[Anchor, bytes] = NO_ANCHORS,
-    said: Said = NO_SAID,
+    text_anchors: TextAnchors = NO_TEXT_ANCHORS,
 ) -> Versions:
-    """The new versions of `made`. `anchors`: how the code that they are anchored in reads now, `said`:
-    that their texts name."""
+    """The new versions of `made`. `anchors`: current hashes of their anchors; `text_anchors`: of the code that their
+    texts name."""
     changed = [slot for slot in made.slots if slot.changed]
     slots = [*(slot for slot in made.slots if slot.is_new), *changed]
     later = iter(new_item_ids(len(changed)))
     ids = [ItemId(slot.id) if slot.is_new else next(later) for slot in slots]
     rows = [
-        _item_row(id_, repo_id, tenant, slot, at, anchors, said)
+        _item_row(id_, repo_id, tenant, slot, at, anchors, text_anchors)
         for id_, slot in zip(ids, slots, strict=True)
     ]
     return Versions(ids, slots, insert("memories", ITEM_COLUMNS, rows))
@@ -222,8 +220,8 @@ def versions(
 async def write(
     conn: Connection, repo_id: int, made: Plan, new: Versions, at: datetime, model: str = ""
 ) -> list[MemoryId]:
-    """Carry `made` out but for the text index, and links to code and near-duplicates; the entries it
-    touched. `new`: what `versions` made of it."""
+    """Execute `made` except for the text index and the links to code and near-duplicates; returns the entries that it
+    touched. `new`: the result of `versions`."""
     changed = [slot for slot in new.slots if not slot.is_new]
     gone = [s for s in made.slots if s.closed and s.row is not None and s.row.alive]
     await close(conn, repo_id, at, [*gone, *changed])
@@ -254,7 +252,7 @@ def indexed(new: Versions) -> Segment:
 
 
 async def write_index(conn: Connection, repo_id: int, index: Segment) -> None:
-    """Write what `indexed` made, if there is any."""
+    """Write the result of `indexed` unless it is empty."""
     if index.ids:
         await segments.insert_whole(conn, repo_id, Collection.MEMORIES.value, index)
 
@@ -266,7 +264,7 @@ def _item_row(
     slot: Slot,
     at: datetime,
     anchors: Mapping[Anchor, bytes],
-    said: Said,
+    text_anchors: TextAnchors,
 ) -> tuple[Any, ...]:
     """In the order of `ITEM_COLUMNS`."""
     entry, part = slot.result(at), slot.prepared
@@ -278,7 +276,7 @@ def _item_row(
         str(entry.type), array_literal(meta.tags), json.dumps(meta.custom) if meta.custom else "{}", entry.content, meta.importance,
         entry.pinned, entry.created_at, at, entry.valid_from, entry.valid_to, entry.id, entry.version,
         entry.tokens, entry.created_at, _numbers(part.sketch),
-        anchors.get((entry.path, entry.symbol)), said.get(part.id), is_question(entry.content),
+        anchors.get((entry.path, entry.symbol)), text_anchors.get(part.id), is_question(entry.content),
         meta.source is MemorySource.AGENT and announces_next_step(entry.content),
     )  # fmt: skip
 
@@ -290,7 +288,7 @@ def _numbers(sketch: Sequence[int]) -> str | None:
 async def _insert_vectors(
     conn: Connection, made: Sequence[tuple[ItemId, Slot]], model: str
 ) -> None:
-    """A new version has its text's vector from the one before it; the client's where it sent one."""
+    """A new version takes the vector sent by the client, else that of the version before it."""
     sent = [(i, s.prepared.entry.embedding) for i, s in made if s.prepared is not None]
     pairs = [
         (i, literal(np.asarray(vector, np.float32))) for i, vector in sent if vector is not None
@@ -324,11 +322,11 @@ async def _close_edges(
 
 
 Edge = tuple[MemoryEntry, str, str, str, str, float]
-"""(who says so, relation, target, path, resolver, confidence)"""
+"""(entry, relation, target, path, resolver, confidence)"""
 
 
 async def add_edges(conn: Connection, repo_id: int, at: datetime, edges: Sequence[Edge]) -> None:
-    """Links that memories make, true as long as they are."""
+    """Add links from memories, valid as long as the memories are."""
     if not edges:
         return
     who, relations, targets, paths, resolvers, confidences = zip(*edges, strict=True)
@@ -348,7 +346,7 @@ async def add_edges(conn: Connection, repo_id: int, at: datetime, edges: Sequenc
 
 
 async def queue_event(conn: Connection, repo_id: int, entries: Sequence[UUID]) -> None:
-    """Ask for the projection of `entries`, as they are then."""
+    """Queue the projection of `entries` to the graph, in their state at that time."""
     if entries:
         await conn.execute(
             "INSERT INTO outbox (repo_id, kind, entries) VALUES (%s, 'memory', %s)",

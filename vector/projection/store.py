@@ -301,7 +301,7 @@ class Outbox:
 
     async def _try_lock(self, repo_id: int) -> bool:
         """Once more on a new connection when the one at hand was lost while it lay idle."""
-        kept = self._claiming is not None
+        had_connection = self._claiming is not None
         self._locked.add(repo_id)
         taken = False
         try:
@@ -309,7 +309,7 @@ class Outbox:
                 conn = await self._claim_connection()
                 taken = await locks.try_lock(conn, locks.PROJECTING, repo_id)
             except StoreUnavailable:
-                if not kept or self._claims:
+                if not had_connection or self._claims:
                     raise
                 await self.close()
                 self._locked.add(repo_id)

@@ -1,4 +1,4 @@
-"""A report of what became of a recall: attributed, linked and answered in one transaction."""
+"""Feedback on a recall: attributed, linked and recorded in one transaction."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ITEM_COLUMNS = (
 
 
 class _Owner(NamedTuple):
-    """An item, and what of it is a node of the graph; code is neither."""
+    """The owner of an item: its repository, and its memory or episode in the graph; code has neither."""
 
     repo_id: int
     entry: UUID | None
@@ -55,33 +55,33 @@ async def report(
     keep_s: float,
     attribute: Callable[[Feedback, Receipt], Attribution],
 ) -> FeedbackReceipt:
-    """`id_`: of this call, whatever its try.
+    """Record feedback. `id_`: of this call, the same for all its retries.
 
     Raises: RecallUnknown, RequestIdReused, RequestForgotten, StoreContended (try again)."""
     async with app.transaction(feedback.tenant) as conn:
         if (known := await _answered(conn, feedback, id_)) is not None:
             return known
-        asked = {"id": feedback.recall_id, "tenant": feedback.tenant, "keep": keep_s}
-        row = await (await conn.execute(q.RECEIPT, asked)).fetchone()
+        recall_key = {"id": feedback.recall_id, "tenant": feedback.tenant, "keep": keep_s}
+        row = await (await conn.execute(q.RECEIPT, recall_key)).fetchone()
         if row is None:
             raise RecallUnknown(feedback.recall_id)
         receipt = to_receipt(feedback.recall_id, row)
-        told = attribute(feedback, receipt)
-        ids = [share.item_id for share in told.shares]
+        attribution = attribute(feedback, receipt)
+        ids = [share.item_id for share in attribution.shares]
         repos = {owner.repo_id for owner in (await _owners(conn, ids)).values()}
-        # From here on nobody else writes on these, and what `forget` took is gone.
+        # From here on no other transaction writes to these repositories, and forgotten items are gone.
         at = {repo: await tick(conn, repo) for repo in sorted(repos)}
-        if await (await conn.execute(q.RECEIPT, asked)).fetchone() is None:
+        if await (await conn.execute(q.RECEIPT, recall_key)).fetchone() is None:
             raise RecallUnknown(feedback.recall_id)
         owners = await _owners(conn, ids)
         owners = {id_: owner for id_, owner in owners.items() if owner.repo_id in at}
         source = (receipt.agent_id, receipt.session_key)
-        told = await _attributed(conn, feedback, told)
-        await _write(conn, feedback, told, owners, at, source)
+        attribution = await _attributed(conn, feedback, attribution)
+        await _write(conn, feedback, attribution, owners, at, source)
         links = await _link(conn, feedback, owners, at)
-        await _record(conn, feedback, id_, told, links, receipt.repo_ids[0])
+        await _record(conn, feedback, id_, attribution, links, receipt.repo_ids[0])
         failpoint.hit("feedback.before_commit")
-    return FeedbackReceipt(told.accepted, told.unknown, told.attributed, links)
+    return FeedbackReceipt(attribution.accepted, attribution.unknown, attribution.attributed, links)
 
 
 async def _answered(conn: Connection, feedback: Feedback, id_: UUID) -> FeedbackReceipt | None:
@@ -99,34 +99,36 @@ async def _answered(conn: Connection, feedback: Feedback, id_: UUID) -> Feedback
 
 
 async def _owners(conn: Connection, ids: Sequence[ItemId]) -> dict[ItemId, _Owner]:
-    """Of the items that are still there."""
+    """The owners of the items that still exist."""
     cursor = await conn.execute(q.ITEMS, {"ids": list(ids)})
     return {ItemId(row[0]): _Owner(*row[1:]) for row in await cursor.fetchall()}
 
 
-async def _attributed(conn: Connection, feedback: Feedback, told: Attribution) -> Attribution:
-    """`told` without what an outcome would say of items that an earlier report gave a verdict on."""
-    if not told.attributed:
-        return told
-    ids = [share.item_id for share in told.shares]
+async def _attributed(
+    conn: Connection, feedback: Feedback, attribution: Attribution
+) -> Attribution:
+    """`attribution` without shares derived from the outcome for items that have a verdict from an earlier report."""
+    if not attribution.attributed:
+        return attribution
+    ids = [share.item_id for share in attribution.shares]
     cursor = await conn.execute(q.OPEN_NAMED, {"recall": feedback.recall_id, "ids": ids})
     named = {id_ for (id_,) in await cursor.fetchall()}
-    shares = tuple(s for s in told.shares if s.named or s.item_id not in named)
+    shares = tuple(s for s in attribution.shares if s.named or s.item_id not in named)
     spread = sum(not s.named for s in shares)
-    return Attribution(shares, told.accepted, told.unknown, spread)
+    return Attribution(shares, attribution.accepted, attribution.unknown, spread)
 
 
 async def _write(
     conn: Connection,
     feedback: Feedback,
-    told: Attribution,
+    attribution: Attribution,
     owners: Mapping[ItemId, _Owner],
     at: Mapping[int, datetime],
     source: tuple[str, str],
 ) -> None:
-    """Close what this recall said of these items before, and write what it says now."""
+    """Close this recall's earlier feedback on these items, and write the new one."""
     by_repo: dict[int, list[Share]] = defaultdict(list)
-    for share in told.shares:
+    for share in attribution.shares:
         if share.item_id in owners:
             by_repo[owners[share.item_id].repo_id].append(share)
     for repo, shares in by_repo.items():
@@ -149,13 +151,13 @@ async def _link(
     owners: Mapping[ItemId, _Owner],
     at: Mapping[int, datetime],
 ) -> int:
-    """(Memory|Episode) VALIDATED_BY (Test): what helped a run that these tests proved. How many."""
+    """Link (Memory|Episode) VALIDATED_BY (Test): items that helped a run whose tests passed. Returns their number."""
     if feedback.outcome is None or feedback.outcome.status != "success" or not feedback.proof:
         return 0
     helped: dict[int, set[tuple[UUID | None, UUID | None]]] = defaultdict(set)
-    for said in feedback.verdicts:
-        owner = owners.get(said.item_id)
-        if said.verdict is Verdict.HELPED and owner is not None and any(owner.node):
+    for verdict in feedback.verdicts:
+        owner = owners.get(verdict.item_id)
+        if verdict.verdict is Verdict.HELPED and owner is not None and any(owner.node):
             helped[owner.repo_id].add(owner.node)
     links = 0
     for repo, nodes in sorted(helped.items()):
@@ -179,19 +181,24 @@ async def _link(
 
 
 async def _tests(conn: Connection, repo: int, proof: Sequence[str]) -> list[str]:
-    """The tests of the published revision that `proof` means; a name that fits several means none."""
-    asked = [name for name in (parse_name(one) for one in proof) if name.name]
-    if not asked:
+    """The tests of the published revision named in `proof`; an ambiguous name matches none."""
+    names = [name for name in (parse_name(one) for one in proof) if name.name]
+    if not names:
         return []
-    given = {"repo": repo, "names": sorted({name.name for name in asked})}
+    given = {"repo": repo, "names": sorted({name.name for name in names})}
     known: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for symbol, path, name in await (await conn.execute(q.TESTS_NAMED, given)).fetchall():
         known[name].append((symbol, path))
-    return sorted({symbol for name in asked if (symbol := choose(name, known[name.name]))})
+    return sorted({symbol for name in names if (symbol := choose(name, known[name.name]))})
 
 
 async def _record(
-    conn: Connection, feedback: Feedback, id_: UUID, told: Attribution, links: int, repo_id: int
+    conn: Connection,
+    feedback: Feedback,
+    id_: UUID,
+    attribution: Attribution,
+    links: int,
+    repo_id: int,
 ) -> None:
     given: dict[str, Any] = {
         "tenant": feedback.tenant,
@@ -202,9 +209,9 @@ async def _record(
         "hash": feedback.body_hash or b"\0",
         "outcome": feedback.outcome.status if feedback.outcome else "",
         "proof": [plain(name) for name in feedback.proof],
-        "accepted": told.accepted,
-        "unknown": list(told.unknown),
-        "attributed": told.attributed,
+        "accepted": attribution.accepted,
+        "unknown": list(attribution.unknown),
+        "attributed": attribution.attributed,
         "links": links,
     }
     if await (await conn.execute(q.RECORD, given)).fetchone() is None:

@@ -116,9 +116,9 @@ class Savings:
 def _counts(row: Sequence[Any]) -> SessionCounts:
     repo, session_key, agent_id, began, ended, status, *numbers = row
     episodes, not_counted, edited, receipts, receipt_tokens = map(int, numbers[:5])
-    told = dict(zip(savings.METRICS, map(int, numbers[5:]), strict=True))
+    sums = dict(zip(savings.METRICS, map(int, numbers[5:]), strict=True))
     paid = {
-        kind: Paid(*(told[savings.metric(kind, what)] for what in ("answers", "tokens", "again")))
+        kind: Paid(*(sums[savings.metric(kind, what)] for what in ("answers", "tokens", "again")))
         for kind in savings.Looked
     }
     return SessionCounts(
@@ -131,14 +131,14 @@ def _counts(row: Sequence[Any]) -> SessionCounts:
         episodes=episodes,
         not_counted=not_counted,
         edited_files=edited,
-        calls=told[savings.CALLS],
+        calls=sums[savings.CALLS],
         plait=paid[savings.Looked.PLAIT],
         searched=paid[savings.Looked.SEARCH],
         read=paid[savings.Looked.READ],
-        sent=told[savings.SENT],
-        sent_calls=told[savings.SENT_CALLS],
-        grown=told[savings.GROWN],
-        grown_counted=told[savings.GROWN_COUNTED],
+        sent=sums[savings.SENT],
+        sent_calls=sums[savings.SENT_CALLS],
+        grown=sums[savings.GROWN],
+        grown_counted=sums[savings.GROWN_COUNTED],
         receipts=receipts,
         receipt_tokens=receipt_tokens,
     )

@@ -1,4 +1,4 @@
-"""RecallStore: receipts of recalls, what a session was shown, evidence, and what is reported."""
+"""RecallStore: receipts of recalls, items shown to a session, evidence, and feedback."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from vector.recalls import sql as q
 from vector.recalls.rows import cleaned, plain, to_receipt
 
 DAY_S = 86_400.0
-# So many half-lives feedback is kept: what is left of a verdict then is a sixteenth.
-HALF_LIVES_KEPT = 4
+# Feedback is stored for this many half-lives; a sixteenth of its weight is left then.
+MAX_HALF_LIVES = 4
 MAX_KEY = 1_000  # characters of a session's or an agent's name
 
 
@@ -100,7 +100,7 @@ class Recalls:
 
     async def report(self, feedback: Feedback) -> FeedbackReceipt:
         """See `RecallStore.report`."""
-        id_ = uuid4()  # tells a try whose answer was lost from a repeat
+        id_ = uuid4()  # distinguishes a retry after a lost commit reply from a repeated request
         return await self._app.retry(
             lambda _: reporting.report(
                 self._app, feedback, id_, self._keep_s, self._rules.attribute
@@ -108,9 +108,9 @@ class Recalls:
         )
 
     async def collect(self) -> Mapping[str, int]:
-        """Remove receipts older than `recall.keep_s`, and feedback that hardly weighs; rows by place."""
+        """See `RecallStore.collect`."""
         settings = self._db.settings.recall
-        weighs = HALF_LIVES_KEPT * settings.feedback_half_life_days * DAY_S
+        weighs = MAX_HALF_LIVES * settings.feedback_half_life_days * DAY_S
         given = {"keep": self._keep_s, "weighs": max(weighs, self._keep_s)}
         removed = {}
         for place, statement in (

@@ -92,14 +92,14 @@ async def closed(conn: Connection, repo_id: int, entries: Sequence[UUID]) -> lis
 
 
 async def reopen(
-    conn: Connection, repo_id: int, wanted: Sequence[Closed], at: datetime
+    conn: Connection, repo_id: int, closed: Sequence[Closed], at: datetime
 ) -> list[UUID]:
-    """Bring `wanted` back at `at`; the entries. One whose text lives again is left out."""
-    cursor = await conn.execute(TAKEN, {"rows": [c.row for c in wanted]})
+    """Bring `closed` back at `at`; the entries. One whose text lives again is left out."""
+    cursor = await conn.execute(TAKEN, {"rows": [c.row for c in closed]})
     taken = {row for (row,) in await cursor.fetchall()}
     keys: set[object] = set()
     back: list[Closed] = []
-    for one in wanted:
+    for one in closed:
         if one.ended is None or one.row in taken or (one.key and one.key in keys):
             continue
         keys.add(one.key)

@@ -1,4 +1,4 @@
-"""`located`: the chunks at the places that a text names.
+"""`located`: the chunks at the code locations that a text names.
 
 A name is found by the index on (repo_id, name). The end of a path is matched in memory against the
 paths of the view's revisions, read once a revision: 5,500 paths take 6 ms. A file's chunks are found by
@@ -18,10 +18,10 @@ from plait.ports import Spot, View
 from vector.connection.pool import Scoped
 from vector.search.filters import condition
 
-MAX_PATHS = 1_000_000  # kept, of all revisions together; a path takes about 200 bytes
+MAX_PATHS = 1_000_000  # cached, of all revisions together; a path takes about 200 bytes
 MAX_SPOTS = 200
-MAX_FILES = 20  # that one end of a path may fit; more, and it names nothing in particular
-MAX_NAMED = 100  # chunks of one name that are looked through
+MAX_FILES = 20  # that one end of a path may match; with more it is ambiguous
+MAX_NAMED = 100  # chunks of one name that are examined
 WHOLE = 1_000  # added to the fit of a path that is the whole end of another
 
 _PATHS = """
@@ -60,31 +60,31 @@ class _Chunk:
 
 
 class PathCache:
-    """The paths of revisions by their last part; least recently used revisions go first."""
+    """The paths of revisions by their last part; drops the least recently used revisions."""
 
     def __init__(self, most: int = MAX_PATHS) -> None:
         self._most = most
         self._size = 0
-        self._kept: OrderedDict[tuple[int, int], tuple[int, Mapping[str, Sequence[str]]]] = (
+        self._cached: OrderedDict[tuple[int, int], tuple[int, Mapping[str, Sequence[str]]]] = (
             OrderedDict()
         )
 
     def get(self, key: tuple[int, int]) -> Mapping[str, Sequence[str]] | None:
-        if key not in self._kept:
+        if key not in self._cached:
             return None
-        self._kept.move_to_end(key)
-        return self._kept[key][1]
+        self._cached.move_to_end(key)
+        return self._cached[key][1]
 
     def put(self, key: tuple[int, int], paths: Sequence[str]) -> Mapping[str, Sequence[str]]:
         by_name: dict[str, list[str]] = {}
         for path in paths:
             by_name.setdefault(path.rpartition("/")[2], []).append(path)
-        if key in self._kept:
-            self._size -= self._kept.pop(key)[0]
-        self._kept[key] = (len(paths), by_name)
+        if key in self._cached:
+            self._size -= self._cached.pop(key)[0]
+        self._cached[key] = (len(paths), by_name)
         self._size += len(paths)
-        while self._size > self._most and len(self._kept) > 1:
-            self._size -= self._kept.popitem(last=False)[1][0]
+        while self._size > self._most and len(self._cached) > 1:
+            self._size -= self._cached.popitem(last=False)[1][0]
         return by_name
 
 
@@ -105,18 +105,18 @@ class Located:
         only = replace(where, collections=(Collection.FILES,))
         files = await self._fitting(view, revisions, clean)
         for n, (_, sure) in enumerate(files):
-            if not sure:  # then its lines say nothing: only a name does
+            if not sure:  # then its lines do not count, only a name
                 clean[n] = replace(clean[n], start_line=0, end_line=0)
         found: list[list[_Chunk]] = [[] for _ in spots]
         rows = [
-            (n, repo_id, path, *_asked(clean[n]))
+            (n, repo_id, path, *_columns(clean[n]))
             for n, (fits, _) in enumerate(files)
             for repo_id, path in fits
         ]
         for n, chunk in await self._chunks(view, rows, only, _IN_FILE, 2_000):
             found[n].append(chunk)
         rows = [
-            (n, r.repo_id, "", *_asked(spot))
+            (n, r.repo_id, "", *_columns(spot))
             for n, spot in enumerate(clean)
             if spot.symbol and not spot.path
             for r in revisions
@@ -188,7 +188,7 @@ async def chunks_of(
     if not symbols or Collection.FILES not in (where.collections or Collection):
         return [None] * len(symbols)
     ids = {revision.repo: revision.repo_id for revision in view.revisions}
-    asked = [
+    unique = [
         (ids[repo], path.replace("\0", ""), symbol.replace("\0", ""))
         for repo, path, symbol in dict.fromkeys(symbols)
         if repo in ids
@@ -196,9 +196,9 @@ async def chunks_of(
     cond = condition(view, replace(where, collections=(Collection.FILES,)))
     given = {
         **cond.params,
-        "in": [repo_id for repo_id, _, _ in asked],
-        "paths": [path for _, path, _ in asked],
-        "symbols": [symbol for _, _, symbol in asked],
+        "in": [repo_id for repo_id, _, _ in unique],
+        "paths": [path for _, path, _ in unique],
+        "symbols": [symbol for _, _, symbol in unique],
     }
     # The parts of a long symbol all have its name; `#n` is its n-th definition.
     query = (
@@ -240,7 +240,7 @@ def _best(spot: Spot, fits: Sequence[tuple[int, int, str]]) -> tuple[list[tuple[
     return chosen, best >= 2
 
 
-def _asked(spot: Spot) -> tuple[str, str, int, int]:
+def _columns(spot: Spot) -> tuple[str, str, int, int]:
     """`(leaf, owner, first, last)`."""
     head, _, leaf = spot.symbol.rpartition(".")
     first = spot.start_line
@@ -291,14 +291,14 @@ def _in_file(spot: Spot, chunks: Sequence[_Chunk]) -> list[_Chunk]:
     return sorted(held, key=lambda c: (c.lines, c.start_line, c.id.int))
 
 
-def names(said: str, symbol: str) -> int:
-    """How surely `said` names `symbol`: 3 by its whole or its end, 2 where `symbol` is the end of it, 1
-    where it leaves parts out, as re-exports do (`requests.Session.get`); 0 not."""
+def names(name: str, symbol: str) -> int:
+    """How well `name` matches `symbol`: 3 equal or its suffix, 2 if `symbol` is a suffix of it, 1 if it leaves parts
+    out, as re-exports do (`requests.Session.get`), else 0."""
     symbol = symbol.partition("#")[0]
-    if symbol == said or symbol.endswith(f".{said}"):
+    if symbol == name or symbol.endswith(f".{name}"):
         return 3
-    if said.endswith(f".{symbol}"):
+    if name.endswith(f".{symbol}"):
         return 2
-    parts, rest = said.split("."), iter(symbol.split("."))
+    parts, rest = name.split("."), iter(symbol.split("."))
     within = all(part in rest for part in parts) and symbol.endswith(f".{parts[-1]}")
     return 1 if within and len(parts) > 1 else 0

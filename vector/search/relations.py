@@ -1,5 +1,4 @@
-"""RelationStore: the code graph of a view's revision, what runs and memories are linked to, and the
-chunks and items behind nodes."""
+"""RelationStore: the code graph of a view's revision, the links of runs and memories, and the items behind nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from vector.connection.pool import Scoped
 from vector.search.filters import condition
 from vector.search.relations_cache import GraphCache
 
-MAX_ENDS = 400  # of one question; more than a context has room for
+MAX_ENDS = 400  # of one query; more than a context has room for
 MAX_LINKS = 400
 
 _LINK = """
@@ -40,7 +39,7 @@ class Relations:
         self._graphs = GraphCache(app.settings.recall.max_graph_edges)
 
     async def close(self) -> None:
-        """End the reads of graphs that are not held yet."""
+        """Cancel the reads of graphs that are still loading."""
         await self._graphs.close()
 
     async def code_graph(self, view: View, repo: str, *, wait_s: float = 0.0) -> CodeGraph | None:
@@ -60,12 +59,12 @@ class Relations:
     async def links(
         self, view: View, ends: Sequence[tuple[str, str]], limit: int
     ) -> list[MemoryLink]:
-        asked = _ends(view, ends)
-        if not asked or limit <= 0:
+        named = _ends(view, ends)
+        if not named or limit <= 0:
             return []
         given = {
-            "repos": [repo_id for repo_id, _ in asked],
-            "names": [name for _, name in asked],
+            "repos": [repo_id for repo_id, _ in named],
+            "names": [name for _, name in named],
             "valid": view.valid,
             "recorded": view.recorded,
             "limit": min(limit, MAX_LINKS),
@@ -84,18 +83,22 @@ class Relations:
     ) -> dict[tuple[str, str], list[ItemId]]:
         names = {revision.repo_id: revision.repo for revision in view.revisions}
         # By the kind of id: a diff's is its item's, a memory's its entry's, a run has several items.
-        asked: dict[str, dict[UUID, list[tuple[str, str]]]] = {"id": {}, "entry": {}, "episode": {}}
+        by_kind: dict[str, dict[UUID, list[tuple[str, str]]]] = {
+            "id": {},
+            "entry": {},
+            "episode": {},
+        }
         for repo_id, name in _ends(view, ends):
             kind, id_ = _parsed(name)
             if kind:
-                asked[kind].setdefault(id_, []).append((names[repo_id], name))
+                by_kind[kind].setdefault(id_, []).append((names[repo_id], name))
         of_agents = tuple(c for c in where.collections or Collection if c != Collection.FILES)
-        if not any(asked.values()) or not of_agents:
+        if not any(by_kind.values()) or not of_agents:
             return {}
         cond = condition(view, _only(where, of_agents))
         given = {
             **cond.params,
-            **{f"{kind}s": list(ids) for kind, ids in asked.items()},
+            **{f"{kind}s": list(ids) for kind, ids in by_kind.items()},
             "limit": min(limit, MAX_LINKS),
         }
         # Each kind by its own index; only memories have one of entries.
@@ -108,8 +111,8 @@ class Relations:
         )
         found: dict[tuple[str, str], list[ItemId]] = {}
         for row in await self._app.rows(query, given, tenant=view.tenant):
-            for kind, id_ in zip(asked, row, strict=True):
-                for end in asked[kind].get(id_, ()):
+            for kind, id_ in zip(by_kind, row, strict=True):
+                for end in by_kind[kind].get(id_, ()):
                     found.setdefault(end, []).append(ItemId(row[0]))
         return found
 

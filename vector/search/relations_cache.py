@@ -1,4 +1,4 @@
-"""The code graphs that are kept in memory: one task a revision reads, the least used leave first."""
+"""Code graphs cached in memory: one task reads a revision; the least recently used are dropped."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Read = Callable[[str, dict[str, Any]], Awaitable[list[tuple[Any, ...]]]]
 PAGE = 200
 # Decoding holds the interpreter's lock; after so long the thread sleeps, so that requests are answered.
 SLICE_S, REST_S = 0.002, 0.0005
-# Names of nodes that are gone stay in `Names`: read anew once they outnumber those that are there.
+# Names of removed nodes stay in `Names`: a graph is read anew once they outnumber the living ones.
 MOST_GONE = 2.0
-# Revisions of one repository that are kept: the published one, and the one before for who still reads it.
-KEPT = 2
+# Cached revisions of one repository: the published one, and the one before for readers that still use it.
+MAX_REVISIONS = 2
 
 _AT = "repo_id = %(repo)s AND rev_from <= %(number)s AND (rev_to IS NULL OR rev_to > %(number)s)"
 PARTS = f"""
@@ -47,11 +47,11 @@ COLLECTED = "SELECT collected FROM repository WHERE id = %(repo)s"
 
 
 class TooLarge(Exception):
-    """The repository has more edges than one process keeps."""
+    """The repository has more edges than the cache may hold."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CachedGraph:
     """`parts` by path, from which the next revision's graph is made."""
 
     graph: CodeGraph
@@ -68,29 +68,29 @@ class GraphCache:
 
     def __init__(self, max_edges: int) -> None:
         self._max_edges = max_edges
-        self._held: OrderedDict[Key, Held] = OrderedDict()
+        self._cached: OrderedDict[Key, CachedGraph] = OrderedDict()
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._too_large: dict[int, int] = {}  # repo_id → the last revision that was
         # Revisions of one repository share their `Names`, which one thread at a time may add to.
         self._one_by_one: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def get(self, revision: Revision) -> CodeGraph | None:
-        held = self._held.get((revision.repo_id, revision.number))
+        held = self._cached.get((revision.repo_id, revision.number))
         if held is None:
             return None
-        self._held.move_to_end((revision.repo_id, revision.number))
+        self._cached.move_to_end((revision.repo_id, revision.number))
         return held.graph
 
     def state(self, revision: Revision) -> str:
         """As `RelationStore.graph_state`."""
         if not revision.number:
             return "none"
-        if (revision.repo_id, revision.number) in self._held:
+        if (revision.repo_id, revision.number) in self._cached:
             return "ready"
         return "too_large" if self._is_too_large(revision) else "loading"
 
     async def load(self, revision: Revision, read: Read, wait_s: float) -> CodeGraph | None:
-        """The graph, begun to be read if nobody did; None while that takes longer than `wait_s`."""
+        """The graph; starts reading it if no task does. None if that takes longer than `wait_s`."""
         key = (revision.repo_id, revision.number)
         if (found := self.get(revision)) is not None or not revision.number:
             return found
@@ -106,13 +106,13 @@ class GraphCache:
         return self.get(revision)
 
     async def close(self) -> None:
-        """End what is being read; forget what was."""
+        """Cancel the reads and clear the cache."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._held.clear()
+        self._cached.clear()
 
     def _is_too_large(self, revision: Revision) -> bool:
         return self._too_large.get(revision.repo_id) == revision.number
@@ -130,18 +130,18 @@ class GraphCache:
             )
             return
         except Exception as exc:
-            # Nobody may be waiting any more; who asks next begins anew.
+            # There may be no waiter any more; the next caller starts anew.
             logger.warning(
                 "code graph not read", extra={"repo": revision.repo, "error": str(exc)[:300]}
             )
             return
         if held is not None:
-            self._keep((revision.repo_id, revision.number), held)
+            self._put((revision.repo_id, revision.number), held)
             took_ms = (time.perf_counter() - started) * 1e3
-            told = {"repo": revision.repo, "edges": held.edges, "took_ms": round(took_ms)}
-            logger.info("code graph read", extra=told)
+            details = {"repo": revision.repo, "edges": held.edges, "took_ms": round(took_ms)}
+            logger.info("code graph read", extra=details)
 
-    async def _read(self, revision: Revision, read: Read) -> Held | None:
+    async def _read(self, revision: Revision, read: Read) -> CachedGraph | None:
         """None: that revision was collected meanwhile. Raises: TooLarge, StoreUnavailable."""
         given: dict[str, Any] = {"repo": revision.repo_id, "number": revision.number}
         base = self._base(revision)
@@ -165,7 +165,7 @@ class GraphCache:
                 after = rows[-1][0] if rows else "\U0010ffff"
         ((collected,),) = await read(COLLECTED, given)
         if base is not None and base[0] < collected:
-            # A file that was removed since the base has left no row that says so.
+            # A file removed since the base may have left no row to tell so.
             living = {path for (path,) in await read(LIVING, given)}
             parts = {path: part for path, part in parts.items() if path in living}
             ((collected,),) = await read(COLLECTED, given)
@@ -175,7 +175,7 @@ class GraphCache:
         graph = await asyncio.to_thread(
             codegraph.build, revision.repo, revision.number, ordered, names
         )
-        return Held(graph, parts, names)
+        return CachedGraph(graph, parts, names)
 
     async def _add(
         self, repo: str, rows: Sequence[tuple[Any, ...]], names: Names, parts: dict[str, Part]
@@ -185,11 +185,11 @@ class GraphCache:
         if sum(len(part.source) for part in parts.values()) > self._max_edges:
             raise TooLarge
 
-    def _base(self, revision: Revision) -> tuple[int, Held] | None:
-        """The nearest revision of the same repository that is kept."""
+    def _base(self, revision: Revision) -> tuple[int, CachedGraph] | None:
+        """The nearest cached revision of the same repository."""
         near = [
             (abs(number - revision.number), number, held)
-            for (repo_id, number), held in self._held.items()
+            for (repo_id, number), held in self._cached.items()
             if repo_id == revision.repo_id
             and len(held.names) <= MOST_GONE * max(1, len(held.graph.ids))
         ]
@@ -198,17 +198,19 @@ class GraphCache:
         _, number, held = min(near, key=lambda one: one[:2])
         return number, held
 
-    def _keep(self, key: Key, held: Held) -> None:
-        self._held[key] = held
-        same = [k for k in self._held if k[0] == key[0]]
-        for old in same[:-KEPT]:
-            del self._held[old]
-        while len(self._held) > 1 and sum(h.edges for h in self._held.values()) > self._max_edges:
-            self._held.popitem(last=False)
+    def _put(self, key: Key, held: CachedGraph) -> None:
+        self._cached[key] = held
+        same = [k for k in self._cached if k[0] == key[0]]
+        for old in same[:-MAX_REVISIONS]:
+            del self._cached[old]
+        while (
+            len(self._cached) > 1 and sum(h.edges for h in self._cached.values()) > self._max_edges
+        ):
+            self._cached.popitem(last=False)
 
 
 def _decoded(repo: str, rows: Sequence[tuple[Any, ...]], names: Names) -> list[Part]:
-    """Runs in a thread of its own, with rests."""
+    """Runs in a worker thread, with pauses for the event loop."""
     parts, since = [], time.perf_counter()
     for path, nodes, edges in rows:
         parts.append(codegraph.part(repo, path, nodes, edges, names))

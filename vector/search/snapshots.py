@@ -89,7 +89,7 @@ async def read_view(app: Scoped, where: Filter) -> PinnedView:
     if not where.skip_unknown:
         _check_named(names, revisions, where)
     if recorded is not None and code:
-        _check_kept(rows, where, recorded)
+        _check_history(rows, where, recorded)
     model, dim, now = rows[0][9:12] if rows else (None, None, None)
     segments = tuple(
         SegmentRef(int(id_), row[0], collection, int(docs), int(dead))
@@ -112,7 +112,7 @@ def _check_named(names: list[str], revisions: tuple[Revision, ...], where: Filte
             raise RepositoryNotIndexed(name)
 
 
-def _check_kept(rows: list[tuple[Any, ...]], where: Filter, recorded: datetime) -> None:
+def _check_history(rows: list[tuple[Any, ...]], where: Filter, recorded: datetime) -> None:
     """Raises: HistoryGone."""
     for row in rows:
         gone, kept_from = row[13:15]

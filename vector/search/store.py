@@ -1,4 +1,4 @@
-"""SearchStore: what one view of the truth answers, an arm at a time."""
+"""SearchStore: the arms of a search over one view."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from vector.search.snapshots import PinnedView, read_view
 T = TypeVar("T")
 Docs = np.typing.NDArray[np.int64]
 
-# Candidates fetched for each one wanted when a filter will thin them out; chosen by hand.
+# Candidates fetched for each requested one when a filter will remove some; chosen by hand.
 OVER_FETCH = 4
-# Ids checked one by one against a filter; when more are needed it is cheaper to ask for all that match.
+# Ids checked one by one against a filter; for more it is cheaper to read all that match.
 MAX_ROUND = 4_000
-# Texts in which the words of a phrase are looked for, best BM25 first.
+# Texts in which a phrase is searched for, best BM25 first.
 PHRASE_TEXTS = 1_000
 # Of those that hold it, parsed to be ranked: 0.1 ms each.
 PHRASE_PARSED = 100
 MAX_PHRASE = 500  # characters
 SIMILAR_NAMES = 50
 TURNS = 6
-# Up to so many texts of agents every term counts: with few, a word of a third of them still tells them apart.
+# Up to so many texts of agents every term counts: among few, a word in a third of them still discriminates.
 FEW = 50_000
 
 SEGMENTS = """
@@ -122,23 +122,23 @@ class Lexical:
     async def counts(
         self, view: View, terms: Sequence[str], where: Filter
     ) -> tuple[int, dict[str, int]]:
-        """By the sizes of posting lists, whose bodies stay where they are."""
+        """By the sizes of posting lists, without reading them."""
         refs = _segments_of(view, where)
-        wanted = sorted({term.replace("\0", "") for term in terms} - {""})
-        if not refs or not wanted:
-            return 0, dict.fromkeys(wanted, 0)
+        unique = sorted({term.replace("\0", "") for term in terms} - {""})
+        if not refs or not unique:
+            return 0, dict.fromkeys(unique, 0)
         space = await self._space(view, refs)
         later = await self._later(view, refs, space)
         if later is not None:
-            everything = await self._read_postings(view, refs, wanted, 1 << 40)
+            everything = await self._read_postings(view, refs, unique, 1 << 40)
             counted = {t: _counted(space, bodies, later) for t, bodies in everything.items()}
             living = bm25.without(space, later).living
-            return living, {t: min(living, counted.get(t, 0)) for t in wanted}
-        params = {"segments": [ref.id for ref in refs], "terms": wanted}
+            return living, {t: min(living, counted.get(t, 0)) for t in unique}
+        params = {"segments": [ref.id for ref in refs], "terms": unique}
         found = dict(await self._app.rows(FREQUENCIES, params, tenant=view.tenant))
-        # The dead are counted with the living: they are few, and no list is read to tell them.
+        # Dead documents are included: they are few, and excluding them would mean reading the lists.
         return space.living, {
-            term: min(space.living, found.get(term, 0) // BYTES_A_POSTING) for term in wanted
+            term: min(space.living, found.get(term, 0) // BYTES_A_POSTING) for term in unique
         }
 
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
@@ -174,12 +174,12 @@ class Lexical:
 
     async def identifiers(self, view: View, name: str, where: Filter, k: int) -> list[Candidate]:
         cond = condition(view, where)
-        wanted = name.replace("\0", "").rpartition(".")[2][:200]
-        if not wanted:
+        last_part = name.replace("\0", "").rpartition(".")[2][:200]
+        if not last_part:
             return []
         params = {
             **cond.params,
-            "name": wanted,
+            "name": last_part,
             "k": k,
             "in": [r.repo_id for r in view.revisions],
             "at": [r.number for r in view.revisions],
@@ -251,8 +251,8 @@ class Lexical:
         """The space of the view's segments and the postings that scoring needs. Terms `beside` the
         query's own never make a common one of those superfluous."""
         refs = _segments_of(view, where)
-        wanted = sorted({term.replace("\0", "") for term in terms} - {""})
-        if not refs or not wanted:
+        unique = sorted({term.replace("\0", "") for term in terms} - {""})
+        if not refs or not unique:
             return None, {}
         space = await self._space(view, refs)
         later = await self._later(view, refs, space)
@@ -261,13 +261,13 @@ class Lexical:
         everything = 1 << 40
         rare = bm25.common_from(space.living) - 1 + space.dead
         found = await self._read_postings(
-            view, refs, wanted, everything if all_of_them else 5 * rare
+            view, refs, unique, everything if all_of_them else 5 * rare
         )
         postings = _gathered(space, found)
         own = {term: p for term, p in postings.items() if term not in beside}
         if len(postings) < len(found) and not bm25.has_rare(space, own):
-            # Only common terms: then they all count.
-            found = await self._read_postings(view, refs, wanted, everything)
+            # With only common terms, all of them count.
+            found = await self._read_postings(view, refs, unique, everything)
             postings = _gathered(space, found)
         return space, postings
 
@@ -294,8 +294,8 @@ class Lexical:
         return space
 
     async def _later(self, view: View, refs: Sequence[SegmentRef], space: Space) -> Bools | None:
-        """Documents that were recorded after the time of `view`: a score as of then knows nothing of
-        them. None where there are none. Code has revisions, and each its own documents."""
+        """Documents recorded after the time of `view`, which a score as of then excludes; None if there are none. Code is
+        handled by revisions instead."""
         timed = sorted({ref.collection for ref in refs if ref.collection != Collection.FILES})
         if view.recorded is None or not timed:
             return None
@@ -314,24 +314,24 @@ class Lexical:
     async def _filtered(
         self, view: View, where: Filter, space: Space, scores: bm25.Floats, k: int
     ) -> list[Candidate]:
-        """The `k` best that match `where`, looking further down for as long as too few do."""
+        """The `k` best that match `where`; examines more candidates while too few match."""
         cond = condition(view, where)
         if not cond.checked:
             docs, _ = bm25.best(space, scores, k)
             return _candidates(space, scores, docs[:k])
         docs, complete = bm25.best(space, scores, k)
-        if not cond.restrictive and not bm25.is_said(space, docs).any():
+        if not cond.restrictive and not bm25.is_not_code(space, docs).any():
             return _candidates(space, scores, docs[:k])  # code alone
         docs, complete = bm25.best(space, scores, OVER_FETCH * k)
-        kept = await self._matching(view, where, cond, space, scores, docs)
-        if len(kept) >= k or complete:
-            return kept[:k]
-        wanted = math.ceil(1.5 * k * len(docs) / max(len(kept), 1))
-        if wanted <= MAX_ROUND:
-            docs, complete = bm25.best(space, scores, wanted)
-            kept = await self._matching(view, where, cond, space, scores, docs)
-            if len(kept) >= k or complete:
-                return kept[:k]
+        matching = await self._matching(view, where, cond, space, scores, docs)
+        if len(matching) >= k or complete:
+            return matching[:k]
+        depth = math.ceil(1.5 * k * len(docs) / max(len(matching), 1))
+        if depth <= MAX_ROUND:
+            docs, complete = bm25.best(space, scores, depth)
+            matching = await self._matching(view, where, cond, space, scores, docs)
+            if len(matching) >= k or complete:
+                return matching[:k]
         ((ids,),) = await self._app.rows(
             "SELECT coalesce(string_agg(uuid_send(i.id), ''::bytea), ''::bytea)"
             f" FROM {cond.table} i WHERE {cond.where}",
@@ -350,27 +350,27 @@ class Lexical:
         scores: bm25.Floats,
         docs: Docs,
     ) -> list[Candidate]:
-        """Those of `docs` that match `where`, whose condition is `cond`. Code that only times could leave
-        out is in: it has none, and what of it lives the segments know."""
+        """Those of `docs` that match `where`, whose condition is `cond`. Code that only times could exclude matches: it
+        has no times, and the segments know which of it is alive."""
         portion = _candidates(space, scores, docs)
-        asked = portion
+        checked = portion
         if not cond.restrictive:
-            said = bm25.is_said(space, docs).tolist()
-            asked = [c for c, is_said in zip(portion, said, strict=True) if is_said]
-            if not asked:
+            mask = bm25.is_not_code(space, docs).tolist()
+            checked = [c for c, is_not_code in zip(portion, mask, strict=True) if is_not_code]
+            if not checked:
                 return portion
             theirs = tuple(c for c in where.collections or Collection if c is not Collection.FILES)
             cond = condition(view, replace(where, collections=theirs))
         query = f"SELECT i.id FROM {cond.table} i WHERE i.id = ANY(%(ids)s) AND {cond.where}"
-        params = {**cond.params, "ids": uuid_array([c.id for c in asked])}
+        params = {**cond.params, "ids": uuid_array([c.id for c in checked])}
         rows = await self._app.rows(query, params, tenant=view.tenant)
-        left_out = {c.id for c in asked} - {row[0] for row in rows}
+        left_out = {c.id for c in checked} - {row[0] for row in rows}
         return [c for c in portion if c.id not in left_out] if left_out else portion
 
 
 async def _give_way() -> None:
-    """Let what has come meanwhile go on: the query's vector, whose neighbours take the longest to find. From
-    the thread that makes it to the statement that asks with it are so many turns of the loop."""
+    """Yield to the event loop, so that the semantic arm (the slowest) can proceed: between the thread that computes
+    the query's vector and its statement lie `TURNS` turns of the loop."""
     for _ in range(TURNS):
         await asyncio.sleep(0)
 
@@ -417,8 +417,8 @@ def to_item(row: tuple[Any, ...]) -> Item:
 
 def _every_term_counts(view: View, where: Filter) -> bool:
     refs = _segments_of(view, where)
-    said = all(ref.collection != Collection.FILES for ref in refs)
-    return said and sum(ref.docs for ref in refs) <= FEW
+    no_code = all(ref.collection != Collection.FILES for ref in refs)
+    return no_code and sum(ref.docs for ref in refs) <= FEW
 
 
 def _likeliest(view: View) -> tuple[tuple[Collection, ...], ...]:
@@ -440,7 +440,7 @@ def _segments_of(view: View, where: Filter) -> tuple[SegmentRef, ...]:
 def _gathered(
     space: Space, found: Mapping[str, Sequence[tuple[int, bytes | None]]]
 ) -> dict[str, TermPostings]:
-    """The terms whose bodies were read."""
+    """Postings of the terms whose bodies were read."""
     return {
         term: bm25.gather(space, [(segment, body) for segment, body in bodies if body is not None])
         for term, bodies in found.items()

@@ -57,8 +57,8 @@ async def around(
 ) -> Around:
     """As `SearchStore.around`, of what matches `where`."""
     found: dict[ItemId, dict[ItemId, int]] = {}
-    wanted = {**params, "ids": list(ids), "reach": reach}
-    for seed, id_, step in await app.rows(query(where), wanted, tenant=tenant):
+    values = {**params, "ids": list(ids), "reach": reach}
+    for seed, id_, step in await app.rows(query(where), values, tenant=tenant):
         found.setdefault(ItemId(seed), {})[ItemId(id_)] = step
     return found
 
