@@ -142,7 +142,7 @@ class MemoryStore:
             fits = {path for _, path in best}
             if not sure:
                 spot = replace(spot, start_line=0, end_line=0)
-        leaf, owner, first, last = places._asked(spot)
+        leaf, owner, first, last = places._columns(spot)
         chunks = []
         for id_, piece in zip(self._ids, self._pieces, strict=True):
             named = piece.symbol.partition("#")[0].rpartition(".")[2] == leaf != ""
