@@ -26,7 +26,10 @@ def _refuse_after(here: str) -> None:
     """End this process where Python itself, on its way to us, has run a module of the working folder: a
     `types.py`, an `importlib.py`. Nothing of ours can come before that, but it needs to be known."""
     for name, module in list(sys.modules.items()):
-        file = os.path.realpath(getattr(module, "__file__", None) or "/")
+        path = getattr(module, "__file__", None)
+        if not path:  # built into Python
+            continue
+        file = os.path.realpath(path)
         folder = os.path.dirname(file)  # noqa: PTH120
         if os.path.basename(file).startswith("__init__."):  # noqa: PTH119
             folder = os.path.dirname(folder)  # noqa: PTH120

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from plait import settings
+from plait.domain.errors import InvalidInput
 from plait.domain.memory import NOW, AsOf
 from plait.domain.options import SearchOptions, When
 from plait.domain.values import Filter
@@ -38,6 +39,10 @@ def point(when: When) -> types_pb2.TimePoint | None:
         return None
     if isinstance(when, str):
         return types_pb2.TimePoint(words=when)
+    if not isinstance(when, datetime):
+        raise InvalidInput(
+            f"a time is {when!r}; give a datetime, words for one, or None", field="as_of"
+        )
     return types_pb2.TimePoint(time=scalars.timestamp(when))
 
 

@@ -41,6 +41,27 @@ def recalled(options: RecallOptions) -> pb.RecallRequest:
     return request
 
 
+@pytest.mark.parametrize("wrong", [None, {}, RecallOptions()])
+def test_a_search_takes_options_of_a_search_alone(wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match="give SearchOptions"):
+        searched(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, {}, SearchOptions()])
+def test_a_recall_takes_options_of_a_recall_alone(wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match="give RecallOptions"):
+        recalled(wrong)
+
+
+def test_options_of_another_type_are_refused_by_name() -> None:
+    text: Any = "fts"
+    number: Any = 5
+    with pytest.raises(InvalidInput, match="a sequence of names"):
+        searched(SearchOptions(stages_off=text))
+    with pytest.raises(InvalidInput, match="a datetime, words for one, or None"):
+        searched(SearchOptions(valid_as_of=number))
+
+
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, -1.0, 1e12])
 def test_times_and_scores_that_can_be_none_are_refused(wrong: float) -> None:
     with pytest.raises(InvalidInput, match="cooldown_s is"):

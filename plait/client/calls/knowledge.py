@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from plait.client.calls import timeouts
 from plait.client.calls.call import Call
 from plait.domain.errors import InvalidInput
+from plait.domain.options import SearchOptions
 from plait.lazy import lazy_module
 from plait.wire.sendable import sendable
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from plait.domain.answers.graph import GraphAnswer
     from plait.domain.answers.memories import AppendedEpisode
     from plait.domain.answers.search import SearchResult
-    from plait.domain.options import SearchOptions, When
+    from plait.domain.options import When
     from plait.domain.values import Episode, Filter
     from plait.v1 import knowledge_service_pb2 as pb
     from plait.wire import episodes, graph, read_times
@@ -68,6 +69,10 @@ def search(
     options: SearchOptions,
     timeout_s: float | None,
 ) -> Call[SearchResult]:
+    if type(options) is not SearchOptions:
+        raise InvalidInput(
+            f"options are {type(options).__name__}; give SearchOptions(…)", field="options"
+        )
     check(options)
     request = wire_search.request(query, where, k, min_score, options)
     timeout = timeout_s or timeouts.SEARCH_S
@@ -76,7 +81,12 @@ def search(
 
 
 def check(options: SearchOptions) -> None:
-    """Raises: InvalidInput, for a mode or a fusion that is none."""
+    """Raises: InvalidInput, for a mode or a fusion that is none, or a value of another type."""
+    if isinstance(options.stages_off, str):
+        raise InvalidInput(
+            f"stages_off is the text {options.stages_off!r}; give a sequence of names",
+            field="stages_off",
+        )
     if options.mode not in wire_search.MODES:
         raise InvalidInput(f"mode is {options.mode!r}; give 'fast' or 'full'", field="mode")
     if options.fusion not in wire_search.FUSIONS:

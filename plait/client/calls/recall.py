@@ -47,6 +47,10 @@ def recall(
     timeout_s: float | None,
 ) -> Call[RecallResult]:
     """Retried: a second try leaves a second receipt, which does no harm."""
+    if not isinstance(options, RecallOptions):
+        raise InvalidInput(
+            f"options are {type(options).__name__}; give RecallOptions(…)", field="options"
+        )
     check(options)
     request = recalls.request(query, _everything(where, collections), attached, options)
     timeout = timeout_s or timeouts.SEARCH_S
