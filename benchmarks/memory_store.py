@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from benchmarks.localisation_corpus import Piece
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Revision
-from plait.ports import Around, Place, Spot, Standing, Vectors, View
+from plait.ports import Around, ItemState, Place, Spot, Vectors, View
 from plait.text.tokenize import tokens
 from vector.index import bm25
 from vector.index.vocabulary import Vocabulary, going_with, vocabulary_of
@@ -142,7 +142,7 @@ class MemoryStore:
             fits = {path for _, path in best}
             if not sure:
                 spot = replace(spot, start_line=0, end_line=0)
-        leaf, owner, first, last = places._asked(spot)
+        leaf, owner, first, last = places._columns(spot)
         chunks = []
         for id_, piece in zip(self._ids, self._pieces, strict=True):
             named = piece.symbol.partition("#")[0].rpartition(".")[2] == leaf != ""
@@ -171,7 +171,7 @@ class MemoryStore:
     async def around(self, view: View, ids: Sequence[ItemId], where: Filter, reach: int) -> Around:
         return {}  # code only
 
-    async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
+    async def item_states(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, ItemState]:
         return {}
 
     async def vocabulary(self, view: View, words: Sequence[str], k: int) -> dict[str, list[str]]:

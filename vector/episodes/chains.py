@@ -76,67 +76,7 @@ def _item(diff: str) -> UUID:
     return UUID(diff.split("/", 2)[1])
 
 
-def _between(diffs: Sequence[_Diff], low: _Run, high: _Run, preferred: UUID) -> list[_Diff]:
-    """The diffs after `low` and before `high`, all of one episode: of `preferred`, or the only one."""
-    found = [d for d in diffs if low.at < d.at < high.at]
-    episodes = {d.at[1] for d in found}
-    if preferred in episodes:
-        return [d for d in found if d.at[1] == preferred]
-    return found if len(episodes) == 1 else []
-
-
-def _sure(turn: _Turn, diff: _Diff) -> float:
-    return OWN if diff.at[1] == turn.owner else OTHERS
-
-
-def _validated(
-    turn: _Turn, diffs: Sequence[_Diff], touched: Mapping[str, Sequence[str]]
-) -> Iterable[Claim]:
-    relation = Relation.VALIDATED_BY.value
-    for diff in diffs:
-        yield Claim(turn.owner, relation, diff.name, turn.test, confidence=_sure(turn, diff))
-        symbols = touched.get(diff.name, ())
-        for symbol in symbols if len(symbols) <= MAX_FUNCTIONS else ():
-            if symbol != turn.test:
-                yield Claim(turn.owner, relation, symbol, turn.test, confidence=_sure(turn, diff))
-
-
-@dataclass(frozen=True, slots=True)
-class _Issues:
-    stated: Mapping[str, Sequence[str]]  # by diff: the issues that a text says it fixes
-    named: Mapping[UUID, Sequence[str]]  # by episode: the issues that it names
-
-    def fixed(self, turn: _Turn, diffs: Sequence[_Diff]) -> list[str]:
-        """The issues that `diffs` fix: as stated, else the only issue that the red run's episode names."""
-        fixed_by_text = list(dict.fromkeys(i for d in diffs for i in self.stated.get(d.name, ())))
-        named = self.named.get(turn.red.episode, ())
-        return fixed_by_text or (list(named) if len(named) == 1 else [])
-
-
-def _fixed(turn: _Turn, diffs: Sequence[_Diff], issues: _Issues) -> Iterable[Claim]:
-    if any(d.name in issues.stated for d in diffs):
-        return  # the text says it, and is its own evidence
-    for issue in issues.fixed(turn, diffs):
-        for diff in diffs:
-            yield Claim(
-                turn.owner, Relation.FIXES.value, diff.name, issue, confidence=_sure(turn, diff)
-            )
-
-
-def _caused(
-    turn: _Turn, fixing: Sequence[_Diff], issues: _Issues, diffs: Sequence[_Diff]
-) -> Iterable[Claim]:
-    if turn.good is None:
-        return  # it may never have worked
-    breaking = _between(diffs, turn.good, turn.broken, turn.broken.episode)
-    for issue in issues.fixed(turn, fixing):
-        for diff in breaking:
-            yield Claim(turn.owner, Relation.CAUSES.value, diff.name, issue, confidence=GUESSED)
-
-
-async def _functions(
-    conn: Connection, repo_id: int, fixing: Sequence[tuple[_Turn, Sequence[_Diff]]]
-) -> dict[str, list[str]]:
+async def _functions(conn: Connection, repo_id: int, fixing: Fixing) -> dict[str, list[str]]:
     """The functions that diffs touch, by the name of the diff's node."""
     items = {diff.at[2] for _, diffs in fixing for diff in diffs}
     cursor = await conn.execute(q.SYMBOLS_OF, {"repo": repo_id, "items": sorted(items)})
@@ -150,12 +90,12 @@ async def _functions(
 async def _issues(conn: Connection, repo_id: int, fixing: Fixing) -> IssueLinks:
     diffs = sorted({diff.name for _, found in fixing for diff in found})
     cursor = await conn.execute(q.FIXED_BY, {"repo": repo_id, "diffs": diffs})
-    stated: dict[str, list[str]] = {}
+    fixed_by: dict[str, list[str]] = {}
     for source, target in await cursor.fetchall():
-        stated.setdefault(source, []).append(target)
+        fixed_by.setdefault(source, []).append(target)
     red = sorted({turn.red.episode for turn, _ in fixing})
     cursor = await conn.execute(q.ISSUES_OF, {"episodes": red})
     named_in: dict[UUID, list[str]] = {}
     for episode, target in await cursor.fetchall():
-        named.setdefault(episode, []).append(target)
-    return _Issues(stated, named)
+        named_in.setdefault(episode, []).append(target)
+    return IssueLinks(fixed_by, named_in)

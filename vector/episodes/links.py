@@ -180,9 +180,9 @@ async def _write(
     given: dict[str, Any] = {"repo": repo_id, "owners": list(owners), "resolvers": [HUNK, RUN]}
     cursor = await conn.execute(q.OPEN_EDGES, given)
     there = {tuple(row[1:]): row[0] for row in await cursor.fetchall()}
-    strongest = _strongest(claims)
-    closing = {key: id_ for key, id_ in there.items() if key not in strongest}
-    opening = [claim for key, claim in strongest.items() if key not in there]
+    keys = {edge.key for edge in edges}
+    closing = {key: id_ for key, id_ in there.items() if key not in keys}
+    opening = [edge for edge in edges if edge.key not in there]
     if not opening and not closing:
         return
     async with conn.transaction():
@@ -208,23 +208,19 @@ async def _write(
             await conn.execute(q.QUEUE_AGAIN, {"repo": repo_id, "episodes": others})
 
 
-async def _forgotten(conn: Connection, repo_id: int, claims: Sequence[Claim]) -> set[Claim]:
-    """Those of `claims` that name another episode's diff or issue that has been forgotten since; the claims of
-    their owner are derived again."""
-    ends_of = {c: [end for end in (c.source, c.target) if end.startswith(NAMED)] for c in claims}
-    ends_of = {c: ends for c, ends in ends_of.items() if ends and c.resolver == RUN}
-    if not ends_of:
+async def _forgotten(
+    conn: Connection, repo_id: int, edges: Sequence[EvidenceEdge]
+) -> set[EvidenceEdge]:
+    """Those of `edges` that tell of another episode's diff or issue, which was forgotten since: what
+    their owner proves is derived again."""
+    ends = {
+        edge: [end for end in (edge.source, edge.target) if end.startswith(NAMED)]
+        for edge in edges
+        if edge.resolver == RUN
+    }
+    names = sorted({end for both in ends.values() for end in both})
+    if not names:
         return set()
-    names = sorted({end for ends in ends_of.values() for end in ends})
     cursor = await conn.execute(q.STILL_NAMED, {"repo": repo_id, "names": names})
     there = {name for (name,) in await cursor.fetchall()}
-    return {c for c, ends in ends_of.items() if not there.issuperset(ends)}
-
-
-def _strongest(claims: Iterable[Claim]) -> dict[tuple[Any, ...], Claim]:
-    best: dict[tuple[Any, ...], Claim] = {}
-    for claim in claims:
-        known = best.get(claim.key)
-        if known is None or known.confidence < claim.confidence:
-            best[claim.key] = claim
-    return best
+    return {edge for edge, both in ends.items() if not there.issuperset(both)}
