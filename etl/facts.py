@@ -39,7 +39,7 @@ class SymbolKind(StrEnum):
 
 
 class Parameter(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A parameter as overloads are told apart by it: its type without type arguments, "?" for an unknown one."""
+    """A parameter as overloads differ by it: its type without type arguments, "?" for an unknown one."""
 
     type: str
     is_variadic: bool = False
@@ -99,7 +99,7 @@ class Import(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Argument(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a call passes. Nothing set: something that tells neither type nor function."""
+    """What a call passes. Nothing set: neither a type nor a function is known."""
 
     chain: Chain = ""
     type: str = ""  # a type known on the spot, where overloads are: of a literal, of a cast
@@ -162,7 +162,7 @@ class BindingKind(StrEnum):
 
 
 class Binding(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is known of a name's type in `scope`.
+    """The known type of a name in `scope`.
 
     A type is written as in the source ("Optional[list[Foo]]") by Python's extractor, and as `Foo` with
     one `[]` a collection round it by those of brace languages. The binding holds after `line`, to

@@ -103,7 +103,7 @@ def _run(args: argparse.Namespace) -> int:
 
     settings = plait_settings.load(args.config)
     if not plait_settings.debug():
-        # Drivers warn of what is tried again; what matters in the end is raised. Without a handler
+        # Drivers warn about retries; errors that matter are raised. Without a handler
         # Python prints their warnings.
         logging.getLogger().addHandler(logging.NullHandler())
     if args.export is not None:
@@ -176,14 +176,14 @@ def _refuse_elsewhere(settings: Settings) -> None:
 
 
 def _start_service(settings: Settings) -> None:
-    """What was indexed is asked about next: have the service ready by then, and wait for nothing."""
+    """Searches usually follow an index run: start the service for them, without waiting."""
     if settings.client.server or not settings.client.autostart:
         return
     from plait.client import service
 
     try:
         service.ensure(settings, wait=False)
-    except (PlaitError, OSError) as exc:  # the next command meets the same, and says it
+    except (PlaitError, OSError) as exc:  # the next command meets the same error and reports it
         logging.getLogger(__name__).debug("service not started", extra={"error": str(exc)})
 
 
@@ -214,13 +214,13 @@ def _progress(args: argparse.Namespace) -> Progress:
         return NoProgress()
     if args.json or not sys.stderr.isatty():
         return PlainProgress()
-    from etl.bar import BarProgress
+    from etl.progress_bar import BarProgress
 
     return BarProgress()
 
 
 def _fault(exc: Exception) -> int:
-    """Say that Plait is at fault; the traceback is for those who ask for it."""
+    """Report a bug of Plait; the traceback only on request."""
     from plait import settings as plait_settings
 
     if plait_settings.debug():

@@ -25,10 +25,10 @@ from plait.domain.errors import PlaitError
 from plait.domain.outage import Patience, ride_out
 
 if TYPE_CHECKING:
-    from etl.bar import BarProgress
     from etl.ingest.importers.draft import Options
     from etl.ingest.inputs import ImportResult, Input
     from etl.ingest.report import Report
+    from etl.progress_bar import BarProgress
 
 EXAMPLES = """\
 examples:
@@ -248,7 +248,7 @@ class _Progress:
 
     def start(self, total: int) -> None:
         if self._enabled and total >= LONG_INPUT:
-            from etl.bar import BarProgress
+            from etl.progress_bar import BarProgress
 
             self._bar = BarProgress()
             self._bar.start("ingest", total // 1024)

@@ -132,7 +132,7 @@ async def index_repository(
     """Bring the index of `request.root` up to date, in both stores; then its vectors.
 
     `provider` None leaves the vectors out. Cancelling is safe at any point: before `publish` nothing
-    of the run is visible, after it the next run goes on where this one stopped.
+    of the run is visible, after it the next run resumes where this one stopped.
 
     Raises: NotARepository, EmptyRepository, NoSymbols, RepositoryBusy, RepositoryNameTaken,
         StoreUnavailable, StoreFull, EmbeddingModelMismatch, EmbeddingUnavailable.
@@ -151,7 +151,7 @@ async def _index(
     progress: Progress,
     outage: Outage,
 ) -> IndexReport:
-    """As `index_repository`, which has said how long it waits for a store."""
+    """As `index_repository`, with the waiting time for a store already set."""
     root = request.root.expanduser().absolute()
     progress.start("walk")
     todo = request.plan if request.plan else await asyncio.to_thread(make_plan, root, settings)
@@ -179,7 +179,7 @@ async def _published(
     truth: Truth,
     progress: Progress,
 ) -> tuple[_Run, Draft, Revision | None]:
-    """The next revision, written and published; begun anew when a crash of the server lost part of it.
+    """The next revision, written and published; restarted when a crash of the server lost part of it.
 
     Raises: DraftLost, when that happens in every try.
     """
@@ -207,7 +207,7 @@ async def _project(
         await projector.run_until_idle()
         known = await truth.repositories.revision(repo)
         behind = known.graph_number < known.number
-        # Nothing waits for what was given up: the dead letters have it.
+        # Events given up are in the dead letters; nothing waits for them.
         if not behind or not await truth.outbox.waiting([repo]) or time.monotonic() > end:
             return
         await asyncio.sleep(LOOK_S)
@@ -295,8 +295,8 @@ async def _changes(
 
 async def _remember(run: _Run, limit_s: float) -> None:
     """Note the contents that timed out, so that the next run does not wait for them again."""
-    late = [path for path, cause in (*run.skipped, *run.unparsed) if cause == TIMED_OUT]
-    hashes = await asyncio.to_thread(hash_files, Path(run.walk.root), late, run.rules.digest())
+    slow = [path for path, cause in (*run.skipped, *run.unparsed) if cause == TIMED_OUT]
+    hashes = await asyncio.to_thread(hash_files, Path(run.walk.root), slow, run.rules.digest())
     for digest in hashes.values():
         if len(run.timed_out) < MOST_REMEMBERED:
             run.timed_out[digest.hex()] = limit_s

@@ -73,14 +73,14 @@ class Projector:
                 except PlaitError as exc:
                     extra = {"reason": exc.reason, "error": str(exc)}
                     logger.warning("projection failed", extra=extra)
-                    await asyncio.wait({stopping}, timeout=idle_s)  # whatever wakes it
+                    await asyncio.wait({stopping}, timeout=idle_s)  # however it wakes
                 woken = await self._rest(stopping, pause_s)
                 pause_s = idle_s if woken or projected else min(1.2 * pause_s, LONGEST_IDLE_S)
         finally:
             stopping.cancel()
 
     async def _rest(self, stopping: asyncio.Future[Literal[True]], idle_s: float) -> bool:
-        """Whether somebody woke us before `idle_s` had passed."""
+        """Whether a wake-up came before `idle_s` had passed."""
         woken = asyncio.ensure_future(self._woken.wait())
         try:
             await asyncio.wait({stopping, woken}, timeout=idle_s, return_when=FIRST_COMPLETED)
@@ -103,7 +103,7 @@ class Projector:
                 return delta
             raise
         except BaseException:
-            # Whoever asked has gone, a caller's deadline say: the event is the next one's, not ours for ever.
+            # Cancelled, as by a caller's deadline: release the claim, so that another projector gets the event.
             await asyncio.shield(self._outbox.release(delta.event_id))
             raise
         finally:
@@ -112,10 +112,10 @@ class Projector:
         return delta
 
     async def _failed(self, delta: GraphDelta, exc: Exception) -> bool:
-        """Give `delta` back, or bury it; True when there is something to go on with at once."""
+        """Release the claim of `delta` or dead-letter it; True when there is more to do at once."""
         ours = isinstance(exc, PlaitError)
         memory = not delta.number and not delta.remove_repo
-        # What is not ours is a bug: given back, so that nothing is lost by it.
+        # Other exceptions are bugs: the claim is released, so that no event is lost.
         permanent = (ours and not isinstance(exc, TRANSIENT)) or (
             not ours and memory and delta.attempt >= BUG_ATTEMPTS
         )

@@ -1,4 +1,4 @@
-"""What an index run tells while it goes and when it ends: for people, and as JSON for programs."""
+"""The progress and the result of an index run: for people, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class Progress(Protocol):
-    """Where a long run says how far it is. Phases follow one another; units are the phase's own."""
+    """Progress of a long run. Phases follow one another; each has its own unit."""
 
     def start(self, phase: str, total: int | None = None) -> None: ...
 
@@ -34,7 +34,7 @@ class NoProgress:
 
 
 class PlainProgress(NoProgress):
-    """Where no bar can be drawn: nothing is said but that a run waits, and for what."""
+    """Without a progress bar: reports only waits and their causes."""
 
     def waiting(self, store: str, waited_s: float) -> None:
         print(waiting_line(store, waited_s), file=sys.stderr, flush=True)
@@ -84,7 +84,7 @@ class IndexReport:
 
 # The summary names this many skipped files; `--json` names all.
 SHOWN_SKIPS = 5
-# Nobody misses these in an index, so they are only counted.
+# Not worth a line each, so they are only counted.
 EXPECTED = frozenset({"binary", "ignored"})
 
 

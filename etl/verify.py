@@ -73,7 +73,7 @@ class Verifier:
 
     async def verify(self, repo: str, *, timeout_s: float = 60.0) -> Verification:
         """Compare all of `repo`. Writers may go on meanwhile: a comparison that something came between
-        is made again. One that never found the stores at rest within `timeout_s` says so.
+        is made again. If the stores are never idle within `timeout_s`, the report states that.
 
         Raises: RepositoryNotIndexed, StoreUnavailable; GraphUpdating, when the graph could not be read
         within `timeout_s` for all that was being deleted from it.
@@ -85,18 +85,18 @@ class Verifier:
             await self._catch_up(repo)
             before = await self._state(repo)
             expected = await self._outbox.expected(repo)
-            late = time.perf_counter() - started + wait_s >= timeout_s
+            timed_out = time.perf_counter() - started + wait_s >= timeout_s
             try:
                 held = await graph.contents(repo)
             except GraphUpdating:
-                if late:
+                if timed_out:
                     raise
             else:
                 after = await self._state(repo)
                 # The events of a change are queued with it: nothing waited and nothing was projected
                 # meanwhile, so both were read of one state.
                 still = before == after and after[1:] == (False, 0)
-                if still or late:
+                if still or timed_out:
                     dead = len(await self._outbox.dead([repo]))
                     took_ms = (time.perf_counter() - started) * 1e3
                     return compared(repo, expected, held, after[2], dead, still, took_ms)
@@ -191,7 +191,7 @@ def _differences(nodes: list[str], kind: Callable[[str], str], edges: list[EdgeK
 
 
 def _kind(repo: str, id_: str) -> str:
-    """What an id tells of a node's label: symbols of code are not told apart."""
+    """A node's label by its id; the kinds of code symbols are not distinguished."""
     name = id_.removeprefix(f"{repo}:")
     if not name:
         return "Repo"

@@ -140,7 +140,7 @@ class Bolt:
         return dialect.of_agent(info.agent)
 
     async def write(self, *statements: Statement) -> list[Rows]:
-        """Run `statements` in one managed transaction: retried whole while the server says TransientError.
+        """Run `statements` in one managed transaction: retried as a whole on TransientError.
 
         Raises: StoreUnavailable, once the connection is lost: whether it was committed is not known.
         """
@@ -157,7 +157,7 @@ class Bolt:
                 return await session.execute_write(work)
 
     async def read(self, text: str, /, **given: Any) -> Rows:
-        """One read by the writer's login, for Plait's own questions; asked again while what it reads is
+        """One read by the writer's login, for Plait's own queries; retried while its data is
         being deleted.
 
         Raises: GraphUpdating, when every try met a deletion; StoreUnavailable.
@@ -256,7 +256,7 @@ def deleted_meanwhile(exc: Neo4jError) -> bool:
 def translated(what: str) -> Iterator[None]:
     """Driver errors of Plait's own statements become domain errors here and nowhere else.
 
-    Other `ClientError`s pass: they are a bug of ours, or a user's Cypher, which the reader translates.
+    Other `ClientError`s pass: they are our bugs, or errors of a user's Cypher, which the reader translates.
     """
     try:
         yield

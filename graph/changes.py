@@ -31,7 +31,7 @@ _NEW_NODES = "UNWIND $rows AS r CREATE (n:{labels} {map}) RETURN collect(element
 _NEW_NODES_MORE = (
     "UNWIND $rows AS r CREATE (n:{labels} {map}) SET n += r[8] RETURN collect(elementId(n)) AS ids"
 )
-# A node that says how far its state is, as a Memory does, is not set back by an older one.
+# A node with a version, as a Memory, is not overwritten by an older version.
 _SET_NODES = """
 UNWIND $rows AS r MATCH (n) WHERE elementId(n) = r[9] AND coalesce(n.state, 0) <= r[10]
 SET n = {map} SET n += r[8]
@@ -87,7 +87,7 @@ class Changes:
         self._new.clear()
 
     async def make(self, tx: AsyncManagedTransaction, batch: Batch) -> None:
-        """Everything that `batch` says."""
+        """Apply all changes of `batch`."""
         match batch.step:
             case Step.DROP_EDGES:
                 await self._drop_edges(tx, batch)
@@ -197,7 +197,7 @@ class Changes:
         return found
 
     async def _locate(self, tx: AsyncManagedTransaction, ids: Iterable[str]) -> None:
-        """Learn the server ids of those of `ids` that exist; what is known is not asked again."""
+        """Look up the server ids of those of `ids` that exist; known ones are not queried again."""
         if unknown := {id_ for id_ in ids if id_ not in self._ids}:
             found = await self._find(tx, sorted(unknown))
             self._ids.update({id_: server_id for id_, (server_id, _) in found.items()})

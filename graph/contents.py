@@ -17,7 +17,7 @@ _EDGES = """
 UNWIND $ids AS i MATCH (n) WHERE elementId(n) = i
 MATCH (n)-[e]->(m) RETURN type(e), n.id, m.id, properties(e)
 """
-# When an edge of code was written: not a part of what it says.
+# When a code edge was written: not part of its content.
 _WRITTEN = "recorded_from"
 
 
@@ -40,7 +40,7 @@ async def contents(bolt: Bolt, repo: str) -> GraphContents:
 
 
 def _add(found: dict[Any, bytes], key: Any, digest: bytes) -> None:
-    """What is there twice is not what it is once."""
+    """Add a digest; an element stored twice differs from one stored once."""
     found[key] = found[key] + digest if key in found else digest
 
 

@@ -12,7 +12,7 @@ from plait.domain.errors import InvalidInput
 from plait.domain.memory import AsOf
 
 VALID, RECORDED = "valid_as_of", "recorded_as_of"
-# After every recorded time: what is known now, whatever this machine's clock says.
+# After every recorded time: the present state, independent of this machine's clock.
 OPEN = 2**53
 
 

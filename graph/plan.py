@@ -86,8 +86,8 @@ def digest(delta: GraphDelta) -> str:
     """Tells whether a recorded batch number belongs to this very delta: another truth store may
     number its events alike. About 0.1 s for Django.
 
-    Not of a revision's links: they say how things are now, which may be another now in a second try,
-    and are written again then whatever was committed before.
+    A revision's links are left out: they hold the current state, which a retry may find changed, and are
+    always written again.
     """
     links = () if delta.number else (*delta.links, *delta.drop_links)
     parts = (

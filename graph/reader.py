@@ -50,7 +50,7 @@ class Reader:
     async def run(
         self, text: str, given: Mapping[str, Any], *, max_rows: int, deadline: Deadline
     ) -> GraphResult:
-        """Asked again while what it reads is being deleted.
+        """Run the query; retried while its data is being deleted.
 
         Raises: CypherInvalid, DeadlineExceeded, ResultTooLarge, GraphUpdating, StoreUnavailable;
         LostMidway, when the server had begun.
@@ -156,21 +156,21 @@ class Reader:
 def _local_port(tx: AsyncTransaction) -> int:
     """The local TCP port of the transaction's connection: how the server names its client.
 
-    The driver has no public way to tell. 0 when this version hides it elsewhere; the query's text
-    then has to do.
+    The driver has no public API for it. 0 when this version stores it elsewhere; the query's text
+    then identifies it.
     """
     with contextlib.suppress(AttributeError, TypeError, ValueError):
         return int(tx._connection.local_port)
     return 0
 
 
-# What ArcadeDB says where a query holds more than it may; it has no code of its own for that.
+# ArcadeDB's messages for a query over its memory limit; it has no error code for that.
 _HEAP = ("heap budget", "queryMaxHeapElementsAllowedPerOp")
 
 
 @contextlib.contextmanager
 def _user_errors(deadline: Deadline) -> Any:
-    """What the server says of a user's statement."""
+    """Translate the server's errors of a user's statement."""
     try:
         yield
     except (ClientError, DatabaseError, TransientError) as exc:

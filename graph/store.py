@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Before each look where the embedded server is now. One that was just killed is told of as alive until
-# the signal has arrived, so that the first look may find it once more.
+# Waits before each lookup of the embedded server. One that was just killed counts as alive until the
+# signal arrives, so the first lookup may still find it.
 MOVES_S = (0.0, 0.2, 1.0)
 
 
@@ -79,8 +79,8 @@ class CypherStore:
         await self._following(lambda: self._start(self._bolt))
 
     async def _start(self, bolt: Bolt) -> None:
-        """Greet the server at `bolt`, bring its schema up to date, and use it from then on: all at once, so
-        that nobody meets the drivers of one server beside those of another."""
+        """Greet the server at `bolt`, bring its schema up to date, and use it from then on: in one step, so
+        that no caller sees the drivers of two servers mixed."""
         self.dialect = await bolt.greet()
         await schema.migrate(bolt)
         self._bolt = bolt
@@ -127,8 +127,8 @@ class CypherStore:
         return await self._run(guarded, max_rows=max_rows, deadline=deadline)
 
     async def _run(self, guarded: Guarded, *, max_rows: int, deadline: Deadline) -> GraphResult:
-        """What ran while the embedded server died is asked again, one at a time: so the one that kills it
-        is told from those that were there by chance, and kills it twice and no more."""
+        """Queries that ran while the embedded server died are retried one at a time: this separates the query
+        that kills it, which then does so at most twice, from those that merely ran beside it."""
         suspected = False
 
         async def once() -> GraphResult:
@@ -234,7 +234,7 @@ class CypherStore:
             except StoreUnavailable:
                 if self._lease is None:
                     raise
-                # A server whose disk is full answers, and fails at all it is asked to write.
+                # A server whose disk is full answers, but fails at every write.
                 self._lease.check_space()
             await asyncio.sleep(pause_s)
             with suppress(StoreUnavailable):

@@ -48,7 +48,7 @@ _SHOWN = 10
 @dataclass(frozen=True, slots=True)
 class Found:
     id: str
-    server_id: str  # good for the next query, never kept
+    server_id: str  # valid for the next query, never stored
 
 
 async def resolved(

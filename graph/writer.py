@@ -2,7 +2,7 @@
 
 A `PlaitProgress` node a stream of events (a repository's revisions, its episodes) holds the event's
 id, its digest and the number of the last batch; every batch checks and advances it in its own
-transaction. So a batch is applied exactly once, whoever repeats it and whatever was killed between.
+transaction. So a batch is applied exactly once, also when it is repeated after a crash.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ WITH p, CASE WHEN p.event_id = $event_id AND p.digest = $digest THEN p.batch ELS
 SET p.batch = CASE WHEN was > $batch THEN was ELSE $batch END, p.done = $last, {_TAKE}
 RETURN was
 """
-# Batch -1: what an older event left is being deleted. Whoever finds another batch deletes nothing.
+# Batch -1: the remains of an older event are being deleted. A writer that finds another number deletes nothing.
 _WIPING = f"MATCH (p:PlaitProgress {{id: $key}}) {LOCK} WHERE {OURS} AND p.batch = -1 RETURN p.id"
 _WIPED = (
     f"MATCH (p:PlaitProgress {{id: $key}}) {LOCK} WHERE {OURS} AND p.batch = -1 SET p.batch = 0"
 )
-# The old value comes back: whoever finds another one than expected writes nothing.
+# Returns the old value: a writer that expected another one writes nothing.
 _ADVANCE = f"""
 MATCH (p:PlaitProgress {{id: $key}}) {LOCK} WHERE {OURS}
 WITH p, p.batch AS was SET p.batch = CASE WHEN was = $batch - 1 THEN $batch ELSE was END

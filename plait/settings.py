@@ -96,7 +96,7 @@ class EmbeddingSettings(_Section, frozen=True):
     timeout_s: Annotated[float, Meta(gt=0)] = 30.0
     max_attempts: Annotated[int, Meta(ge=1, le=20)] = 5
     threads: Annotated[int, Meta(ge=0)] = 0  # local: 0 = every core
-    cache_size: Annotated[int, Meta(ge=0)] = 1024  # hot queries kept
+    cache_size: Annotated[int, Meta(ge=0)] = 1024  # hot queries
     cache_ttl_s: Annotated[float, Meta(ge=0)] = 600.0
 
 
@@ -120,7 +120,7 @@ class SearchSettings(_Section, frozen=True):
     candidates: Annotated[int, Meta(ge=10, le=1000)] = 150  # an arm
     timeout_s: Annotated[float, Meta(gt=0)] = 10.0
     ef_search: Annotated[int, Meta(ge=1, le=1000)] = 128
-    # How long a query waits for what another one is reading into memory, before it goes on without.
+    # How long a query waits for what another one is reading into memory, before it continues without.
     graph_wait_s: Annotated[float, Meta(ge=0)] = (
         1.0  # a code graph; at most a share of the deadline
     )
@@ -136,7 +136,7 @@ class ScopeSettings(_Section, frozen=True):
 
 
 class MemorySettings(_Section, frozen=True):
-    """Retention of memories; configs/memory.yaml says what each does."""
+    """Retention of memories; configs/memory.yaml explains each."""
 
     # Tokens of one scope (repository, agent): of what is stored on purpose, and of what was said and done in
     # runs. A year of daily use reaches neither: docs/experiments/retention.md has the measurement.
@@ -161,7 +161,7 @@ class MemorySettings(_Section, frozen=True):
 
 
 class RecallSettings(_Section, frozen=True):
-    """Recall; configs/recall.yaml says what each does, docs/recall.md why it is so."""
+    """Recall; configs/recall.yaml explains each, docs/recall.md gives the reasons."""
 
     budget_tokens: Annotated[int, Meta(ge=50, le=1_000_000)] = 1_000
     window_share: Annotated[float, Meta(gt=0, le=1)] = (
@@ -178,7 +178,7 @@ class RecallSettings(_Section, frozen=True):
     # Shares of the budget that a collection may take while others still have something to say.
     code_share: Annotated[float, Meta(gt=0, le=1)] = 0.6
     memory_share: Annotated[float, Meta(gt=0, le=1)] = 0.5
-    max_graph_edges: Annotated[int, Meta(ge=0)] = 4_000_000  # of one repository, kept in memory
+    max_graph_edges: Annotated[int, Meta(ge=0)] = 4_000_000  # of one repository, held in memory
     # The score of a memory: similarity, importance, recency. Weights are scaled to add up to 1.
     similarity_weight: Annotated[float, Meta(ge=0)] = 0.7
     importance_weight: Annotated[float, Meta(ge=0)] = 0.2
@@ -217,7 +217,7 @@ class RerankSettings(_Section, frozen=True):
 
 
 class ServerSettings(_Section, frozen=True):
-    """`port` None: the home's socket alone. docs/security.md says what each limit is for."""
+    """`port` None: the home's socket alone. docs/security.md explains each limit."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] | None = None
@@ -286,7 +286,7 @@ class HooksSettings(_Section, frozen=True):
     before_search: bool = True
     session_end: bool = True
     refresh: bool = True  # a session that starts brings the index up to date, in the background
-    limit_s: Annotated[float, Meta(gt=0, le=600)] = 1.0  # then a hook ends, whatever it waits for
+    limit_s: Annotated[float, Meta(gt=0, le=600)] = 1.0  # then a hook ends, also while waiting
 
 
 class EmbeddedSettings(_Section, frozen=True):
@@ -318,7 +318,7 @@ class Settings(_Section, frozen=True):
     source: Path | None = None  # the file that was read
 
     def digest(self) -> str:
-        """Equal for settings by which a server answers alike, whoever asks from where."""
+        """Equal for settings that make a server answer alike, independent of the client."""
         tree = {name: getattr(self, name) for name in self.__struct_fields__}
         for name in ("home", "scope", "client", "hooks", "source"):
             del tree[name]
@@ -345,10 +345,10 @@ def load(
             _put(tree, key, value)
     if env.get("PLAIT_SERVER"):
         _put(tree, "PLAIT_CLIENT__SERVER", env["PLAIT_SERVER"])
-    for key, told in overrides.items():
+    for key, given in overrides.items():
         section = tree.get(key)
-        both = isinstance(told, dict) and isinstance(section, dict)
-        tree[key] = {**section, **told} if both else told  # type: ignore[dict-item]
+        both = isinstance(given, dict) and isinstance(section, dict)
+        tree[key] = {**section, **given} if both else given  # type: ignore[dict-item]
     tree["source"] = str(path) if path else None
     tree["home"] = str(Path(tree["home"]).expanduser().absolute())
     return parse(Settings, tree)
@@ -432,7 +432,7 @@ def time_zone(environ: Mapping[str, str] | None = None) -> str:
 
 
 def forbid_telemetry() -> None:
-    """Have libraries that are imported from now on, here and in child processes, report to nobody."""
+    """Have libraries that are imported from now on, here and in child processes, send no reports."""
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 

@@ -44,8 +44,8 @@ from server.background_jobs.embedder import Embedder
 from server.background_jobs.index_jobs import Jobs
 from server.background_jobs.retention import Retention
 from server.background_jobs.warm import Warmer
+from server.grpc.calls_in_progress import Calls
 from server.masking import Masking
-from server.process.calls import Calls
 from server.process.lazy import Lazy
 from server.stores import Stores
 

@@ -31,6 +31,7 @@ from vector.search.relations import Relations
 from vector.search.store import Lexical
 
 if TYPE_CHECKING:
+    from plait import ports
     from plait.ports.rules import Rules
     from plait.settings import Settings
     from vector.server.embedded import PostgresLease
@@ -158,3 +159,25 @@ async def _connected(
         await db.close()
         raise
     return db, app
+
+
+if TYPE_CHECKING:
+
+    def _satisfy_their_ports(store: Store) -> tuple[object, ...]:
+        """Adapters don't inherit from ports; here types are checked against them."""
+        index: ports.IndexStore = store.index
+        repositories: ports.RepositoryStore = store.repositories
+        vectors: ports.VectorQueue = store.vectors
+        search: ports.SearchStore = store.search
+        relations: ports.RelationStore = store.relations
+        impact: ports.ImpactStore = store.impact
+        episodes: ports.EpisodeStore = store.episodes
+        memories: ports.MemoryStore = store.memories
+        retention: ports.RetentionStore = store.retention
+        forgetting: ports.ForgetStore = store.forgetting
+        recalls: ports.RecallStore = store.recalls
+        savings: ports.SavingsStore = store.savings
+        keys: ports.KeyStore = store.keys
+        outbox: ports.Outbox = store.outbox
+        stores = (index, repositories, vectors, search, relations, impact, episodes, memories)
+        return (*stores, retention, forgetting, recalls, savings, keys, outbox)

@@ -1,1 +1,1 @@
-"""Episodes on their way in: their inputs, their formats, where they are sent, what is reported."""
+"""Importing episodes: inputs, formats, sinks and reports."""

@@ -17,10 +17,10 @@ MAX_DOCUMENT_BYTES = 48 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One document: its episode, or what is wrong with it. `line` is where it starts, from 1.
+    """One document: its episode or its error. `line` is where it starts, from 1.
 
-    Neither, with a `note`: something that is not stored, and no fault. A `note` beside an episode says
-    what is odd about it.
+    Neither, with a `note`: something that is not stored, but no error. A `note` with an episode
+    describes an oddity.
     """
 
     line: int
@@ -30,7 +30,7 @@ class Read:
 
 
 def read(stream: BinaryIO, repo: str = "") -> Iterator[Read]:
-    """The episodes of `stream`, in order; `repo` stands in where a document names none.
+    """The episodes of `stream`, in order; `repo` is the default of documents without one.
 
     A first line that is an object by itself, with more to come, makes the rest JSON Lines; else all of
     it is one object. A faulty line is reported and the next one read.

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from plait.domain.answers.status import MemoryUsage
     from plait.domain.retention import Budget
 
-# From this share of a budget on, who stores more is told that it will be compacted.
+# From this share of a budget on, a note warns of compaction.
 NEARLY = 0.8
 NAMES = {"stored": "stored memories", "runs": "turns and notes of runs"}
 SETTING = {"stored": "memory.budget_tokens", "runs": "memory.run_budget_tokens"}

@@ -48,5 +48,5 @@ class Sink(Protocol):
         ...
 
     async def usage(self) -> Mapping[tuple[str, str, Budget], MemoryUsage]:
-        """What is kept of agents' memories, by repository, agent and budget."""
+        """The usage of agents' memories, by repository, agent and budget."""
         ...

@@ -1,6 +1,6 @@
 """Parse files in worker processes that may hang, crash or run out of memory, and lose only that file.
 
-One thread stands behind each worker, so a caller on an event loop takes batches with
+One thread serves each worker, so a caller on an event loop takes batches with
 `asyncio.to_thread(next, batches, None)`. A worker imports nothing from the working folder: it runs
 isolated (`-I -S`), in the root folder `/`, with the parent's `sys.path` less that folder.
 """
@@ -334,7 +334,7 @@ class ParsePool:
 
     def _start(self) -> _Worker:
         """A new worker. One that a signal ended while it started (the kernel's, when memory is short)
-        says nothing of the next one."""
+        does not imply that the next one fails."""
         for _ in range(START_TRIES - 1):
             with contextlib.suppress(_KilledAtStart):
                 return self._known(_Worker(self._setup))

@@ -161,7 +161,7 @@ def _contains(table: Table, index: int) -> list[Edge]:
 
 
 def _aggregate(table: Table, index: int, bound: Iterable[Bound]) -> list[Edge]:
-    """One edge a (relation, source, target): lines ascending, repeats kept, the surest rule's name."""
+    """One edge a (relation, source, target): lines ascending, with repeats, the surest rule's name."""
     lines: dict[tuple[str, int, str], list[int]] = {}
     best: dict[tuple[str, int, str], tuple[float, str]] = {}
     for relation, source, target, line, resolver, confidence in bound:

@@ -39,7 +39,7 @@ class Bound(NamedTuple):
 class Table:
     """Every module and definition of a repository, by name, path and id.
 
-    Files are kept in path order, whatever order they came in; a definition is a pair
+    Files are in path order, whatever order they came in; a definition is a pair
     `(file, definition)` of indexes into `files` and that file's `definitions`.
     """
 
@@ -96,7 +96,7 @@ class Table:
         return self._test_files[file]
 
     def in_test_file(self, id_: str) -> bool:
-        """True for a node that is defined in a file of a test-suite, and for one nobody knows."""
+        """True for a node that is defined in a file of a test-suite, and for an unknown one."""
         where = self.definition_of.get(id_)
         return where is None or self._test_files[where[0]]
 

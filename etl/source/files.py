@@ -20,7 +20,7 @@ HASH_BYTES = 16
 
 
 def content_hash(data: bytes, rules: bytes) -> blake2b:
-    """The BLAKE2b-16 that tells whether a file changed; `update` it with more. `rules`: the 16-byte digest
+    """The BLAKE2b-16 that shows whether a file changed; `update` it with more. `rules`: the 16-byte digest
     of the rules of secrets that hold."""
     person = b"plait-index-%d" % INDEX_VERSION
     return blake2b(data, digest_size=HASH_BYTES, person=person, salt=rules)

@@ -1,4 +1,4 @@
-"""What a git folder says of a work tree: exclusions and tracked files, read without git.
+"""Facts about a work tree from its git folder: exclusions and tracked files, read without git.
 
 Only plain files are read: `.git/info/exclude`, `.git/index`, ignore files above the root. Nothing of
 `.git/config` is used, so nothing in a repository can make this run a program.

@@ -220,10 +220,10 @@ class _Walker:
 
 
 def walk(root: Path, *, max_file_bytes: int, rules: Rules = BUILT_IN) -> Walk:
-    """What of the tree at `root` is indexed, and what is not and why. Never blocks, never recurses.
+    """The files of the tree at `root` to index, and those left out and why. Never blocks, never recurses.
     `rules`: of secrets.
 
-    Reads the ignore files and up to 8,000 bytes of each file kept. About 15 µs a file.
+    Reads the ignore files and up to 8,000 bytes of each file found. About 15 µs a file.
 
     Raises:
         NotARepository: `root` is missing, not a folder, or must not be read.

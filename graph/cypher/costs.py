@@ -318,8 +318,8 @@ class Costs:
         return replace(sizes.listed(over.items, values[-1]), open=over.open)
 
     def _reduce(self, e: tree.Reduce, names: Names) -> Size:
-        """Follows the first turns: a total that grows by the same amount each turn goes on so; one
-        that grows faster is followed to its end, or refused where that is far."""
+        """Simulates the first turns: growth by a constant amount per turn is extrapolated; faster
+        growth is simulated to the end, or refused when there are too many turns."""
         total = _whole(self.size(e.start, names))
         over = self.size(e.over, names)
         inner = {**names, e.variable: over.part()}
@@ -352,7 +352,7 @@ class Costs:
     # -- patterns ------------------------------------------------------------------------------------------
 
     def _pattern(self, path: tree.Path, names: Names) -> Names:
-        """ArcadeDB stops no pattern that stands in an expression, so that it has to be short."""
+        """ArcadeDB cannot stop a pattern inside an expression, so it has to be short."""
         limit = self._s.limits.expression_hops
         hops = hops_of(path)
         if path.selector != "shortestpath" and (hops is None or hops > limit):

@@ -14,7 +14,7 @@ from typing import Any
 
 from plait.domain.graph import Label, Relation
 
-UNKNOWN_ROWS = 10_000  # of a MATCH: a stand-in; its rows can be stopped, so that more harm nobody
+UNKNOWN_ROWS = 10_000  # of a MATCH: an estimate; its rows can be stopped, so that more do no harm
 STORED_BYTES = 16_384
 STORED_ITEMS = 500  # a stored list: the call sites of one edge
 REFERENCE = 16  # bytes of a list's or map's entry besides the value
@@ -37,7 +37,7 @@ class Size:
     `bytes`: with all that is in it. `mean`: bytes on average where many such values come from the store;
     equal to `bytes` where a text or parameter decides it. `each`: an item of the list. `fields`: of a map
     whose keys are known. `low`, `high`: of a whole number; None: not known. `open`: a list out of the store or of its
-    rows, whose length stands for one that nobody knows."""
+    rows, whose length is an estimate."""
 
     kind: Kind
     items: int = 1
@@ -79,7 +79,7 @@ STORED = Size(Kind.ANY, STORED_ITEMS, STORED_BYTES, 100, open=True)
 NAME = Size(Kind.TEXT, 256, 1_024, 64)
 NAMES = Size(Kind.LIST, 32, 32 * 64, 256, each=NAME)
 ENTITY = Size(Kind.ENTITY, 32, 2 * STORED_BYTES, 400)
-# A value that the text does not tell anything of: a name that is not declared.
+# A value of which the text shows nothing: a name that is not declared.
 UNKNOWN = Size(Kind.ANY, UNKNOWN_ROWS, STORED_BYTES * 64, STORED_BYTES * 64)
 
 _NUMBERS = frozenset(

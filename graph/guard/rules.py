@@ -47,7 +47,7 @@ def guard(
 ) -> Guarded:
     """`repos`: the repositories that the statement may read; empty: all.
 
-    Raises: CypherRefused, naming the token, where it stands, and what to write instead.
+    Raises: CypherRefused, naming the token, its position, and what to write instead.
     """
     limits = limits or Limits()
     if len(cypher) > limits.text:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from graph.guard.tokens import Kind, Token, refuse
-from graph.guard.words import CLAUSES, OPERATORS
 from plait.domain.errors import CypherRefused
 
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
@@ -134,21 +133,6 @@ class Statement:
                 return False
             i -= 1
         return False
-
-    def is_variable(self, i: int) -> bool:
-        """A bare name: not a keyword, property, label, key, function or property's owner."""
-        token = self.tokens[i]
-        if token.kind is Kind.QUOTED:
-            plain = True
-        elif token.kind is Kind.WORD:
-            plain = token.name not in CLAUSES | OPERATORS | {"NULL", "TRUE", "FALSE"}
-        else:
-            return False
-        if not plain or self.symbol(i - 1, "."):
-            return False
-        if self.symbol(i - 1, ":") and not self._is_map_colon(i - 1):
-            return False
-        return not self.is_name(i) and not self.symbol(i + 1, "(", ".")
 
     def group(self, opener: int) -> range:
         """Token indices between the bracket at `opener` and its end."""

@@ -31,8 +31,6 @@ OPERATORS = frozenset(
         "ALL",
     ]
 )
-# After an operand only these may follow; anything else would be a clause the guard does not know.
-CONNECTING = CLAUSES | OPERATORS - {"NOT", "CASE"} | {"NOT"}
 # Words that end an operand although they are not names.
 CLOSING = frozenset({"END", "NULL", "TRUE", "FALSE", "ASC", "ASCENDING", "DESC", "DESCENDING"})
 

@@ -105,7 +105,7 @@ class ArcadeChild:
             private_folder(path)
         users = self._root / "config" / "server-users.jsonl"
         if not all((self._folder / f"{who}-password").exists() for who in ("writer", "reader")):
-            users.unlink(missing_ok=True)  # their passwords are lost: the server makes them anew
+            users.unlink(missing_ok=True)  # their passwords are lost: the server makes new ones
         self._writer, self._reader = (
             secret(self._folder / f"{who}-password") for who in ("writer", "reader")
         )
@@ -187,7 +187,7 @@ class ArcadeChild:
     # -- parts --------------------------------------------------------------------------------------
 
     def _check_log(self) -> None:
-        """Java lives on when the server's main thread has died: its log tells."""
+        """Java outlives the server's main thread; only the log shows that it died."""
         text = tail(self.log, 30, offset=self._log_offset)
         if 'Exception in thread "main"' not in text:
             return

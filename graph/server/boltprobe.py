@@ -18,7 +18,7 @@ LIMIT = 2**20  # bytes of one answer
 
 
 class ProbeFailed(Exception):
-    """The server refused or answered something else; `refused`: it understood and said no."""
+    """The server refused or gave an unexpected answer; `refused`: it understood and refused."""
 
     def __init__(self, text: str, *, refused: bool = False) -> None:
         super().__init__(text)

@@ -26,7 +26,7 @@ def check(settings: Settings) -> str:
 
     Raises: BadSettings, StoreUnavailable; each names its fix behind a semicolon.
     """
-    # One try: who asks a doctor wants to hear what is wrong now.
+    # One try: `plait doctor` reports the present state.
     endpoint = replace(Endpoint.external(settings), stays=False)
     return asyncio.run(_ask(endpoint))
 
@@ -70,7 +70,7 @@ async def _running_on(bolt: Bolt) -> str:
         async with bolt.users.session(database=bolt.database) as session:
             rows = await (await session.run(_SHOW)).data()
     except Neo4jError:
-        return ""  # a login that may not look, or a server that cannot tell
+        return ""  # a login without the right, or a server without this statement
     stuck = [row for row in rows if endings.is_running_on(row)]
     if not stuck:
         return ""

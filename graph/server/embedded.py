@@ -82,7 +82,7 @@ class GraphLease:
         return self._lease.state.child
 
     def kill(self, server: Identity) -> bool:
-        """Kill the server, which its keeper starts anew; False where it is another one by now."""
+        """Kill the server, which its keeper restarts; False when it was replaced meanwhile."""
         if not process.alive(server):
             return False
         os.kill(server.pid, signal.SIGKILL)

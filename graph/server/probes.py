@@ -1,7 +1,7 @@
 """Start-up probes: what the graph server must refuse before it may see a user's Cypher.
 
-The guard is the first door, the server's own rules the second; a server whose second door stands
-open is not used for users' Cypher at all. Each probe runs in a transaction that is rolled back.
+The guard is the first barrier, the server's own rules the second; a server without the second barrier
+is not used for users' Cypher at all. Each probe runs in a transaction that is rolled back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """`text` must fail; `fix` says by server what to change when it does not."""
+    """`text` must fail; `fix`: by server, what to change when it does not."""
 
     title: str
     text: str

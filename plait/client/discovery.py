@@ -22,8 +22,8 @@ MAX_SOCKET_BYTES = 103
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """`socket` is always there; `port` 0 means no TCP. `background`: a client started it, and it leaves
-    when nobody calls. `settings`: a digest of those that it answers by."""
+    """`socket` is always there; `port` 0 means no TCP. `background`: a client started it, and it exits
+    when idle. `settings`: a digest of those that it runs with."""
 
     pid: int
     socket: str
@@ -112,7 +112,7 @@ def check_ours(connected: sockets.socket, path: str) -> None:
 
 
 def check_socket(path: str) -> None:
-    """As `check_ours`, for whoever listens on `path`; nothing, where nobody does. Raises: ServerNotOurs."""
+    """As `check_ours`, for the process that listens on `path`; does nothing without one. Raises: ServerNotOurs."""
     try:
         with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as probe:
             probe.settimeout(1.0)

@@ -26,7 +26,7 @@ else:
     rpc_status = lazy_module("grpc_status.rpc_status")
 
 DOMAIN = "plait"
-# What grpc.aio says where a stream ends while a message is being written, whatever the server's status.
+# grpc.aio's message when a stream ends during a write, whatever the server's status.
 _WRITE_FAILED = "Internal error from Core"
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -59,7 +59,7 @@ class PlaitRpcError(PlaitError):
 
 
 def from_rpc(exc: grpc.RpcError) -> PlaitRpcError:
-    """What `exc` says, with its details if it has them."""
+    """The message of `exc`, with its details if it has them."""
     code: grpc.StatusCode = exc.code()
     message: str = exc.details() or code.name
     status = None

@@ -1,7 +1,7 @@
-"""The client for hooks: three calls, one channel, and nothing loaded that they don't need.
+"""The client for hooks: three calls, one channel, and no import that they do not need.
 
 A hook is a process that lives for a tenth of a second, most of which was importing the full client. These
-calls are not retried: an answer that comes late helps nobody.
+calls are not retried: a late answer is of no use.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What is indexed of a folder; `text` says it in a line. `repository` "": nothing."""
+    """The index of a folder; `text` describes it in a line. `repository` "": none."""
 
     repository: str
     root: str

@@ -12,7 +12,7 @@ from plait.domain.memory import MemoryMatch
 from plait.domain.recall import Freshness, RecalledItem, RecallFormat, Tier, Trust
 from plait.domain.values import Collection, Hit, Item, ItemId
 from plait.retrieval.packing import markdown, repo_map, wording
-from plait.retrieval.packing.join import alone
+from plait.retrieval.packing.neighbours import alone
 from plait.retrieval.packing.pack import Limits, pack
 from plait.retrieval.packing.piece import MAX_TITLE, Body, Piece
 from plait.text import token_count
@@ -134,7 +134,7 @@ def _piece(found: Hit | MemoryMatch) -> Piece:
 
 
 def _trust(item: Item) -> Trust:
-    """A hit tells less of its source than a recall: turns and notes whose speaker is not known count as
+    """A hit has less about its source than a recall: turns and notes whose speaker is not known count as
     from outside."""
     if item.collection is Collection.FILES:
         return Trust.REPOSITORY

@@ -83,7 +83,7 @@ def _started(settings: Settings, folder: Path, turn: FileLock, end: float) -> Se
             try:
                 return _start(settings, folder, turn, end)
             except ServiceNotStarted as exc:
-                # One that somebody began without waiting came up meanwhile.
+                # Another process started one without waiting, and it came up meanwhile.
                 if exc.reason != ServerAlreadyRunning.reason:
                     raise
         if time.monotonic() > end:
@@ -179,7 +179,7 @@ def _address(report: Mapping[str, Any]) -> ServerAddress:
 
 
 def _spawn(settings: Settings, folder: Path, fd: int, turn: FileLock) -> None:
-    """`turn` is the new process's too, until it answers: whoever started it may be gone by then."""
+    """`turn` is the new process's too, until it answers: the process that started it may be gone by then."""
     env = {name: value for name, value in os.environ.items() if name not in _NOT_HANDED_ON}
     env["PLAIT_HOME"] = str(settings.home)
     # glibc's arenas, one a thread, keep what others could use: 12 MB of a service at rest.

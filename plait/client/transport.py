@@ -16,17 +16,15 @@ from plait.client import discovery
 from plait.client.calls.call import Call, metadata
 from plait.client.errors import PlaitRpcError
 from plait.domain.errors import BadSettings, ServerNotAnswering
-from plait.settings import ClientSettings, ServerSettings, Settings
+from plait.settings import ClientSettings, Settings
 
 MAX_ATTEMPTS = 4
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 2.0
-# Answers may be as large as the server's own limit allows.
-MAX_MESSAGE_BYTES = ServerSettings().max_message_bytes
-
 OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    # The server's limit (`server.max_message_bytes`) holds both ways; -1: none of the client's own.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
     # A local address must not go through an HTTP proxy that the environment names.
     ("grpc.enable_http_proxy", 0),
     ("grpc.keepalive_time_ms", 60_000),
@@ -40,7 +38,7 @@ _LOOPBACK = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|\[::1\]")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a client calls, and what it shows there. `credentials` None: without TLS."""
+    """A server address with the metadata of each call. `credentials` None: without TLS."""
 
     target: str
     metadata: tuple[tuple[str, str], ...] = ()
@@ -52,20 +50,26 @@ def endpoint(
 ) -> Endpoint:
     """Of `target`, `host:port` or `unix:/path`; empty: as `default_target`.
 
-    A Unix socket names its listener. Over TCP the call carries `token`, else `client.token`, else the token of
+    The listener of a Unix socket is checked first. Over TCP the call carries `token`, else `client.token`, else the token of
     this home's own server, where that is what listens there. Beyond this machine there is always TLS, on it
     where `client.tls_ca` is set.
 
     Raises: BadSettings, ServerNotOurs, TokenUnsafe; and as `default_target`.
     """
     target = target or default_target()
-    sent = metadata(tenant)
-    if target.startswith("unix:"):
-        path = target.removeprefix("unix:").removeprefix("//")
-        if not path.startswith("/"):
-            raise _no_address(target)
-        discovery.check_socket(path)
-        return Endpoint(target, sent)
+    if not target.startswith("unix:"):
+        return _over_tcp(target, metadata(tenant), token, loaded)
+    path = target.removeprefix("unix:").removeprefix("//")
+    if not path.startswith("/"):
+        raise _no_address(target)
+    discovery.check_socket(path)
+    return Endpoint(target, metadata(tenant))
+
+
+def _over_tcp(
+    target: str, sent: tuple[tuple[str, str], ...], token: str, loaded: Settings | None
+) -> Endpoint:
+    """Raises: BadSettings, TokenUnsafe."""
     found = _TCP.fullmatch(target)
     if not found or not 0 < int(found["port"]) <= 65535:
         raise _no_address(target)
@@ -91,8 +95,8 @@ def _no_address(target: str) -> BadSettings:
 
 
 def _own_token(loaded: Settings, found: re.Match[str]) -> str:
-    """The token of this home's server when it listens at that address: what another account's process on
-    the port would like to be sent. "" else. Raises: TokenUnsafe."""
+    """The token of this home's server, only when that server listens at the address: another account's
+    process on the port must not get it. "" else. Raises: TokenUnsafe."""
     if not _LOOPBACK.fullmatch(found["host"]):
         return ""
     known = discovery.read(loaded.home)

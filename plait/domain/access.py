@@ -31,7 +31,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`id` stands in logs and in the audit log: `owner`, `token`, or an API key's id, never a secret.
+    """`id` is written to logs and the audit log: `owner`, `token`, or an API key's id, never a secret.
 
     `tenant` empty: the call's metadata may name one. Otherwise every call is this tenant's, and metadata
     that name another are refused. `repositories`: names as the tenant gave them; empty: all of the tenant.

@@ -4,7 +4,7 @@ Repositories, agents, transcripts and file names are hostile. A terminal takes s
 (escape sequences, C1 controls), a reader sees nothing of others that a model reads all the same (letters of
 the tag block, zero-width marks), or sees the text in another order (bidirectional overrides). None of them
 leaves a command, an MCP answer, a hook or a context: `visible` is what makes texts safe, `to_json` keeps
-values whole and writes such characters as escapes, `guarded` holds for whatever a process prints.
+values whole and writes such characters as escapes, `guarded` covers all output of a process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HIDDEN = (
 )
 _SELECTORS = "(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]+"
 _REMOVED = re.compile(f"[{_HIDDEN}]+|{_SELECTORS}")
-# Other ends of lines than ours: a carriage return writes over what was said before it.
+# Other ends of lines than ours: a carriage return overwrites the line before it.
 _LINE_END = re.compile("\r\n?")
 _BLANK = re.compile("[\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -2,7 +2,7 @@
 
 `hit(NAME)` stands at the place. It costs one look at an empty mapping unless a point is armed, and a
 point is armed by `PLAIT_FAILPOINTS` in the environment alone (`plait.settings.failpoints`): no file,
-request or argument reaches it. docs/faults.md says what each point proves.
+request or argument reaches it. docs/faults.md lists what each point proves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from plait.domain.errors import BadSettings, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-# Every point and where it stands. A name that is not here can be neither armed nor hit.
+# Every point and its location. A name that is missing here can be neither armed nor hit.
 POINTS: Mapping[str, str] = {
     "append.before_commit": "episode written, its transaction not yet committed",
     "append.after_commit": "episode committed, nothing answered",

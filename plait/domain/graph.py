@@ -97,7 +97,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def node_digest(labels: Iterable[str], properties: Mapping[str, Any]) -> bytes:
-    """16 bytes that tell one state of a node from another. What is empty is left out: servers differ
+    """16 bytes that identify the state of a node. Empty values are left out: servers differ
     in whether they keep it."""
     return _digest(["n", *sorted(labels)], properties)
 

@@ -100,7 +100,7 @@ class MemoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class MemoryWrite:
-    """A memory on its way in. `body_hash` tells a repeat of `request_id` from a reuse."""
+    """A memory to be stored. `body_hash` distinguishes a repeat of `request_id` from a reuse."""
 
     entry: MemoryEntry
     request_id: str

@@ -1,4 +1,4 @@
-"""How a search or a recall is to be answered, as its caller says it."""
+"""The caller's options of a search or a recall."""
 
 from __future__ import annotations
 

@@ -81,12 +81,12 @@ class Patience:
 
 
 def is_away(exc: BaseException) -> bool:
-    """Whether `exc` says that a store does not answer: this process's own error, or a server's."""
+    """Whether `exc` means that a store does not answer: this process's own error, or a server's."""
     return isinstance(exc, PlaitError) and exc.reason in AWAY
 
 
 def store_of(exc: BaseException | None) -> str:
-    """The store that `exc` says is away, as people call it."""
+    """The display name of the unavailable store in `exc`."""
     graph = isinstance(exc, GraphUnavailable) or (
         isinstance(exc, PlaitError) and exc.reason == GraphUnavailable.reason
     )

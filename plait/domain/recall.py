@@ -1,4 +1,4 @@
-"""What an agent asks before it acts, what it gets, and what it says of it later. Frozen values, no I/O."""
+"""Requests, results and feedback of a recall. Frozen values, no I/O."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StageRank:
 
 
 class Freshness(StrEnum):
-    """What the current index says of the code that a memory is anchored in, or names in its text."""
+    """The state in the current index of the code that a memory is anchored in, or names in its text."""
 
     FRESH = "fresh"  # the anchor is there and reads as when the memory was recorded
     DRIFTED = "drifted"  # it is there and has changed since, or one of several has, or is gone
@@ -66,7 +66,7 @@ class Trust(StrEnum):
 
     REPOSITORY = "repository"  # the code itself
     TEST_PASSED = "test-passed"  # a run that its tests proved
-    AGENT_CLAIMED = "agent-claimed"  # an agent or a user says so
+    AGENT_CLAIMED = "agent-claimed"  # stated by an agent or a user
     EXTERNAL = "external"  # web pages, tool output, other people's text: quoted data
 
 
@@ -82,7 +82,7 @@ class PackingOptions:
 
     format: RecallFormat = RecallFormat.MARKDOWN
     budget_tokens: int = 0  # hard; 0: settings, or a tenth of `window_tokens`
-    window_tokens: int = 0  # the caller's context window; 0: not said
+    window_tokens: int = 0  # the caller's context window; 0: unknown
     tokenizer: str = ""  # a model's name, whose tokenizer counts; "": o200k
     session_key: str = ""  # what this session was shown is not shown again for `cooldown_s`
     cooldown_s: float = -1.0  # 0: show again
@@ -134,7 +134,7 @@ class Omission:
 @dataclass(frozen=True, slots=True)
 class TokenCount:
     """Who counted. `exact` False: the model's tokenizer is not public, the count is o200k's, and `margin`
-    (a share) of the budget was kept back for the difference."""
+    (a share) of the budget was reserved for the difference."""
 
     tokenizer: str
     exact: bool
@@ -196,9 +196,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a recall answered, kept so that feedback can be attributed and the answer replayed.
+    """The stored result of a recall, so that feedback can be attributed and the result replayed.
 
-    `request`: what was asked, JSON (see `plait.retrieval.receipt`). `shown`: the session's items that its
+    `request`: the request as JSON (see `plait.retrieval.receipt`). `shown`: the session's items that its
     cool-down left out then. `digest`: 16-byte BLAKE2b of the context and the item ids."""
 
     id: RecallId
@@ -254,7 +254,7 @@ class FeedbackReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What feedback says of one item so far, decayed sums of attributed weight, never negative."""
+    """Feedback on one item so far: decayed sums of attributed weight, never negative."""
 
     helped: float = 0.0
     harmed: float = 0.0
@@ -262,7 +262,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one report says of one item. `named`: by a verdict on it, else its part of the outcome."""
+    """One report on one item. `named`: by a verdict on it, else its part of the outcome."""
 
     item_id: ItemId
     helped: float = 0.0

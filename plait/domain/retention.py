@@ -52,14 +52,14 @@ class Summary:
 
 
 class Action(StrEnum):
-    SUMMARIZE = "summarize"  # closed; a summary stands for it, linked to it
+    SUMMARIZE = "summarize"  # closed; replaced by a summary, linked to it
     DEDUPLICATE = "deduplicate"  # closed; an equal or near-equal one stays
-    PIN = "pin"  # kept whatever the budget: a recent success or failure
+    PIN = "pin"  # stays whatever the budget: a recent success or failure
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One decision about one memory. `into`: what stands for it from now on (not for PIN)."""
+    """One decision about one memory. `into`: the memory that replaces it (none for PIN)."""
 
     action: Action
     entry_id: MemoryId
@@ -129,9 +129,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class ForgetReceipt:
-    """What is gone. `removed`: rows by place (items, versions, segments rewritten, evidence, edges …);
-    `left`: what a search for the ids and texts still finds in each place after it, all zero;
-    `reopened`: entries that a forgotten summary stood for, alive again. The graph's part follows by the
+    """What was deleted. `removed`: rows by location (items, versions, segments rewritten, evidence, edges …);
+    `left`: what a search for the ids and texts still finds in each location, all zero;
+    `reopened`: entries that a forgotten summary had replaced, alive again. The graph's part follows by the
     outbox event `event_id`. `marks`: bytes by which `RetentionStore.held` tells its remains in files."""
 
     id: UUID

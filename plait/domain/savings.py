@@ -135,7 +135,7 @@ class SessionSavings:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Over all sessions asked for. `sent`, and Plait's and the look-ups' part of it: over the sessions
+    """Over all requested sessions. `sent`, and Plait's and the look-ups' part of it: over the sessions
     whose usage has both."""
 
     sessions: int = 0
@@ -183,8 +183,8 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """`sessions`: the newest ones, newest first; `total` and `comparisons` are of all that were asked
-    for. `cut`: there were more than the store sums up, and the oldest are left out of everything."""
+    """`sessions`: the newest ones, newest first; `total` and `comparisons` are of all that were
+    requested. `cut`: there were more than the store sums up, and the oldest are left out of everything."""
 
     sessions: tuple[SessionSavings, ...]
     total: Totals

@@ -19,7 +19,7 @@ _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where something is stored, or what is asked. `agent_id` and `session_key` empty: not narrowed."""
+    """The scope of a write or a query. `agent_id` and `session_key` empty: all."""
 
     tenant: str
     repo: str

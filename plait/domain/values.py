@@ -14,7 +14,6 @@ from plait.domain.scope import DEFAULT_TENANT
 
 ItemId = NewType("ItemId", UUID)
 MAX_DIFF_HEAD = 12_000  # characters before the first hunk; a path may take 4,096 bytes, three times
-NodeId = NewType("NodeId", str)  # f"{repo}:{qualified name}", see `plait.domain.graph`
 
 
 class Collection(StrEnum):
@@ -171,7 +170,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What an episode was read from, as it came: a transcript, a report. Kept, never ranked."""
+    """The unchanged source of an episode: a transcript, a report. Stored, never ranked."""
 
     name: str
     media_type: str
@@ -189,7 +188,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One agent run. `request_id` makes a repeat harmless; `body_hash` tells a repeat from a reuse."""
+    """One agent run. `request_id` makes a repeat harmless; `body_hash` distinguishes a repeat from a reuse."""
 
     request_id: str
     repo: str

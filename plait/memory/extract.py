@@ -28,7 +28,7 @@ MAX_UNIT_CHARS = 400
 MAX_ENTRY_CHARS = 20_000  # of one memory; its subject comes early
 # Relevance against novelty; 0.7 is the middle of what Carbonell and Goldstein used.
 MMR = 0.7
-# From this cosine on a sentence only repeats one that is taken, whatever it is worth.
+# From this cosine on a sentence only repeats one that is taken, however relevant it is.
 REPEATED = 0.9
 # Bonuses by hand: two of them outweigh the difference between a central and a marginal sentence.
 DECISION, ERROR, PATH, CODE, NUMBER, FIRST = 0.30, 0.30, 0.10, 0.10, 0.05, 0.10
@@ -64,7 +64,7 @@ _NUMBER = re.compile(r"\d")
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A sentence and where it stands. `weight`: importance of its memory, 0 to 1."""
+    """A sentence and its position. `weight`: importance of its memory, 0 to 1."""
 
     text: str
     entry: int
@@ -139,7 +139,7 @@ def _take(found: Sequence[Unit], entries: Sequence[MemoryEntry], budget_tokens: 
 
 def _vectors(texts: Sequence[str]) -> Matrix:
     """TF-IDF rows of unit length, `(n, terms)`; zero for a sentence without telling words."""
-    counted = [Counter(_telling(text)) for text in texts]
+    counted = [Counter(_content_words(text)) for text in texts]
     places = {term: i for i, term in enumerate(sorted({t for c in counted for t in c}))}
     out = np.zeros((len(texts), max(1, len(places))))
     for row, terms in enumerate(counted):
@@ -152,8 +152,8 @@ def _vectors(texts: Sequence[str]) -> Matrix:
     return out
 
 
-def _telling(text: str) -> list[str]:
-    """Words that say what a sentence is about; what all sentences share weighs next to nothing."""
+def _content_words(text: str) -> list[str]:
+    """The content words of a sentence, without common words."""
     return [
         word
         for word in words(text)
@@ -174,7 +174,7 @@ def _bonuses(found: Sequence[Unit]) -> Matrix:
 
 
 def bonus(text: str, *, first: bool = False) -> float:
-    """What a sentence is worth for what it holds, whatever the others say."""
+    """The value of a sentence by its own contents."""
     marks = (
         (_DECISION, DECISION),
         (_ERROR, ERROR),

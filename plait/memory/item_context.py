@@ -1,7 +1,7 @@
-"""What of a run stands before each of its items where they are indexed and embedded.
+"""The context of a run that precedes each of its items when they are indexed and embedded.
 
-"$ python --version" says nothing of what it was asked for; what the run came to does. The outcome's summary, and not
-the user's first words, since a turn can be forgotten and must then be nowhere else (docs/retention.md).
+"$ python --version" does not show its purpose; the result of the run does. It is the outcome's summary, not
+the user's first message, since a turn can be forgotten and must then be nowhere else (docs/retention.md).
 """
 
 from __future__ import annotations

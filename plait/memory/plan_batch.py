@@ -70,15 +70,15 @@ def _target(
 ) -> Slot | PlaitError | None:
     """What `part` takes the place of. `known`: the living entry that says the same; it may be said to
     have a place again that it has."""
-    wanted = part.write.supersedes
-    if wanted is None:
+    target_id = part.write.supersedes
+    if target_id is None:
         return None
-    row = targets.get(wanted)
+    row = targets.get(target_id)
     if row is None:
-        return MemoryNotFound(wanted, repo)
+        return MemoryNotFound(target_id, repo)
     old = by_id[row.entry.id]
     if old.closed and (known is None or known.id != old.by):
-        return MemoryClosed(wanted, row.entry.superseded_at, old.by)
+        return MemoryClosed(target_id, row.entry.superseded_at, old.by)
     return old
 
 

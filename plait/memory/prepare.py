@@ -1,4 +1,4 @@
-"""Episodes made ready for a store: what is slow about storing one, and every rule about its items."""
+"""Prepares episodes for a store: the slow part of storing one, and all rules about its items."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ def _item(id_: ItemId, artifact: Artifact, about: str) -> PreparedItem:
 
 
 def _mentions(artifact: Artifact) -> Mentions | None:
-    """What people and agents say of code. What a tool printed says nothing of it, and may name all of it;
-    diffs and results have readers of their own."""
+    """The code that people and agents mention. A tool's output is skipped, since it may name any code;
+    diffs and results have their own readers."""
     role = artifact.meta.get("role")
     if artifact.kind not in _SPOKEN or (isinstance(role, str) and role.lower() in EXTERNAL_ROLES):
         return None

@@ -1,8 +1,8 @@
-"""Text that was recalled into a turn comes back with it: what may be stored is what is left.
+"""Removes recalled text from a turn, so that a recall is not stored again as new text.
 
-A recalled block is a heading `## Relevant Memories` and what belongs to it: lists, what is indented
-under them or follows without an empty line between, deeper headings. The first other paragraph is the
-speaker's own again. Bullets `- [score: 0.85] …` are recalled wherever they stand.
+A recalled block is a heading `## Relevant Memories` with its lists, text indented under them or that
+follows without an empty line, and deeper headings. It ends at the first other paragraph. Bullets
+`- [score: 0.85] …` are recalled text anywhere.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def without_recalled(text: str) -> str:
 
 
 def _level(level: int, heading: re.Match[str]) -> int:
-    """Of the block that the heading opens, goes on with, or ends (0)."""
+    """Level of the block after this heading, which opens, continues or ends (0) it."""
     depth = len(heading[1])
     if heading[2].strip().casefold() == HEADING.casefold():
         return depth
@@ -51,7 +51,7 @@ def _level(level: int, heading: re.Match[str]) -> int:
 
 
 def paragraphs(text: str) -> list[str]:
-    """The parts of `text` between empty lines; a fenced block is one part with what is round it."""
+    """The parts of `text` between empty lines; a fenced block and the text around it are one part."""
     out: list[list[str]] = [[]]
     fenced = False
     for line in text.split("\n"):

@@ -1,10 +1,10 @@
 """What of a scope's memories is closed, and why: decided in Python, without I/O or a clock.
 
 `plan` decides with extractive summaries. `planning` is the same as a generator: it yields each group to
-be summarized and is sent the summary, so that whoever drives it may ask a model.
+be summarized and is sent the summary, so that its driver may call a model.
 
 A plan is about one budget (`Budget`): what was stored explicitly, or the record of runs. In order:
-what is pinned stays; duplicates are closed; groups of what is left are summarized, what was least used and is
+pinned memories stay; duplicates are closed; groups of the rest are summarized, the least used and
 least linked first, until the budget is down to `compact_to`. A plan deletes nothing.
 """
 
@@ -33,14 +33,14 @@ from plait.text.token_count import count
 
 # From this importance on a memory stays whatever the budget.
 IMPORTANT = 0.9
-# One summary stands for at most so much: more, and too little is left of each source.
+# Limits of what one summary replaces: beyond them too little is left of each source.
 MAX_SOURCES = 40
 MAX_SOURCE_TOKENS = 6_000
-# A memory this many times as long as a summary is shortened even when it stands alone.
+# A memory this many times as long as a summary is shortened even alone.
 LONG = 4
 # A summary has to save at least a fifth, or its sources stay.
 WORTH = 0.8
-# What is worth keeping halves in a month; guessed.
+# The worth of a memory halves in this time; guessed.
 HALF_LIFE_DAYS = 30.0
 
 # Memories of runs that one plan examines, the oldest first: their budget holds a quarter of a million,
@@ -339,7 +339,7 @@ def _summarize(
             continue
         same = there.get(_identity(entry))
         if same is not None and same not in {e.id for e in group.entries}:
-            continue  # another memory says it already, and the store keeps equal ones once
+            continue  # an equal memory exists, and the store keeps equal ones once
         entry = _add_summary(state, entry)
         state.tokens -= group.tokens
         several = len(group.entries) > 1
@@ -353,7 +353,7 @@ def _summarize(
 
 
 def _identity(entry: MemoryEntry) -> tuple[str, str, str, str]:
-    """By which the store tells memories of one agent apart: it keeps equal ones once."""
+    """The identity of a memory within its agent: the store keeps equal ones once."""
     return entry.metadata.session_key, entry.path, entry.symbol, entry.content
 
 
@@ -376,10 +376,10 @@ def groups(
     now: datetime,
     use: Mapping[MemoryId, Use] = MappingProxyType({}),
 ) -> list[Group]:
-    """Groups to summarize: what no recall ever showed and nothing is linked to, then what is linked, then what
-    was recalled; in each the least used, least linked and least important first. By code anchor, else by
-    session, else by tag, else by month; each in portions of `MAX_SOURCES`. What ends by itself (`valid_to`)
-    is in none: a summary would say it for longer."""
+    """Groups to summarize: memories never recalled or linked, then linked ones, then recalled
+    ones; in each the least used, least linked and least important first. By code anchor, else by
+    session, else by tag, else by month; each in portions of `MAX_SOURCES`. Memories that end (`valid_to`)
+    are in none: a summary would outlive them."""
     together: dict[tuple[object, ...], list[MemoryEntry]] = defaultdict(list)
     for entry in sorted(rest, key=lambda e: (_born(e), e.id.bytes)):
         if entry.valid_to is None and not (entry.valid_from and entry.valid_from > now):

@@ -1,10 +1,10 @@
-"""Sessions' counts → what Plait cost, what was explored without it, and what that says of savings.
+"""From sessions' counts to Plait's cost, the cost of exploring without it, and an estimate of savings.
 
     cost(answer) = tokens × (1 + model calls that were sent it again)
 
 summed over Plait's answers; the same over what was searched and read without it. Importers make the
 sums call by call (`importers/payments.py`), so a session's cost is the sum of its episodes', whatever
-their order. What was saved can't be read from a session, since nobody ran it without Plait: it is
+their order. What was saved can't be read from a session, since it was not run without Plait: it is
 estimated by comparing medians of sessions with and without it, and only where there are enough.
 """
 
@@ -27,7 +27,7 @@ from plait.domain.savings import (
     Totals,
 )
 
-# A median of fewer says more of the tasks than of Plait. A choice, not a measurement.
+# A median of fewer reflects the tasks more than Plait. A choice, not a measurement.
 MIN_SESSIONS = 5
 MIN_GROWN = 1_000  # counted tokens that the factor of usage must rest on
 FACTORS = (0.5, 3.0)  # beyond these, usage and transcript are not of the same texts
@@ -46,7 +46,7 @@ def _age(one: SessionSavings) -> tuple[float, str, str]:
 
 
 def session(counts: SessionCounts) -> SessionSavings:
-    """One session's tokens, in usage's where it tells them."""
+    """One session's tokens, as reported by usage where it has them."""
     measured = _factor(counts)
     basis = _basis(counts, measured)
     factor = measured or 1.0
@@ -73,7 +73,7 @@ def session(counts: SessionCounts) -> SessionSavings:
 
 
 def _factor(counts: SessionCounts) -> float | None:
-    """Tokens by usage of one counted token; None where the transcript does not tell."""
+    """Tokens by usage of one counted token; None where the transcript has none."""
     if counts.grown_counted < MIN_GROWN:
         return None
     factor = counts.grown / counts.grown_counted

@@ -69,7 +69,7 @@ class WrongAnswer(Exception):
 
 
 class ModelSummarizer:
-    """A `Summarizer` over chat completions; what fails is written extractively and says so."""
+    """A `Summarizer` over chat completions; when that fails, an extractive summary that is marked as degraded."""
 
     def __init__(
         self,

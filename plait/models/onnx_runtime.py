@@ -1,4 +1,4 @@
-"""onnxruntime, which says nothing to anybody: the one place that imports it."""
+"""onnxruntime with its logging off: the only module that imports it."""
 
 from __future__ import annotations
 

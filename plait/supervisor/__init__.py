@@ -1,4 +1,4 @@
-"""One shared child server per data folder: started on first need, kept, stopped when unused.
+"""One shared child server per data folder: started on first use, shared, stopped when unused.
 
 A *user* is any Plait process that holds a shared lock on `users.lock`. A *keeper* is a small detached
 process that holds `keeper.lock`, runs the server as its child, publishes where it listens in

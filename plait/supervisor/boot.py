@@ -18,7 +18,7 @@ from pathlib import Path
 def main() -> int:
     entry, folder, fd = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     config = json.load(sys.stdin)
-    # The first process ends at once, so that the second is nobody's child and leaves no zombie.
+    # The first process ends at once, so that the second is orphaned and leaves no zombie.
     if os.fork() > 0:
         os._exit(0)
     _use_same_plait(config["packages"])

@@ -25,8 +25,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a failed start's log says. `permanent`: trying again cannot help. `passing`: it ends by itself,
-    and the start works then."""
+    """The cause of a failed start, from its log. `permanent`: a retry cannot help. `passing`: it ends by
+    itself, and a later start works."""
 
     error: PlaitError
     permanent: bool
@@ -35,7 +35,7 @@ class Diagnosis:
 
 class StartAgain(Exception):
     """The server runs but will never be ready, for a cause that another start may not meet: a port
-    that somebody took."""
+    that another process took."""
 
 
 class ChildServer(Protocol):

@@ -16,7 +16,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def private_folder(path: Path, mode: int = 0o700) -> Path:
-    """Make `path` and its missing parents; what is made gets `mode`, what exists is left as it is.
+    """Make `path` and its missing parents; new folders get `mode`, existing ones stay unchanged.
 
     Raises: HomeUnusable, StoreFull.
     """
@@ -36,7 +36,7 @@ def _make(path: Path, mode: int) -> None:
         _make(path.parent, mode)
     try:
         path.mkdir(mode)
-    except FileExistsError:  # made by somebody else meanwhile, or no folder at all
+    except FileExistsError:  # made by another process meanwhile, or no folder
         if not path.is_dir():
             raise
     else:

@@ -17,15 +17,15 @@ from plait.supervisor.files import private_folder, unusable
 
 PRIVATE = 0o700
 PASSABLE = 0o711
-# What a home holds that an earlier Plait made 0700 as root. One that holds more may be somebody's own
-# folder, whose rights are not ours to change.
+# The contents of a home that an earlier Plait made 0700 as root. A folder with anything else may be a
+# user's own, whose mode Plait must not change.
 OURS = frozenset({"server", "postgres", "graph"})
 
 
 def make_home(home: Path) -> Path:
     """Make `home` and its missing parents; one that exists stays as it is.
 
-    Whoever writes the first thing into a home calls this before.
+    Called before the first write into a home.
 
     Raises: HomeUnusable, StoreFull.
     """
@@ -33,8 +33,8 @@ def make_home(home: Path) -> Path:
 
 
 def prepare(home: Path, account: Account | None) -> None:
-    """Make `home`, or mend one that Plait made, so that `account` gets to its data in it. To be called
-    before anything else is put there: what holds nothing of ours is somebody's folder.
+    """Make `home`, or mend one that Plait made, so that `account` gets to its data in it. Called
+    before anything else is put there: a folder without Plait's files belongs to a user.
 
     Raises: HomeUnusable, StoreFull.
     """

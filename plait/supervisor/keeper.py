@@ -1,4 +1,4 @@
-"""The keeper: one small process that owns one server for as long as somebody uses it."""
+"""The keeper: one small process that owns one server for as long as it has users."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from plait.supervisor.state import Phase, State
 logger = logging.getLogger(__name__)
 
 # Pauses before each try of one start. Guessed: long enough for ports and shared memory of a dead
-# server to be freed, short enough for a person who waits.
+# server to be freed, short enough for a waiting user.
 BACKOFF_S = (0.0, 0.2, 0.5, 1.0, 2.0)
 # A server that lived this long died of something new: its restarts are counted from zero again.
 STABLE_S = 60.0
@@ -79,7 +79,7 @@ class Keeper:
         self._restarts = 0
 
     def run(self) -> int:
-        """Keep the server until nobody uses it; 0, or 1 when it could not be kept."""
+        """Run the server until it has no user; 0, or 1 when it could not be run."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._events.put(STOP))
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -96,13 +96,13 @@ class Keeper:
             return self._fail(exc)
         except OSError as exc:
             return self._fail(unusable(self._folder, exc))
-        except Exception as exc:  # whatever it is, users must hear of it rather than wait
+        except Exception as exc:  # users must get any error rather than wait
             logger.exception("keeper failed")
             return self._fail(EmbeddedServerFailed(f"the keeper of {self._server.name}: {exc!r}"))
         finally:
             self._stop_child()
             self._server.clean()
-            # In this order: whoever gets `users.lock` next must find `keeper.lock` free.
+            # In this order: the next holder of `users.lock` must find `keeper.lock` free.
             self._lock.close()
             self._users.close()
 

@@ -12,8 +12,8 @@ POLL_S = 0.01  # how often a lock with a time limit is tried
 
 
 class FileLock:
-    """`flock` on one file, created 0600 when missing. The file is never removed: a lock on a name that
-    somebody unlinked would guard nothing.
+    """`flock` on one file, created 0600 when missing. The file is never removed: a lock on an
+    unlinked file would guard nothing.
 
     A forked child inherits the lock's open file, and would keep the lock alive after its parent; so
     the child closes its copy at once.
@@ -38,7 +38,7 @@ class FileLock:
         fcntl.flock(self._fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
 
     def try_acquire(self, *, shared: bool = False) -> bool:
-        """Take the lock if nobody is in the way."""
+        """Take the lock if it is free."""
         try:
             fcntl.flock(self._fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Whose process is at the other end of a Unix socket, as the kernel says."""
+"""The account of the process at the other end of a Unix socket, by the kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket as sockets
 import struct
 
 _UCRED = struct.Struct("3i")  # Linux: pid, uid, gid
-_XUCRED = struct.Struct("II")  # macOS: version, uid, and groups, which nobody asks for
+_XUCRED = struct.Struct("II")  # macOS: version, uid, and groups, which are not used
 _SOL_LOCAL, _LOCAL_PEERCRED = 0, 1
 
 
@@ -24,7 +24,7 @@ def uid_of(socket: sockets.socket) -> int:
 
 
 def is_ours(socket: sockets.socket) -> bool:
-    """Whether the process at the other end is of this account, or root's. False where nobody knows."""
+    """Whether the process at the other end is of this account, or root's; False when unknown."""
     try:
         return uid_of(socket) in (os.geteuid(), 0)
     except OSError:

@@ -10,7 +10,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """`count` different ports that were free a moment ago: whoever uses one must be ready to retry.
+    """`count` different ports that were free a moment ago: a user of one must be ready to retry.
 
     Raises: EmbeddedServerFailed, when the system has none left.
     """

@@ -1,4 +1,4 @@
-"""Processes, told apart from others that later got their number; signals only for proven children."""
+"""Processes, distinguished from later ones with the same number; signals only for proven children."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def alive(identity: Identity) -> bool:
 
 
 def find_marked(mark: str) -> list[Identity]:
-    """Live processes with `mark`, a random token of ours, as one part of an argument."""
+    """Live processes with `mark`, a random token of Plait, as one part of an argument."""
     import psutil
 
     found = []

@@ -35,29 +35,43 @@ class FolderStatus:
 
 
 def look(folder: Path) -> FolderStatus:
-    """What runs in `folder`, and what was left there."""
+    """The status of `folder`: its server, and the remains of earlier ones."""
     if not folder.is_dir():
         return FolderStatus(folder, exists=False)
     try:
         # The lock's file is made by the first user: without it there was none.
         alive = (folder / state.KEEPER_LOCK).exists() and keeper_alive(folder)
-        published = state.read(folder)
-        orphan = None if alive else _orphan(folder)
-        return FolderStatus(
-            folder,
-            exists=True,
-            state=published if alive else None,
-            orphan=orphan,
-            stale=not alive and published is not None and not published.reason,
-            failure=published.message if published and published.reason and not alive else "",
-            uptime_s=time.time() - published.since if alive and published else 0.0,
-            rss_bytes=_memory(published) if alive and published else 0,
-            data_bytes=size_of(folder),
-            unfinished=tuple(sorted(folder.glob("data.new-*"))) if not alive else (),
-            exposed=tuple(_exposed(folder)),
-        )
+        return _running(folder) if alive else _stopped(folder)
     except OSError as exc:
         return FolderStatus(folder, exists=True, unreadable=f"{exc.strerror}: {exc.filename}")
+
+
+def _running(folder: Path) -> FolderStatus:
+    published = state.read(folder)
+    return FolderStatus(
+        folder,
+        exists=True,
+        state=published,
+        uptime_s=time.time() - published.since if published else 0.0,
+        rss_bytes=_memory(published) if published else 0,
+        data_bytes=size_of(folder),
+        exposed=tuple(_exposed(folder)),
+    )
+
+
+def _stopped(folder: Path) -> FolderStatus:
+    published = state.read(folder)
+    failed = published is not None and bool(published.reason)
+    return FolderStatus(
+        folder,
+        exists=True,
+        orphan=_orphan(folder),
+        stale=published is not None and not failed,
+        failure=published.message if published and failed else "",
+        data_bytes=size_of(folder),
+        unfinished=tuple(sorted(folder.glob("data.new-*"))),
+        exposed=tuple(_exposed(folder)),
+    )
 
 
 def _orphan(folder: Path) -> Identity | None:

@@ -16,7 +16,7 @@ MAX_LINE = 300  # characters; a longer line is no heading and no list of version
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`said`: prose without the title. `shown`: code blocks, prompts, lines of code."""
+    """`prose`: without the title. `shown`: code blocks, prompts, lines of code."""
 
     title: str
     prose: str
@@ -85,27 +85,50 @@ def parse_report(text: str) -> Report | None:
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """Each line with its kind: prose, shown, or form."""
-    systems = listed = fenced = False
+    state = _State()
     for line in text.replace("\r\n", "\n").split("\n"):
-        if fenced:
-            fenced = _CLOSE.match(line[:MAX_LINE]) is None
-            bare = not fenced and not line.strip(" \t>`~}")
-            yield ("form" if systems or listed or bare else "shown", line)
-            listed = listed and fenced
-        elif len(line) > MAX_LINE:
-            yield ("form" if systems else "prose", line)
-        elif _OPEN.match(line):
-            fenced = True
-            yield "form", line
-        elif (heading := _HEADING.match(line)) is not None:
-            name = (heading[1] or heading[2] or heading[3]).strip()
-            systems = len(name.split()) <= _MOST_WORDS and bool(_ABOUT_SYSTEMS.search(name))
-            own = not systems and _OF_TEMPLATES.match(name) is None
-            yield ("prose" if own else "form", name)
-        elif systems or _VERSION.match(line) or _OF_TEMPLATES.match(line):
-            yield "form", line
-        elif _PRINTS_VERSIONS.search(line):
-            listed = True
-            yield "form", line
+        if state.fenced:
+            yield state.inside_fence(line), line
+        elif len(line) <= MAX_LINE and (heading := _heading(line)) is not None:
+            yield state.begin_section(heading), heading
         else:
-            yield ("shown" if _CODE.match(line) else "prose", line)
+            yield state.outside_fence(line), line
+
+
+def _heading(line: str) -> str | None:
+    found = None if _OPEN.match(line) else _HEADING.match(line)
+    return (found[1] or found[2] or found[3]).strip() if found else None
+
+
+@dataclass(slots=True)
+class _State:
+    """Where in a report the next line is. `systems`: in a section about systems and versions; `listed`: the
+    next fenced block lists versions; `fenced`: in a fenced block."""
+
+    systems: bool = False
+    listed: bool = False
+    fenced: bool = False
+
+    def inside_fence(self, line: str) -> str:
+        self.fenced = _CLOSE.match(line[:MAX_LINE]) is None
+        bare = not self.fenced and not line.strip(" \t>`~}")
+        kind = "form" if self.systems or self.listed or bare else "shown"
+        self.listed = self.listed and self.fenced
+        return kind
+
+    def begin_section(self, name: str) -> str:
+        self.systems = len(name.split()) <= _MOST_WORDS and bool(_ABOUT_SYSTEMS.search(name))
+        return "form" if self.systems or _OF_TEMPLATES.match(name) else "prose"
+
+    def outside_fence(self, line: str) -> str:
+        if len(line) > MAX_LINE:
+            return "form" if self.systems else "prose"
+        if _OPEN.match(line):
+            self.fenced = True
+            return "form"
+        if self.systems or _VERSION.match(line) or _OF_TEMPLATES.match(line):
+            return "form"
+        if _PRINTS_VERSIONS.search(line):
+            self.listed = True
+            return "form"
+        return "shown" if _CODE.match(line) else "prose"

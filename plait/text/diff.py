@@ -1,7 +1,7 @@
 """Unified diffs to files and hunks: git's, `diff -u`'s and those that agents write by hand.
 
-One pass over the lines, no regular expression that can backtrack, and bounds on all that is kept.
-Nothing raises: what is no diff ends up in `prose`, what cannot be read is counted in `problems`.
+One pass over the lines, no regular expression that can backtrack, and bounds on memory.
+Nothing raises: other text goes to `prose`, unreadable lines are counted in `problems`.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ def unquote(text: str) -> str:
 
 
 def git_header_paths(rest: str) -> tuple[str, str]:
-    """Both paths of a `diff --git` line, without prefixes; "" each when they can't be told apart.
+    """Both paths of a `diff --git` line, without prefixes; "" each when they are ambiguous.
 
-    Unquoted names with spaces are told apart by being the same name: renames have their own headers.
+    Unquoted names with spaces are split by being the same name: renames have their own headers.
     """
     if rest.startswith('"'):
         old, behind = _take_quoted(rest)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 MAX_HUNK_LINES = 2_000  # a longer hunk touches its file only
-MAX_PLACES = 20  # a line that stands in more places tells nothing
+MAX_PLACES = 20  # a line that occurs more often is not distinctive
 # Of the hunk's telling lines that stand where the file's text is known. Guessed, on the safe side: an
 # edit near the hunk since then changes a line or two of the usual seven.
 MIN_MATCH = 0.6
@@ -196,7 +196,7 @@ def _inside(spans: Sequence[Span], first: int, last: int) -> Span | None:
 
 
 def _by_heading(lines: Sequence[str], heading: str, file: SourceFile) -> list[str]:
-    """The function that the heading names, if one does and a telling line of the hunk stands in it and
+    """The function that the heading names, if one does and a distinctive line of the hunk is in it and
     nowhere else."""
     words = set(_WORD.findall(heading))
     named = [span for span in file.spans if _own_name(span.symbol) in words]

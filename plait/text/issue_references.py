@@ -1,4 +1,4 @@
-"""What a text says of issues and commits: which it names, which it claims fixed, what it blames.
+"""References of a text to issues and commits: mentioned, claimed fixed, or blamed.
 
 Conservative: a colour, a step's number, a version, a character set are no issue, and "doesn't fix #1"
 is no fix. Code (fenced or in backticks) names nothing. Every pattern is bounded, so time is linear.
@@ -22,7 +22,7 @@ Named = list[tuple[int, int, str]]  # start, end, name
 class Reference:
     """`name` is a graph node's: `issue/123`, `issue/KEY-123`, `issue/owner/repo#1`, `commit/<sha>`.
 
-    `fixes`: the text says that this is fixed now. `causes`: the text blames it for what it is about.
+    `fixes`: the text claims it is fixed now. `causes`: the text blames it for its subject.
     """
 
     name: str
@@ -160,7 +160,7 @@ def _claims(text: str) -> Iterator[tuple[str, bool, bool]]:
 
 
 def _without_code(text: str) -> str:
-    """Fenced blocks blanked, lengths kept; a fence without an end goes to the end of the text."""
+    """Fenced blocks blanked, lengths unchanged; a fence without an end goes to the end of the text."""
     marks = [m.start() for m in _FENCE.finditer(text)]
     out, last = [], 0
     for opening, closing in zip(marks[::2], [*marks[1::2], len(text)], strict=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 MAX_NAMES = 20  # of each kind, a text
@@ -40,34 +40,47 @@ class Mentions:
 
 def mentions(text: str) -> Mentions:
     """Words of `text` that look like a path or like code: dotted, snake_case, camelCase, called, or in
-    backquotes. A plain word is none: it would be bound to whatever has its name. A path may have a line
+    backquotes. A plain word does not count: it would match any symbol of that name. A path may have a line
     (`a.py:12`, `a.py#L3`) or a name (`a.py::test_x`) behind it. Linear in `text`."""
-    paths: dict[str, None] = {}
-    names: dict[str, None] = {}
-    lines: dict[tuple[str, int], None] = {}
-    for word in dict.fromkeys(_telling(" ".join(text[:MAX_READ].split()))):
+    found = _Found()
+    for word in dict.fromkeys(_candidates(" ".join(text[:MAX_READ].split()))):
         for piece in _PIECE.finditer(word):
-            bare = piece[0].rstrip(".:!?").removeprefix("./")
-            behind = word[piece.end() : piece.end() + 1]
-            marked = behind in ("(", "`") and behind != ""
-            if (":" in bare or "#" in bare) and (at := _AT.match(bare)):
-                if _PATH.fullmatch(at[1]):
-                    paths[at[1]] = None
-                    if at[2] or at[3]:
-                        lines[at[1], int(at[2] or at[3])] = None
-                bare, marked = at[4] or "", True
-            if _PATH.fullmatch(bare):
-                paths[bare] = None
-            if _NAME.fullmatch(bare) and (marked or _is_code(bare)):
-                name = _OWN.sub("", re.sub(r"::|#", ".", bare))
-                if len(name) > 2:
-                    names[name] = None
-        if len(paths) >= MAX_NAMES and len(names) >= MAX_NAMES:
+            marked = word[piece.end() : piece.end() + 1] in ("(", "`")
+            found.add(piece[0].rstrip(".:!?").removeprefix("./"), marked)
+        if len(found.paths) >= MAX_NAMES and len(found.names) >= MAX_NAMES:
             break
-    return Mentions(tuple(paths)[:MAX_NAMES], tuple(names)[:MAX_NAMES], tuple(lines)[:MAX_NAMES])
+    return Mentions(
+        tuple(found.paths)[:MAX_NAMES],
+        tuple(found.names)[:MAX_NAMES],
+        tuple(found.lines)[:MAX_NAMES],
+    )
 
 
-def _telling(text: str) -> Iterator[str]:
+@dataclass(slots=True)
+class _Found:
+    """Mentions so far; dicts, as sets in order of appearance."""
+
+    paths: dict[str, None] = field(default_factory=dict)
+    names: dict[str, None] = field(default_factory=dict)
+    lines: dict[tuple[str, int], None] = field(default_factory=dict)
+
+    def add(self, bare: str, marked: bool) -> None:
+        """`marked`: a bracket or a backquote follows, so a plain word is a name too."""
+        if (":" in bare or "#" in bare) and (at := _AT.match(bare)):
+            if _PATH.fullmatch(at[1]):
+                self.paths[at[1]] = None
+                if at[2] or at[3]:
+                    self.lines[at[1], int(at[2] or at[3])] = None
+            bare, marked = at[4] or "", True
+        if _PATH.fullmatch(bare):
+            self.paths[bare] = None
+        if _NAME.fullmatch(bare) and (marked or _is_code(bare)):
+            name = _OWN.sub("", re.sub(r"::|#", ".", bare))
+            if len(name) > 2:
+                self.names[name] = None
+
+
+def _candidates(text: str) -> Iterator[str]:
     """The words of `text`, which are apart by one blank each, that may hold a path or a name."""
     end = 0
     for sign in _SIGN.finditer(text):

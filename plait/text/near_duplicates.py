@@ -30,7 +30,7 @@ _ASCII_WORDS = bytes(c if chr(c).isalnum() else 32 for c in range(128)) + bytes(
 
 
 def words(text: str) -> list[str]:
-    """The words of `text` in order, casefolded: what is left of it when form does not count."""
+    """The words of `text` in order, casefolded."""
     folded = text.casefold()
     if folded.isascii():
         # As bytes: a string's translate takes three times as long, and a pattern six times.

@@ -376,7 +376,7 @@ def _rust_function(printed: str) -> str:
 
 
 def _error(line: str) -> str:
-    """The line, if it says what went wrong."""
+    """The line, if it is an error message."""
     if match := _PANIC.match(line):
         return match[1][:MAX_ERROR]
     if (

@@ -37,7 +37,7 @@ class TestName:
 
 
 def parse_name(reported: str) -> TestName:
-    """What a tool's name for a test says, without parameters: pytest's `a/test_b.py::C::test_d[1]`,
+    """A tool's name for a test, parsed, without parameters: pytest's `a/test_b.py::C::test_d[1]`,
     unittest's `test_d (a.test_b.C)`, JUnit's `a.b.CTest.testD`, Maven's `a.b.CTest#testD`, Go's
     `pkg.TestD/case`, Rust's `b::tests::d`."""
     text = reported.strip()[:MAX_NAME]
@@ -57,7 +57,7 @@ def parse_name(reported: str) -> TestName:
 
 
 def _split_path(text: str) -> tuple[str, str]:
-    """`(file, rest)`; the file is what `::`, ` > ` or ` › ` stands behind, if it looks like one."""
+    """`(file, rest)`; the file is the part before `::`, ` > ` or ` › `, if it looks like one."""
     for separator in ("::", " > ", " \u203a "):
         head, found, rest = text.partition(separator)
         if found and _FILE_EXTENSION.search(head):
@@ -82,7 +82,7 @@ def choose(test: TestName, known: Iterable[tuple[str, str]]) -> str:
         parts = tuple(part for part in _SEPARATORS.split(symbol) if part)
         common = _common_end(parts, test.parts)
         if test.path:
-            # The file was compared already; what stands behind it must agree.
+            # The file was compared already; the rest must agree.
             inside = len(test.parts) - len([p for p in test.path.split("/") if p])
             if common >= max(1, inside):
                 fitting[symbol] = common

@@ -2,12 +2,12 @@
 
 Why a grammar of our own: on the cases of tests/timewords_table.py, with any instant inside a named
 day counted as right, dateparser 1.5 got 101 of 148, parsedatetime 2.6 and recurrent 0.4 got 75 each;
-each took 10 or 11 texts for a time that name none. A wrong time would answer a question nobody asked.
+each took 10 or 11 texts for a time that name none. A wrong time would answer another question.
 
-What is meant, for reads "as of":
+Interpretation, for reads "as of":
 
 - a time of day is that instant; a day, week, month, quarter or year without one means its end,
-  exclusive: the last microsecond in it. A period that still goes on means now.
+  exclusive: the last microsecond in it. A period that has not ended means now.
 - as the bound of a range (`since`, `until`) a period means its start, also one that still goes on.
 - what has no year or date (`Tuesday`, `March 3`, `18:00`) is the latest one that has begun. `last
   Tuesday` is the latest before today, `Tuesday last week` that of the week before (weeks begin on Monday).

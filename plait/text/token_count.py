@@ -1,7 +1,7 @@
 """Token counts by model, exact and offline: the tables come with the `quicktok-v1` package.
 
 Plait's own token figures (memories, summaries) are o200k_base counts. A caller may name its
-model: public tokenizers count exactly; for the others o200k_base counts and a margin is kept back.
+model: public tokenizers count exactly; for the others o200k_base counts and a margin is reserved.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _PUBLIC = (
     (r"(?:meta-)?llama-?3", "llama3"),
     (r"qwen-?(?:2|3)|qwq", "qwen3"),
 )
-# Tokenizers that are not public, or whose tables are not here: the share of the budget that is kept
-# back. Against o200k over windows of 16 kB (250 Python files, 250 C headers, 46 others) the one Claude
+# Tokenizers that are not public, or whose tables are not here: the share of the budget that is
+# reserved. Against o200k over windows of 16 kB (250 Python files, 250 C headers, 46 others) the one Claude
 # tokenizer that was published (Claude 2) gives 1.09 and 1.22 times as many, 1.44 at the 95th percentile;
 # published comparisons with later ones say 1.2 to 1.5. A share of 0.3 covers 1.43. SentencePiece
 # vocabularies of 128k to 256k entries are published as within 15 %; 0.2 covers 1.25.
@@ -78,7 +78,7 @@ def _tokenizer(encoding: str) -> _Tokenizer:
 
 
 def forget() -> bool:
-    """Let the tables go, some 60 MB; the next count reads them anew. False when none was read."""
+    """Free the tables, some 60 MB; the next count reads them again. False when none was read."""
     held = bool(_read)
     _tokenizer.cache_clear()
     _read.clear()

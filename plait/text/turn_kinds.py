@@ -10,7 +10,7 @@ import re
 
 MAX_BYTES = 300  # of UTF-8
 
-# One sentence that says what its speaker is going to do. A dot inside of a file's name ends no sentence.
+# One sentence that announces what its speaker is going to do. A dot inside of a file's name ends no sentence.
 _STEP = re.compile(
     r"[\W_]*(?:(?:ok|okay|so|now|next|then|first|good|great|alright)[,.:]?\s+)*"
     r"(?:let me|let['’]s|let us|now|i['’]ll|i will|i want to|i['’]d like to|i need to|we need to"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plait.domain.answers.status import MemoryUsage
     from plait.domain.retention import Budget
     from plait.settings import Settings
-    from server.process.census import Member
+    from server.process.running import Member
 
 Memory = Mapping[tuple[str, str, "Budget"], "MemoryUsage"]
 ANSWER_S = 3.0  # an idle service answers in milliseconds
@@ -70,10 +70,10 @@ def _ready(args: argparse.Namespace) -> int:
 
 async def _status(args: argparse.Namespace) -> int:
     from plait.client import discovery
-    from server.process import census
+    from server.process import running
 
     settings = frame.load(args)
-    members = census.take(settings.home)
+    members = running.take(settings.home)
     address = discovery.running(settings.home)
     found, memory, silent = await _stored(settings, address) if address else ((), {}, "")
     if args.json:

@@ -24,12 +24,12 @@ from server.access import current
 from server.audit import Audit
 from server.grpc import refusals
 from server.grpc.audited import Noted
+from server.grpc.calls_in_progress import Calls
 from server.grpc.deadlines import Patience
 from server.grpc.door import Door, Visit
 from server.grpc.errors import code_of, internal, status_of
 from server.grpc.limits import UNLIMITED, Limits
 from server.grpc.messages import scope
-from server.process.calls import Calls
 
 logger = logging.getLogger(__name__)
 

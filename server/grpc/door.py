@@ -24,8 +24,8 @@ from plait.domain.errors import (
 from plait.settings import ServerSettings
 from server.access import current
 from server.access.callers import Callers
+from server.access.concurrency import Arrivals, Places, Rates
 from server.access.connections import Connection, Connections
-from server.access.places import Arrivals, Places, Rates
 from server.grpc.deadlines import Patience
 from server.grpc.verbs import VERBS
 

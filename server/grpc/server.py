@@ -40,6 +40,7 @@ from server.access.relay import Relay, raise_open_files, remove_stale
 from server.app import App
 from server.audit import open_audit
 from server.grpc.boundary import Boundary
+from server.grpc.calls_in_progress import Calls
 from server.grpc.deadlines import Patience
 from server.grpc.door import Door
 from server.grpc.limits import Limits
@@ -50,7 +51,6 @@ from server.grpc.services.index import IndexService
 from server.grpc.services.knowledge import KnowledgeService
 from server.grpc.services.memory import MemoryService
 from server.grpc.tls import credentials
-from server.process.calls import Calls
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -35,11 +34,6 @@ def is_limited() -> bool:
 def own(tenant: str) -> tuple[str, ...]:
     """The qualified names of a limited caller's repositories, whether they exist or not; else ()."""
     return tuple(sorted(qualify(tenant, name) for name in current.caller().repositories))
-
-
-def those(tenant: str, names: Iterable[str]) -> list[str]:
-    """The qualified names among `names` that the caller sees."""
-    return [name for name in names if sees(tenant, name)]
 
 
 async def narrowed(search: Views, where: Filter) -> Filter:

@@ -18,7 +18,7 @@ from plait.supervisor.account import unprivileged
 from plait.supervisor.home import prepare
 from server.app import open_app
 from server.process.address import announce, claimed, withdraw
-from server.process.rest import Rest
+from server.process.idle import Rest
 
 logger = logging.getLogger(__name__)
 

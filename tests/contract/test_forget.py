@@ -273,9 +273,6 @@ async def test_only_the_named_repository_and_tenant_lose_anything(store: Store) 
     assert (await store.memories.get(T, "r2", there.id)).id == there.id
     with pytest.raises(RepositoryNotIndexed):
         await store.forgetting.forget("other", "r", Selector(agent_id="a"), dry_run=False)
-    assert (
-        (await store.forget("other", "r2", Selector(agent_id="a"), dry_run=True)) if False else True
-    )
     assert (await store.memories.get("other", "other@r", theirs.id)).id == theirs.id
 
 

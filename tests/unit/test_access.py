@@ -23,8 +23,8 @@ from plait.settings import ServerSettings
 from plait.supervisor import token_file
 from server.access import current, roots
 from server.access.callers import TOKEN
+from server.access.concurrency import Places, Rates
 from server.access.connections import MAX_UNKNOWN_BYTES, Connection, Connections
-from server.access.places import Places, Rates
 from server.grpc.messages import scope
 
 # -- places and quotas -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from plait.domain.recall import Block, RecallFormat, Tier, Trust
 from plait.domain.values import Collection, Item, ItemId
 from plait.retrieval.packing import markdown
 from plait.retrieval.packing.choose import Entry, Room, Size, choose
-from plait.retrieval.packing.join import join
+from plait.retrieval.packing.neighbours import join
 from plait.retrieval.packing.pack import CODE, MEMORY, Limits, pack
 from plait.retrieval.packing.piece import Piece
 from plait.text.token_count import counter

@@ -15,7 +15,7 @@ from plait.domain.recall import Block, Freshness, RecallFormat, Tier, Trust
 from plait.domain.values import Collection, Item, ItemId
 from plait.retrieval.packing import wording
 from plait.retrieval.packing.dedupe import same_text
-from plait.retrieval.packing.join import join
+from plait.retrieval.packing.neighbours import join
 from plait.retrieval.packing.pack import Limits, pack
 from plait.retrieval.packing.piece import Piece, hunks, name
 from plait.text.token_count import counter

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plait.domain.recall import Tier
 from plait.domain.values import Collection, Item, ItemId
-from plait.retrieval.packing.join import join
+from plait.retrieval.packing.neighbours import join
 from plait.retrieval.packing.outline import MAX_SIGNATURE, outline
 from plait.retrieval.packing.piece import Piece, bodies
 from plait.retrieval.packing.wording import MAX_SENTENCE

@@ -26,7 +26,7 @@ MAX_PENDING = 1_000  # tool calls without a result yet
 AGENT = "claude-code"
 
 _INTERRUPTED = "[Request interrupted by user"
-# Texts in user entries that nobody typed.
+# Texts in user entries that were not typed.
 _NOT_TYPED = (
     "<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>",
     "<user-memory-input>", "<task-notification>", "Caveat: The messages below", "<local-command-caveat>",
@@ -43,7 +43,7 @@ _USAGE = {"input_tokens": "input_tokens", "output_tokens": "output_tokens"}
 
 
 def read(stream: BinaryIO, name: str, options: Options) -> Iterator[Read]:
-    """An episode a turn, in order; faulty lines as errors; what is still open as a note."""
+    """An episode a turn, in order; faulty lines as errors; an open turn as a note."""
     session = _Session(name, options)
     last: Line | None = None
     for line in lines(stream, name):
@@ -127,7 +127,7 @@ class _Session:
             self.others_size += len(raw)
 
     def _learn(self, entry: Mapping[str, Any]) -> None:
-        """What the first message says holds for the file."""
+        """The first message determines these for the file."""
         folder = text(entry, "cwd")
         if self.side_only is None:
             self.side_only = entry.get("isSidechain") is True
@@ -207,7 +207,7 @@ class _Turn:
         if call is not None:
             tools.add(self.draft, call, tools.Result.of(block, details), self.root)
 
-    # -- what the agent says and does --
+    # -- the agent's messages and actions --
 
     def _assistant(self, entry: Mapping[str, Any], meta: dict[str, Any], side: bool) -> None:
         message = entry["message"]

@@ -16,7 +16,7 @@ from etl.ingest.importers.trim import trim
 from plait.domain.savings import Looked
 from plait.domain.values import ArtifactKind
 
-# Looking, not doing: what they return is in the repository or on the web, and is not kept as text.
+# Read-only tools: their results are in the repository or on the web, so they are not stored.
 NOISE = frozenset({
     "Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch", "ToolSearch", "BashOutput",
     "KillShell", "KillBash", "TaskOutput", "TaskStop", "TaskList", "TaskGet", "TaskUpdate", "Skill",
@@ -87,7 +87,7 @@ def _bash(draft: Draft, call: Call, result: Result | None, root: str) -> None:
         if result.details.get("interrupted") is True:
             meta["interrupted"] = True
         if call.input.get("run_in_background") is True:
-            failed = None  # it has begun: how it ended stands elsewhere
+            failed = None  # it runs in the background: its end is elsewhere
     if command.strip():
         steps.add_command(draft, command, output, meta, failed=failed)
 

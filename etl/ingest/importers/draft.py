@@ -30,7 +30,7 @@ MAX_META_TEXT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the caller says of the input. Empty: what the input itself says."""
+    """Values given by the caller. Empty: those of the input itself."""
 
     repo: str = ""
     agent_id: str = ""
@@ -53,7 +53,7 @@ class Draft:
     name: str  # of the evidence
     media_type: str
     line: int = 1
-    part: int = 0  # tells episodes apart that were read from the same bytes
+    part: int = 0  # distinguishes episodes read from the same bytes
     repo: str = ""
     agent_id: str = ""
     session_key: str = ""
@@ -105,7 +105,7 @@ class Draft:
         )
 
     def read(self) -> Read:
-        """The checked episode, or what is wrong with it."""
+        """The checked episode, or its error."""
         try:
             return Read(self.line, self._episode(), note=self.note)
         except PlaitError as exc:

@@ -27,7 +27,7 @@ from plait.text.test_results import TestRun
 MAX_BYTES = 64 * 2**20
 MAX_CASES = 50_000
 MAX_DEPTH = 64
-MAX_TEXT = 256 * 1024  # characters kept of one element
+MAX_TEXT = 256 * 1024  # characters stored of one element
 MAX_ALL_TEXT = 32 * 2**20  # and of all together
 MAX_SILENCE = 4 * 2**20  # bytes without an event: one endless tag
 MAX_PROPERTIES = 25
@@ -41,7 +41,7 @@ _FILE_ENDING = re.compile(r"\.\w{1,5}\Z")
 
 @dataclass(slots=True)
 class Case:
-    """One `testcase`. `status` by what stands inside it."""
+    """One `testcase`. `status` by the elements inside it."""
 
     classname: str
     name: str

@@ -20,8 +20,7 @@ from etl.ingest.importers.unified import add_file, split
 from plait.domain.errors import TranscriptInvalid
 from plait.domain.values import ArtifactKind
 
-MAX_MESSAGE_BYTES = MAX_RAW_BYTES
-MAX_HEADER_BYTES = 256 * 1024
+MAX_MAIL_BYTES = MAX_RAW_BYTES
 MAX_PARTS = 50
 
 # What git writes for each message, and what mail programs write.
@@ -60,14 +59,14 @@ def _messages(stream: BinaryIO, name: str) -> Iterator[tuple[int, bytes, Transcr
     """`(first line, bytes, error)` of each mail. One mail too large is skipped, in bounded memory."""
     number, begin, size, blank = 0, 1, 0, True
     parts: list[bytes] = []
-    while line := stream.readline(MAX_MESSAGE_BYTES):
+    while line := stream.readline(MAX_MAIL_BYTES):
         number += 1
         if blank and (_FROM_GIT.match(line) or _FROM.match(line)) and size:
             yield begin, b"".join(parts), _too_large(name, begin, size)
             parts, size, begin = [], 0, number
         blank = not line.strip()
         size += len(line)
-        if size <= MAX_MESSAGE_BYTES:
+        if size <= MAX_MAIL_BYTES:
             parts.append(line)
         else:
             parts.clear()
@@ -76,10 +75,10 @@ def _messages(stream: BinaryIO, name: str) -> Iterator[tuple[int, bytes, Transcr
 
 
 def _too_large(name: str, line: int, size: int) -> TranscriptInvalid | None:
-    if size <= MAX_MESSAGE_BYTES:
+    if size <= MAX_MAIL_BYTES:
         return None
     return TranscriptInvalid(
-        f"{name}:{line}: the mail has {size:,} bytes, more than {MAX_MESSAGE_BYTES:,}; "
+        f"{name}:{line}: the mail has {size:,} bytes, more than {MAX_MAIL_BYTES:,}; "
         "leave generated files out of the patch",
         file=name,
         line=line,

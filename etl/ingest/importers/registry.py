@@ -38,7 +38,7 @@ def read_episodes(stream: BinaryIO, name: str, options: Options) -> Iterator[Rea
 
 
 def _own(episode: Episode, options: Options) -> Episode:
-    """What the caller says stands in where the episode says nothing; credentials go."""
+    """The caller's values fill the episode's empty fields; credentials are removed."""
     made = episode.request_id == f"body-{episode.body_hash.hex()}"
     changed = replace(
         episode,

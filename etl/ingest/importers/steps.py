@@ -15,8 +15,8 @@ from etl.ingest.importers.trim import trim
 from plait.domain.savings import Looked
 from plait.domain.values import ArtifactKind
 
-PROMPT = (400, 40_000)  # lines and characters kept of what people say
-ANSWER = (200, 16_000)  # of what the agent says
+PROMPT = (400, 40_000)  # lines and characters of what people write
+ANSWER = (200, 16_000)  # and of what the agent writes
 COMMAND_CHARS = 2_000
 MIN_CONCLUSION = 80  # characters of a thought that are worth keeping
 MAX_CONCLUSION = 1_500
@@ -68,7 +68,7 @@ def add_command(
             return
         draft.count("test_runs")
     if look_ups.of_command(command) is Looked.PLAIT:
-        output = ""  # what Plait said is in Plait: kept, it would be recalled as somebody else's
+        output = ""  # Plait's own answers: if stored, they would be recalled as somebody else's
     short = trim(output)
     _cut(draft, short.cut)
     draft.add(ArtifactKind.TURN, f"{shown}\n{short.text}".rstrip(), meta=about)
@@ -98,14 +98,14 @@ def add_reflection(draft: Draft, text: str, meta: Mapping[str, Any] | None = Non
 
 
 def as_reflection(draft: Draft, place: int) -> str:
-    """Make the turn at `place` a reflection: the last thing said is what came of it. Its text."""
+    """Make the turn at `place` a reflection: the last message is its result. Returns its text."""
     artifact = draft.artifacts[place]
     draft.artifacts[place] = replace(artifact, kind=ArtifactKind.REFLECTION)
     return artifact.content
 
 
 def conclusion(thought: str) -> str:
-    """A thought's last paragraph, if it says something; "" else."""
+    """A thought's last paragraph, if it is not trivial; "" else."""
     paragraphs = [p.strip() for p in thought.strip().split("\n\n") if p.strip()]
     last = paragraphs[-1] if paragraphs else ""
     return last[-MAX_CONCLUSION:] if len(last) >= MIN_CONCLUSION else ""

@@ -248,9 +248,9 @@ class _Run:
         window.tool_returned(f"step {step}", observation)
 
     def _edit(self, draft: Draft, action: str, observation: str, meta: Mapping[str, Any]) -> None:
-        """What the editor changed; looking at a file is left out. The submission has the whole diff:
-        these stand in for it where there is none. What was tried and is not in it stays as a turn, since
-        the file never came to read so."""
+        """What the editor changed; looking at a file is left out. The submission has the whole diff;
+        edits replace it where there is none. Edits that are not in it become turns, since the final
+        file is without them."""
         given = _arguments(action)
         if given is None or given.get("command") == "view":
             return

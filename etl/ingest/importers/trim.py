@@ -8,7 +8,7 @@ from dataclasses import dataclass
 HEAD_LINES = 12
 TAIL_LINES = 24
 ERROR_LINES = 24
-SHORT_LINES = 60  # so many lines and characters are kept whole
+SHORT_LINES = 60  # outputs up to so many lines and characters stay whole
 SHORT_CHARS = 6_000
 LINE_CHARS = 400
 MAX_SCAN = 4 * 2**20  # characters of one output that are looked at
@@ -77,12 +77,12 @@ def _selected(rows: list[str], lines: int) -> list[int]:
     head, tail = max(2, int(HEAD_LINES * share)), max(4, int(TAIL_LINES * share))
     ends = {*range(min(head, len(rows))), *range(max(0, len(rows) - tail), len(rows))}
     wrong = [i for i, row in enumerate(rows) if i not in ends and _WRONG.search(row)]
-    # The first errors tell the cause; the last ones are near the tail.
+    # The first errors show the cause; the last ones are near the tail.
     return sorted(ends | set(wrong[: max(4, int(ERROR_LINES * share))]))
 
 
 def _join(rows: list[str], keep: list[int], beyond: int, chars: int) -> Trimmed:
-    """The rows of `keep` within `chars` (the last ones first, they tell the end), gaps counted."""
+    """The rows of `keep` within `chars` (the last ones first, they show the end), gaps counted."""
     room, chosen = chars, set()
     for i in [*keep[: len(keep) // 4], *reversed(keep[len(keep) // 4 :])]:
         if room - len(rows[i]) < 0:

@@ -80,7 +80,7 @@ class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods, AsyncKeyMethods):
         await self._channel.close(None)
 
     async def healthy(self, *, timeout_s: float = 5.0) -> bool:
-        """Whether the server says it can serve. Raises PlaitRpcError when it doesn't answer."""
+        """Whether the server reports that it can serve. Raises PlaitRpcError when it doesn't answer."""
         return await self._run(knowledge.healthy(timeout_s))
 
     async def search(

@@ -212,8 +212,8 @@ class AsyncMemoryMethods(ABC):
         budget: Budget | None = None,
         timeout_s: float | None = None,
     ) -> Compacted:
-        """Thin out an agent's memories (None: those of no agent's), or say what that would do. `budget`: what
-        was stored on purpose (the default), or what was said and done in runs."""
+        """Compact an agent's memories (None: those without an agent), or preview that. `budget`: memories
+        stored explicitly (the default), or those of runs."""
         return await self._run(
             admin_calls.compact(
                 repo,

@@ -46,7 +46,7 @@ def recall(
     options: RecallOptions,
     timeout_s: float | None,
 ) -> Call[RecallResult]:
-    """Retried: a second try leaves a second receipt, which harms nobody."""
+    """Retried: a second try leaves a second receipt, which does no harm."""
     check(options)
     request = recalls.request(query, _everything(where, collections), attached, options)
     timeout = timeout_s or timeouts.SEARCH_S

@@ -1,4 +1,4 @@
-"""The call of MemoryService that says what look-ups cost; see `calls`."""
+"""The call of MemoryService that reports the cost of look-ups; see `calls`."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
         self._channel.close()
 
     def healthy(self, *, timeout_s: float = 5.0) -> bool:
-        """Whether the server says it can serve. Raises PlaitRpcError when it doesn't answer."""
+        """Whether the server reports that it can serve. Raises PlaitRpcError when it doesn't answer."""
         return self._run(knowledge.healthy(timeout_s))
 
     def search(

@@ -60,7 +60,7 @@ class RecallMethods(ABC):
         options: RecallOptions = RECALL_DEFAULTS,
         timeout_s: float | None = None,
     ) -> str:
-        """A question in, the block for a prompt out; "" where nothing helps. `recall` tells more."""
+        """The context block for a query; "" when nothing is relevant. `recall` returns the details."""
         answer = self.recall(
             query,
             where=where,

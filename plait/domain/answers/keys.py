@@ -10,7 +10,7 @@ from plait.domain.keys import ApiKey
 
 @dataclass(frozen=True, slots=True)
 class NewSecret:
-    """A key and its new secret, which is said this once. `old_until`: when those before end."""
+    """A key and its new secret, which is shown only here. `old_until`: when earlier secrets expire."""
 
     key: ApiKey
     secret: str = field(repr=False)

@@ -53,7 +53,7 @@ class MemoryAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """What one tool said in a turn. `command`: what was asked of it."""
+    """One tool's output in a turn. `command`: its input."""
 
     tool: str
     content: str = ""
@@ -63,7 +63,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """`skipped_cause` says why nothing was kept, if nothing was."""
+    """`skipped_cause`: why nothing was stored; "" otherwise."""
 
     entries: tuple[MemoryEntry, ...]
     skipped_cause: str

@@ -22,10 +22,10 @@ from plait.domain.values import ItemId, Timing
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """A context for a prompt, and what stands behind it.
+    """A context for a prompt, with its items and how they were found.
 
-    `silence`: why `context` is empty, "" if it is not. `recall_id` None: no receipt was kept.
-    `why_not`: the fates of the items asked about. `ranks`: with `explain`, by item its rank stage by stage.
+    `silence`: why `context` is empty, "" if it is not. `recall_id` None: no receipt was stored.
+    `why_not`: the fates of the requested items. `ranks`: with `explain`, by item its rank stage by stage.
     """
 
     recall_id: RecallId | None

@@ -1,4 +1,4 @@
-"""What a search answers, and what every answer says of its reading."""
+"""The result of a search, and the parts that every result shares."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RepositoryRevision:
 
 @dataclass(frozen=True, slots=True)
 class Degradation:
-    """A part that could not be asked, and why."""
+    """A part that was unavailable, and why."""
 
     part: str
     cause: str
@@ -34,14 +34,14 @@ class Degradation:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Hits best first. `degraded` empty: the answer is whole. `why_not`: the fates of the items asked
-    about. `ranks`: with `explain`, by item its rank stage by stage."""
+    """Hits best first. `degraded` empty: the answer is complete. `why_not`: the fates of the requested
+    items. `ranks`: with `explain`, by item its rank stage by stage."""
 
     hits: tuple[Hit, ...]
     revisions: tuple[RepositoryRevision, ...]
     degraded: tuple[Degradation, ...]
     timings: tuple[Timing, ...]
     took_ms: float
-    as_of: AsOf = NOW  # the instants asked for, words resolved
+    as_of: AsOf = NOW  # the requested instants, resolved from words
     why_not: Mapping[ItemId, Dropped] = field(default_factory=dict)
     ranks: Mapping[ItemId, tuple[StageRank, ...]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a server says of itself."""
+"""A server's report on itself."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from plait.domain.retention import Budget
 
 @dataclass(frozen=True, slots=True)
 class MemoryUsage:
-    """`tokens` of living memories of `budget_tokens` (0: no limit); `closed` by compaction, and found below
-    what stands for them."""
+    """`tokens` of living memories of `budget_tokens` (0: no limit); `closed` by compaction, and found through
+    their summaries."""
 
     tokens: int
     budget_tokens: int

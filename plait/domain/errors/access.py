@@ -18,7 +18,7 @@ class TenantNotAllowed(Forbidden):
 
 
 class RepositoryNotAllowed(Forbidden):
-    """The call names a repository that its key does not have; whether it exists is not said."""
+    """The call names a repository that its key does not have; whether it exists is not revealed."""
 
     reason = "REPOSITORY_NOT_ALLOWED"
 

@@ -39,13 +39,13 @@ class Conflict(PlaitError):
 
 
 class Precondition(PlaitError):
-    """The request is fine, the state is not; the text says what to change (FAILED_PRECONDITION)."""
+    """The request is valid, the state is not; the message gives the change (FAILED_PRECONDITION)."""
 
     reason = "PRECONDITION"
 
 
 class Busy(PlaitError):
-    """Somebody else is at it; try again (ABORTED)."""
+    """A concurrent operation is in the way; try again (ABORTED)."""
 
     reason = "BUSY"
 
@@ -63,7 +63,7 @@ class Forbidden(PlaitError):
 
 
 class Unauthenticated(PlaitError):
-    """Nobody knows who calls (UNAUTHENTICATED)."""
+    """The caller is unknown (UNAUTHENTICATED)."""
 
     reason = "UNAUTHENTICATED"
 

@@ -25,7 +25,7 @@ class EmbeddingUnavailable(Unavailable):
 
 
 class LanguageModelUnavailable(Unavailable):
-    """The chat model or reranker does not answer; whoever asked goes on without it."""
+    """The chat model or reranker does not answer; its caller continues without it."""
 
     reason = "LANGUAGE_MODEL_UNAVAILABLE"
 

@@ -49,7 +49,7 @@ class DeadlineExceeded(OutOfTime):
 
 
 class RecallUnknown(NotFound):
-    """No receipt of that recall: never made, another tenant's, or no longer kept."""
+    """No receipt of that recall: never made, another tenant's, or deleted."""
 
     reason = "RECALL_UNKNOWN"
 
@@ -74,7 +74,7 @@ class TimeNotUnderstood(InvalidInput):
 
 
 class HistoryGone(Precondition):
-    """The recorded time asked for is before what is kept of this repository's code."""
+    """The requested recorded time is before the stored history of this repository's code."""
 
     reason = "HISTORY_GONE"
 

@@ -26,7 +26,7 @@ class FileLeftAlone(Precondition):
 
 
 class McpAddressRefused(InvalidInput):
-    """`plait mcp --http` is not to listen there, or not without being told so."""
+    """`plait mcp --http` is not to listen there, or not without an explicit option."""
 
     reason = "MCP_ADDRESS_REFUSED"
 
@@ -44,7 +44,7 @@ class ServerNotAnswering(Unavailable):
 
 
 class ServiceNotStarted(Unavailable):
-    """The background service of a PLAIT_HOME could not be started, or be stopped. Where it said why, the
+    """The background service of a PLAIT_HOME could not be started or stopped. If it reported a cause, the
     `reason` is that of its own error."""
 
     reason: str = "SERVICE_NOT_STARTED"  # type: ignore[misc]  # of the instance, see `because`

@@ -53,7 +53,7 @@ class CachedProvider:
         return await asyncio.shield(self._flight(text))
 
     def begin(self, text: str) -> None:
-        """Have `text` embedded for whoever asks for it next; nothing is waited for."""
+        """Embed `text` in the background for its next caller."""
         if text not in self._cache:
             self._flight(text)
 
@@ -75,10 +75,10 @@ class CachedProvider:
         if self._flights.get(text) is flight:
             del self._flights[text]
         if not flight.cancelled():
-            flight.exception()  # seen: nobody may be left to fetch it
+            flight.exception()  # retrieved here: no caller may be left to do it
 
     def clear(self) -> None:
-        """Remember nothing: a text that was asked for may have to be forgotten."""
+        """Clear the cache: a queried text may have to be forgotten."""
         self._cache.clear()
 
     async def close(self) -> None:

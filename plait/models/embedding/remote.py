@@ -30,7 +30,7 @@ _backoff = wait_random_exponential(multiplier=0.5, max=20.0)
 
 
 class TryAgain(Exception):
-    """The provider may answer later. `after_s`: when it says so itself, else None."""
+    """The provider may answer later. `after_s`: when it gives a time, else None."""
 
     def __init__(self, cause: str, after_s: float | None = None) -> None:
         super().__init__(cause)
@@ -75,7 +75,7 @@ class RemoteProvider:
         return self._dim
 
     async def measure(self) -> RemoteProvider:
-        """Ask the model for its dimension when nothing told it. Raises as `embed_documents`."""
+        """Ask the model for its dimension when it is unknown. Raises as `embed_documents`."""
         if self._dim == 0:
             rows = await self._retried(["dimension"])
             self._dim = len(rows[0]) if len(rows) == 1 else 0

@@ -18,7 +18,7 @@ def wants_reranker(settings: RerankSettings) -> bool:
 
 
 async def open_model(settings: LanguageSettings) -> LanguageModel:
-    """The chat model that `settings` names; nothing is asked of it yet. Close it when done.
+    """The chat model that `settings` names; it is not called yet. Close it when done.
 
     Raises: BadSettings.
     """

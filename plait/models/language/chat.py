@@ -189,7 +189,7 @@ class ChatModel:
 
 
 def _text(raw: bytes) -> str:
-    """The first choice's text, without what was thought aloud. Raises: _Wrong."""
+    """The first choice's text, without its reasoning. Raises: _Wrong."""
     try:
         completion = _Completion.model_validate_json(raw)
     except (ValidationError, UnicodeDecodeError):

@@ -12,7 +12,7 @@ from plait.domain.values import Collection, Item, ItemId
 from plait.ports import Place
 from plait.retrieval.packing.dedupe import same_text
 from plait.retrieval.packing.impact_lines import impact_lines
-from plait.retrieval.packing.join import join
+from plait.retrieval.packing.neighbours import join
 from plait.retrieval.packing.pack import CODE, MEMORY, STAGE, Limits, pack, silent
 from plait.retrieval.packing.piece import Piece
 from plait.retrieval.packing.reasons import Words, reasons, replies_to, words_of

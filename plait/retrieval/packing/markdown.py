@@ -12,7 +12,7 @@ from __future__ import annotations
 from plait.domain.recall import Tier, Trust
 from plait.domain.values import Collection
 from plait.retrieval.packing import wording
-from plait.retrieval.packing.join import Joined
+from plait.retrieval.packing.neighbours import Joined
 from plait.retrieval.packing.piece import Body, Piece, lines, name, place
 
 HEADING = "## Relevant Memories\n\n"

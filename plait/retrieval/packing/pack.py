@@ -29,7 +29,7 @@ from plait.retrieval.packing.choose import (
 )
 from plait.retrieval.packing.dedupe import Coverage
 from plait.retrieval.packing.piece import Piece
-from plait.retrieval.packing.ways import Way, ways
+from plait.retrieval.packing.renderings import Way, ways
 from plait.retrieval.ranking.coherence import APART
 from plait.retrieval.ranking.weights import DEFAULT
 from plait.text.token_count import Counter

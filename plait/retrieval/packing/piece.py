@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from plait.domain.recall import Freshness, NamedAnchor, Tier, Trust
 from plait.domain.values import Collection, Item
 from plait.retrieval.packing import wording
-from plait.retrieval.packing.join import Joined, alone
+from plait.retrieval.packing.neighbours import Joined, alone
 from plait.retrieval.packing.outline import Outline, outline, own_name
 
 MAX_TITLE = 120

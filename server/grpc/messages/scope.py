@@ -18,7 +18,7 @@ from plait.domain.errors import (
     TenantNotAllowed,
 )
 from plait.domain.scope import DEFAULT_TENANT, check_tenant, qualify, unqualify
-from plait.domain.values import Filter, Revision
+from plait.domain.values import Filter
 from plait.settings import ScopeSettings
 from server.access import current
 
@@ -86,11 +86,6 @@ def id_in(tenant: str, text: str, at: str) -> str:
 def name_out(tenant: str, name: str) -> str:
     """A qualified name, or a node's id that starts with one, as `tenant` knows it."""
     return unqualify(tenant, name)
-
-
-def revisions_out(tenant: str, revisions: Iterable[Revision]) -> list[Revision]:
-    """Revisions under the names that `tenant` gave their repositories."""
-    return [replace(r, repo=name_out(tenant, r.repo)) for r in revisions]
 
 
 def filter_in(tenant: str, where: Filter, at: str = "filter.repositories") -> Filter:

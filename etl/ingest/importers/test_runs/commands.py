@@ -1,4 +1,4 @@
-"""Shell commands of agents: which of them run tests, and what their output says of each test."""
+"""Shell commands of agents: which of them run tests, and the result of each test from their output."""
 
 from __future__ import annotations
 

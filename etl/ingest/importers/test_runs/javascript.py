@@ -44,14 +44,14 @@ def tests(text: str) -> list[TestRun]:
 
 
 class _Listing:
-    """Where in a listing of tests the next line stands."""
+    """The position of the next line in a listing of tests."""
 
     def __init__(self) -> None:
         self.file = ""
         self.blocks: list[tuple[int, str]] = []  # indentation and name, outermost first
 
     def read(self, line: str) -> TestRun | None:
-        """The test that `line` reports; else what it says of the lines below is kept."""
+        """The test that `line` reports; else `line` is read as context of the lines below."""
         if match := _JS_FILE.match(line):
             self.file, self.blocks = match[1], []
         elif match := _JS_TEST.fullmatch(line):
