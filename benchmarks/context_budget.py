@@ -80,7 +80,7 @@ async def ranked(
     asked = SearchQuery(query.text, k=0 if options else 100)
     ctx = SearchContext(
         query=asked,
-        asked=analyse(asked),
+        analysis=analyse(asked),
         k=deps.recall.items if options else 100,
         fusion="minmax",
         deadline=Deadline.after(60.0),

@@ -164,7 +164,7 @@ async def ask(truth: Store, repo: str, ids: Sequence[ItemId]) -> list[Freshness]
     out: list[Freshness] = []
     for at in range(0, len(ids), 100):
         some = ids[at : at + 100]
-        found = await truth.search.standing(view, some)
+        found = await truth.search.item_states(view, some)
         out += [freshness(SAID, found[id_]) for id_ in some]
     return out
 
@@ -181,7 +181,7 @@ async def measure(
     at_once = await ask(truth, repo, [*ids, *idle])
     index(home, repo, new)
     shipped = await ask(truth, repo, ids)
-    truth.search._standings._named_cache = (
+    truth.search._item_states._named_cache = (
         freshness_text.Cache()
     )  # what is known of this revision already
     with patch.object(freshness_text, "gist", lambda code, language: b""):

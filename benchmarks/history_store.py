@@ -10,7 +10,7 @@ from benchmarks.localisation_corpus import Piece
 from benchmarks.memory_histories import Entry, History
 from benchmarks.memory_store import MemoryStore
 from plait.domain.values import Collection, Filter, Item, ItemId, embedded_text
-from plait.ports import Around, Place, Standing, Vectors, View
+from plait.ports import Around, ItemState, Place, Vectors, View
 from plait.text.token_count import count
 from plait.text.turn_kinds import announces_next_step, is_question
 
@@ -30,7 +30,7 @@ def _piece(entry: Entry) -> Piece:
 
 
 class HistoryStore(MemoryStore):
-    """Places, items and standings as the history has them."""
+    """Places, items and states_by_id as the history has them."""
 
     def __init__(self, history: History, vectors: Vectors, model: str) -> None:
         super().__init__(history.name, pieces(history), vectors, model, Collection.MEMORIES)
@@ -74,8 +74,8 @@ class HistoryStore(MemoryStore):
             )
         return found
 
-    async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
-        return {id_: _standing(self._entries[id_.int]) for id_ in ids}
+    async def item_states(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, ItemState]:
+        return {id_: _item_state(self._entries[id_.int]) for id_ in ids}
 
 
 def _announces(e: Entry) -> bool:
@@ -84,12 +84,12 @@ def _announces(e: Entry) -> bool:
     return mine and announces_next_step(e.text)
 
 
-def _standing(entry: Entry) -> Standing:
+def _item_state(entry: Entry) -> ItemState:
     anchored = bool(entry.path)
-    return Standing(
+    return ItemState(
         anchored,
-        known=anchored,
-        there=anchored and not entry.gone,
+        has_baseline=anchored,
+        exists=anchored and not entry.gone,
         changed=entry.stale,
         external=entry.source == "system",
     )

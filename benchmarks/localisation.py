@@ -65,7 +65,7 @@ class Variant:
     async def words(self, ctx: SearchContext, deps: Deps) -> SearchContext:
         """`ctx` asking for its words alone, not for the name that they make nor for what a report says first:
         plain BM25."""
-        return replace(ctx, asked=replace(analyse(ctx.query), joined=()))
+        return replace(ctx, analysis=replace(analyse(ctx.query), joined=()))
 
     async def only(self, ctx: SearchContext, deps: Deps) -> SearchContext:
         """Leave in `ctx` what this variant's arms found."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from benchmarks.localisation_corpus import Piece
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Revision
-from plait.ports import Around, Place, Spot, Standing, Vectors, View
+from plait.ports import Around, ItemState, Place, Spot, Vectors, View
 from plait.text.tokenize import tokens
 from vector.index import bm25
 from vector.index.vocabulary import Vocabulary, going_with, vocabulary_of
@@ -171,7 +171,7 @@ class MemoryStore:
     async def around(self, view: View, ids: Sequence[ItemId], where: Filter, reach: int) -> Around:
         return {}  # code only
 
-    async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
+    async def item_states(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, ItemState]:
         return {}
 
     async def vocabulary(self, view: View, words: Sequence[str], k: int) -> dict[str, list[str]]:

@@ -40,10 +40,10 @@ from plait.ports.relations import RelationStore as RelationStore
 from plait.ports.repositories import RepositoryStore as RepositoryStore
 from plait.ports.savings import SavingsStore as SavingsStore
 from plait.ports.search import Around as Around
+from plait.ports.search import ItemState as ItemState
 from plait.ports.search import Place as Place
 from plait.ports.search import SearchStore as SearchStore
 from plait.ports.search import Spot as Spot
-from plait.ports.search import Standing as Standing
 from plait.ports.search import View as View
 from plait.ports.vectors import PendingText as PendingText
 from plait.ports.vectors import VectorQueue as VectorQueue

@@ -1,4 +1,4 @@
-"""The truth: candidates from each arm, and the items behind them."""
+"""The primary store: candidates of each arm, and their items."""
 
 from __future__ import annotations
 
@@ -25,22 +25,21 @@ from plait.domain.values import (
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The revisions and times one answer is read at. Get one a request; pass it to every read.
+    """A snapshot: the revisions and times at which one answer is read. Get one a request; pass it to every read.
 
-    What a read may see is the view's: tenant, repositories and times of the filter it was made with;
-    a later filter only narrows it."""
+    It fixes tenant, repositories and times from its filter; filters of later reads only narrow it."""
 
     revisions: tuple[Revision, ...]
     model: str  # embedding model of the index; "" when nothing is embedded yet
     dim: int
     tenant: str = DEFAULT_TENANT
-    valid: datetime | None = None  # rows that hold at this time; None: at the moment of the read
-    recorded: datetime | None = None  # as it was known then; None: what is known now
+    valid: datetime | None = None  # rows valid at this time; None: at the moment of the read
+    recorded: datetime | None = None  # rows as recorded then; None: as recorded now
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a candidate stands: enough to rank it, without its text."""
+    """Location and metadata of a candidate: enough to rank it without its text."""
 
     repo: str
     collection: Collection
@@ -50,7 +49,7 @@ class Place:
     is_test: bool
     start_line: int = 0  # 1-based, inclusive; 0: no file
     end_line: int = 0
-    # What only agents' items have:
+    # Only for agents' items:
     importance: float = 0.5
     ts: datetime | None = None  # since when it holds, else when it was written
     type: str = ""  # episodic, semantic, procedural
@@ -71,9 +70,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A place in code as a text names it. `path`: whole, or its end at a `/` (stack traces give absolute
-    ones, so `path` may also be longer than the repository's). `symbol`: a qualified name, or its end at a
-    `.`. Lines 1-based, inclusive; 0: any. At least `path` or `symbol` is there."""
+    """A reference to code in a text. `path`: whole, or a suffix from a `/` (stack traces give absolute paths, so it may
+    also be longer than in the repository). `symbol`: a qualified name, or a suffix from a `.`. Lines 1-based,
+    inclusive; 0: any. `path` or `symbol` is not empty."""
 
     path: str = ""
     symbol: str = ""
@@ -83,18 +82,18 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What the current index says of where a memory is anchored, and of what stands behind it.
+class ItemState:
+    """The state of an agents' item: of its anchor in the current index, its evidence and its compaction.
 
-    `anchored`: the memory names a path or a symbol. `known`: how the anchor read when the memory was
-    recorded is on record. `there`, `changed`: the anchor now. `proven`: a test that passed validates it
-    (VALIDATED_BY), or its run succeeded with tests that passed. `external`: its text came from outside.
-    `named`: what its text names besides, as far as it was in the index when it was recorded. `entry`: the
-    memory of which it is a version. `compacted`: compaction closed it, `replaced_by` stands for it."""
+    `anchored`: it names a path or a symbol. `has_baseline`: the hash of the anchored code when the item was recorded is
+    stored. `exists`, `changed`: the anchored code now. `proven`: a passed test validates the item (VALIDATED_BY), or its
+    run succeeded with passed tests. `external`: its text came from outside. `named`: the anchors that its text names and
+    the index had when it was recorded. `entry`: the memory of which it is a version. `compacted`: compaction closed it,
+    and `replaced_by` replaces it."""
 
     anchored: bool
-    known: bool = False
-    there: bool = False
+    has_baseline: bool = False
+    exists: bool = False
     changed: bool = False
     proven: bool = False
     external: bool = False
@@ -104,7 +103,7 @@ class Standing:
     replaced_by: UUID | None = None
 
 
-# By memory what stands next to it: the step to it, -1 right before, 1 right after, 2 the one behind that.
+# By memory, its neighbours with their offsets: -1 right before, 1 right after, 2 the one after that.
 Around = Mapping[ItemId, Mapping[ItemId, int]]
 
 
@@ -157,18 +156,18 @@ class SearchStore(Protocol):
         ...
 
     async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
-        """Where the items behind candidates stand, in the order of `ids`; what is gone is left out."""
+        """Location and metadata of the items, in the order of `ids`; removed ones are left out."""
         ...
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
-        """The items behind candidates; ids that are gone are left out."""
+        """The items; removed ones are left out."""
         ...
 
     async def located(
         self, view: View, spots: Sequence[Spot], where: Filter, k: int
     ) -> list[list[ItemId]]:
-        """For each spot the chunks there, at most `k`, the narrowest that holds its lines first. Ambiguous
-        ends of paths and names give the chunks of all that fit; none gives an empty list."""
+        """For each reference the chunks that it matches, at most `k`, the narrowest that contains its lines first. An
+        ambiguous suffix gives the chunks of all matches."""
         ...
 
     async def chunks_of(
@@ -178,16 +177,16 @@ class SearchStore(Protocol):
         ...
 
     async def around(self, view: View, ids: Sequence[ItemId], where: Filter, reach: int) -> Around:
-        """Of memories that were said in a session, or in a run without one: up to `reach` of the same
-        session before and after each, as far as they match `where`. Others are left out."""
+        """For memories of a session (or of a run without one): up to `reach` neighbours in the session before and after
+        each that match `where`. Other memories are left out."""
         ...
 
-    async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
-        """Of agents' items: what the revisions of `view` say of their anchors. Code is left out."""
+    async def item_states(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, ItemState]:
+        """The states of agents' items in the revisions of `view`. Code is left out."""
         ...
 
     async def vocabulary(self, view: View, words: Sequence[str], k: int) -> dict[str, list[str]]:
-        """For each BM25 term how the names of the view's symbols say it: itself where one of them holds it,
-        else up to `k` terms of its family (serialize for serialization), most used first. What has neither
-        is left out, and so is everything where the repositories are many or very large."""
+        """For each BM25 term the forms used in the names of the view's symbols: itself if a name contains it, else up to
+        `k` related terms (serialize for serialization), most used first. Terms without either are left out; empty if
+        the repositories are many or very large."""
         ...

@@ -209,13 +209,13 @@ async def _search_deeper(
 ) -> dict[str, Sequence[Candidate]]:
     """The two large arms again with `DEEP` candidates; an arm that did not run, or cannot, is left out."""
     deep: dict[str, Sequence[Candidate]] = {}
-    if "lexical" in ctx.rankings and ctx.asked.terms:
-        terms, weights = ctx.asked.terms, ctx.asked.weights
+    if "lexical" in ctx.rankings and ctx.analysis.terms:
+        terms, weights = ctx.analysis.terms, ctx.analysis.weights
         deep["lexical"] = await deps.store.lexical(ctx.at, terms, where, DEEP, weights)
     if "semantic" in ctx.rankings:
         try:
             provider = await deps.provider()
-            vector = await provider.embed_query(ctx.asked.text)
+            vector = await provider.embed_query(ctx.analysis.text)
             deep["semantic"] = await deps.store.nearest(ctx.at, vector, where, DEEP)
         except PlaitError:  # it answered a moment ago; the lexical arm is enough without it
             return deep

@@ -83,7 +83,7 @@ class MemoryQueryService:
         settings = self._deps.settings
         return SearchContext(
             query=query,
-            asked=analyse(query) if text.strip() else NO_TEXT,
+            analysis=analyse(query) if text.strip() else NO_TEXT,
             k=options.top_k,
             fusion=settings.fusion,
             deadline=deadline or Deadline.after(settings.timeout_s),

@@ -64,7 +64,7 @@ class RecallService:
         settings, started = self._deps.settings, self._deps.now()
         ctx = SearchContext(
             query=query,
-            asked=analyse(query),
+            analysis=analyse(query),
             k=query.k or self._deps.recall.items,
             fusion=query.fusion or settings.fusion,
             deadline=query.deadline or Deadline.after(settings.timeout_s),
@@ -72,7 +72,7 @@ class RecallService:
         )
         stages = plan(query.mode, self._stages, query.off)
         causes = None
-        if not ctx.asked.attached and transactional(ctx.asked.text):
+        if not ctx.analysis.attached and transactional(ctx.analysis.text):
             ctx = _skipped(ctx, self._deps)
             causes = {id_: Dropped("strategy", Kind.TRANSACTIONAL) for id_ in query.why_not}
         else:

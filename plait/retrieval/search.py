@@ -74,7 +74,7 @@ class SearchService:
         settings = self._deps.settings
         ctx = SearchContext(
             query=query,
-            asked=analyse(query),
+            analysis=analyse(query),
             k=query.k or settings.k,
             fusion=query.fusion or settings.fusion,
             deadline=query.deadline or Deadline.after(settings.timeout_s),
@@ -85,7 +85,7 @@ class SearchService:
             ctx.at,
             (*ctx.degraded, *without_model(query.mode, self._deps)),
             ctx.timings,
-            ctx.asked.kind,
+            ctx.analysis.kind,
             why_not=await explain.why_not(ctx, self._deps) if query.why_not else None,
             trail=ctx.trail,
         )

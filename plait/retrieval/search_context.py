@@ -1,4 +1,4 @@
-"""What the stages hand on, what they may ask, and the tuple's runner."""
+"""The context that stages pass on, their dependencies, and the type of a stage."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from plait.domain.values import Candidate, Hit, Item, ItemId, Timing
 from plait.ports import (
     EmbeddingProvider,
     ImpactStore,
+    ItemState,
     LanguageModel,
     Place,
     RecallStore,
     RelationStore,
     Reranker,
     SearchStore,
-    Standing,
     View,
 )
 from plait.retrieval.query.analysis import Analysis, SearchQuery
@@ -33,7 +33,7 @@ from plait.settings import LanguageSettings, RecallSettings, RerankSettings, Sea
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """A part that an answer lacks, and why: an error's reason, or a short word."""
+    """A part missing from an answer, and why: the reason of an error, or a short word."""
 
     part: str  # an arm or a stage
     cause: str
@@ -44,8 +44,8 @@ class Degraded:
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """What stages may ask. Openers are awaited at each use, so that a model opens on first need; what is
-    None is not configured, and its stage passes the context on."""
+    """Dependencies of the stages. Openers are awaited at each use, so that a model opens when first needed; None: not
+    configured, and its stage returns the context unchanged."""
 
     store: SearchStore
     provider: Callable[[], Awaitable[EmbeddingProvider]]
@@ -59,7 +59,7 @@ class Deps:
     rerank_settings: RerankSettings = field(default_factory=RerankSettings)
     language_settings: LanguageSettings = field(default_factory=LanguageSettings)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    # Begins to embed a text that `provider` will be asked for, if that costs no opening.
+    # Starts embedding a text that `provider` will need soon, if the model is open.
     foresee: Callable[[str], None] = lambda text: None
 
 
@@ -75,7 +75,7 @@ class Rewrite:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The candidates after one stage, best first, with their scores: what explanations are read from."""
+    """The candidates after one stage, best first, with their scores: the source of explanations."""
 
     stage: str
     scores: Mapping[ItemId, float]  # in the order of rank
@@ -83,20 +83,19 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class SearchContext:
-    """One search or recall on its way through the stages; each returns a changed copy.
+    """The state of one search or recall between stages; each stage returns a changed copy.
 
-    `order` holds the candidates that are still in, best first, `fused` their scores. A stage that takes
-    one out says why in `dropped`. `factors` has by stage what multiplies a score (1.0: left out); `score`
-    applies them."""
+    `order`: the remaining candidates, best first; `fused`: their scores. A stage that removes one records why in
+    `dropped`. `factors`: by stage, factors of scores without those of 1.0; the stage `score` applies them."""
 
     query: SearchQuery
-    asked: Analysis
-    k: int  # hits wanted; for a context the most items it may hold
+    analysis: Analysis
+    k: int  # number of hits; for a context the most items
     fusion: str
     deadline: Deadline
-    options: PackingOptions | None = None  # a context is wanted; None: hits
+    options: PackingOptions | None = None  # of a recall; None: a search for hits
     vector: npt.NDArray[np.float32] | None = (
-        None  # the caller's own, of shape (dim,); None: the model's
+        None  # given by the caller, of shape (dim,); None: by the model
     )
     view: View | None = None
     anchors: Anchors = field(default_factory=Anchors)
@@ -106,9 +105,11 @@ class SearchContext:
     fused: Mapping[ItemId, float] = field(default_factory=dict)
     order: Sequence[ItemId] = ()
     places: Mapping[ItemId, Place] = field(default_factory=dict)
-    standing: Mapping[ItemId, Standing] = field(default_factory=dict)
-    first_turns: frozenset[ItemId] = frozenset()  # of the best those that begin their session
-    before: Mapping[ItemId, ItemId] = field(default_factory=dict)  # of short turns
+    item_states: Mapping[ItemId, ItemState] = field(default_factory=dict)
+    first_turns: frozenset[ItemId] = frozenset()  # the best candidates that begin their session
+    before: Mapping[ItemId, ItemId] = field(
+        default_factory=dict
+    )  # by short turn, the turn before it
     also: Mapping[ItemId, tuple[ItemId, ...]] = field(default_factory=dict)  # joined neighbours
     reasons: Mapping[ItemId, tuple[str, ...]] = field(default_factory=dict)
     factors: Mapping[str, Mapping[ItemId, float]] = field(default_factory=dict)
@@ -132,21 +133,21 @@ class SearchContext:
 
     @property
     def traced(self) -> bool:
-        """Whether the caller wants to know what each stage did."""
+        """Whether snapshots of the stages are recorded."""
         return self.query.explain or bool(self.query.why_not)
 
 
-changed = copier(SearchContext)  # as `dataclasses.replace`; a search does it 20 times
+changed = copier(SearchContext)  # as `dataclasses.replace`, but faster: a search uses it 20 times
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One decision.
+    """One step of the pipeline.
 
-    `calls_model`: asks a language model, so `Mode.FAST` is without it. `arm`: brings candidates; arms that
-    stand next to each other run side by side. `needed`: cannot be switched off. `shed`: the order in
-    which stages are left out when time runs short, 1 first; 0: never. `when`: whether it has anything to
-    do; a stage that has not is neither run, nor timed, nor missed.
+    `calls_model`: asks a language model, so `Mode.FAST` is without it. `arm`: brings candidates; adjacent arms run
+    concurrently. `needed`: cannot be switched off. `shed`: the order in
+    which stages are left out when time runs short, 1 first; 0: never. `when`: whether it applies; a stage
+    that does not is neither run, nor timed, nor named in `degraded`.
     """
 
     run: Callable[[SearchContext, Deps], Awaitable[SearchContext]]

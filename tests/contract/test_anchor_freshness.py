@@ -17,7 +17,7 @@ from plait.domain.values import (
     Outcome,
 )
 from plait.memory.entry import check
-from plait.ports import Standing
+from plait.ports import ItemState
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -55,9 +55,9 @@ async def ran(
     return receipt.item_ids
 
 
-async def standing(store: Store, *ids: ItemId) -> list[Standing]:
+async def item_states(store: Store, *ids: ItemId) -> list[ItemState]:
     view = await store.search.view(ALL)
-    found = await store.search.standing(view, ids)
+    found = await store.search.item_states(view, ids)
     return [replace(found[id_], entry=None) for id_ in ids]
 
 
@@ -72,24 +72,24 @@ async def test_anchors_hold_change_and_go(store: Store, index: IndexFiles) -> No
         await remember(store, "src/old.toy"),
         await remember(store, symbol="src.old.gone"),
     ]
-    fresh = Standing(anchored=True, known=True, there=True)
-    assert await standing(store, *ids) == [fresh] * 7
+    fresh = ItemState(anchored=True, has_baseline=True, exists=True)
+    assert await item_states(store, *ids) == [fresh] * 7
     changed = ["send_request: open_socket open_socket", "open_socket:"]
     await index(store, "r", {"src/client.toy": changed, "src/server.toy": CODE["src/server.toy"]})
-    drifted = Standing(anchored=True, known=True, there=True, changed=True)
-    gone = Standing(anchored=True, known=True)
-    assert await standing(store, *ids) == [drifted, drifted, fresh, fresh, fresh, gone, gone]
+    drifted = ItemState(anchored=True, has_baseline=True, exists=True, changed=True)
+    gone = ItemState(anchored=True, has_baseline=True)
+    assert await item_states(store, *ids) == [drifted, drifted, fresh, fresh, fresh, gone, gone]
 
 
 async def test_what_comes_back_as_it_was_is_fresh_again(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
     id_ = await remember(store, "src/old.toy")
     await index(store, "r", {**CODE, "src/old.toy": ["gone: serve"]})
-    (then,) = await standing(store, id_)
+    (then,) = await item_states(store, id_)
     assert then.changed
     await index(store, "r", CODE)
-    (now,) = await standing(store, id_)
-    assert now == Standing(anchored=True, known=True, there=True)
+    (now,) = await item_states(store, id_)
+    assert now == ItemState(anchored=True, has_baseline=True, exists=True)
 
 
 async def test_without_an_index_or_an_anchor_nothing_is_known(
@@ -100,21 +100,21 @@ async def test_without_an_index_or_an_anchor_nothing_is_known(
     missing = await remember(store, "src/never.toy")
     end_of_another = await remember(store, symbol="ket")
     further_out = await remember(store, symbol="top.src.client.open_socket")
-    assert await standing(store, before, nowhere, missing, end_of_another, further_out) == [
-        Standing(anchored=True, there=True),
-        Standing(anchored=False),
-        Standing(anchored=True),
-        Standing(anchored=True),
-        Standing(anchored=True),
+    assert await item_states(store, before, nowhere, missing, end_of_another, further_out) == [
+        ItemState(anchored=True, exists=True),
+        ItemState(anchored=False),
+        ItemState(anchored=True),
+        ItemState(anchored=True),
+        ItemState(anchored=True),
     ]
 
 
-async def test_code_has_no_standing(store: Store, index: IndexFiles) -> None:
+async def test_code_has_no_item_state(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
     view = await store.search.view(ALL)
     (chunk, *_) = await store.search.lexical(view, ["open_socket"], Filter(), 1)
-    assert await store.search.standing(view, [chunk.id]) == {}
-    assert await store.search.standing(view, []) == {}
+    assert await store.search.item_states(view, [chunk.id]) == {}
+    assert await store.search.item_states(view, []) == {}
 
 
 DIFF = """\
@@ -137,15 +137,15 @@ async def test_a_diff_is_fresh_while_what_it_added_is_there(
         Artifact(ArtifactKind.PLAN, "then the server", "src/server.toy"),
     )
     ids = await ran(store, artifacts)
-    not_yet = [s.changed for s in await standing(store, *ids)]
+    not_yet = [s.changed for s in await item_states(store, *ids)]
     assert not_yet == [True, True, False]  # the index is from before the change
     added = [*CODE["src/client.toy"], "close_socket: open_socket"]
     await index(store, "r", {**CODE, "src/client.toy": added})
-    assert [s.known and not s.changed for s in await standing(store, *ids)] == [True] * 3
+    assert [s.has_baseline and not s.changed for s in await item_states(store, *ids)] == [True] * 3
     await index(store, "r", {**CODE, "src/client.toy": ["rewritten:"]})
-    assert [s.changed for s in await standing(store, *ids)] == [True, True, False]
+    assert [s.changed for s in await item_states(store, *ids)] == [True, True, False]
     await index(store, "r", {"src/server.toy": CODE["src/server.toy"]})
-    assert [s.there for s in await standing(store, *ids)] == [False, False, True]
+    assert [s.exists for s in await item_states(store, *ids)] == [False, False, True]
 
 
 async def test_a_run_is_proven_by_tests_that_ended_well(store: Store, index: IndexFiles) -> None:
@@ -164,7 +164,7 @@ async def test_a_run_is_proven_by_tests_that_ended_well(store: Store, index: Ind
             ),
         )
         ids = await ran(store, artifacts, status, request_id)
-        (found, *_) = await standing(store, *ids)
+        (found, *_) = await item_states(store, *ids)
         return found.proven
 
     assert await proven("failed", "passed", "success", "1")
@@ -187,5 +187,5 @@ async def test_text_from_outside_is_told(store: Store, index: IndexFiles) -> Non
         await remember(store, text="marked", custom={"trust": "external"}),
         await remember(store, text="a summary", source=MemorySource.SYSTEM),
     ]
-    found = [s.external for s in await standing(store, *said, *ids)]
+    found = [s.external for s in await item_states(store, *said, *ids)]
     assert found == [True, False, False, False, True, True, True, False]

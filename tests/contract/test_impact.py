@@ -179,7 +179,7 @@ async def asked(
     query = SearchQuery(text="what breaks", attached=text, where=where)
     ctx = SearchContext(
         query=query,
-        asked=analyse(query),
+        analysis=analyse(query),
         k=10,
         fusion="minmax",
         deadline=Deadline.after(LIMIT_S),
@@ -484,7 +484,7 @@ async def test_an_answer_that_is_out_of_time_names_what_it_lacks(
     query = SearchQuery(text="what breaks", attached=BREAK, where=where)
     ctx = SearchContext(
         query=query,
-        asked=analyse(query),
+        analysis=analyse(query),
         k=10,
         fusion="minmax",
         deadline=Deadline.after(0.0),

@@ -232,8 +232,8 @@ async def test_search_finds_what_was_closed_and_says_what_stands_for_it(store: S
     found = await store.search.lexical(view, tokens(entry.content), where, 50)
     items = await store.search.fetch(view, [c.id for c in found])
     (hit,) = (id_ for id_, item in items.items() if item.content == entry.content)
-    standing = (await store.search.standing(view, [hit]))[hit]
-    assert (standing.compacted, standing.replaced_by) == (True, step.into)
+    item_states = (await store.search.item_states(view, [hit]))[hit]
+    assert (item_states.compacted, item_states.replaced_by) == (True, step.into)
 
 
 async def test_a_duplicate_of_the_same_words_is_not_found_twice(store: Store) -> None:

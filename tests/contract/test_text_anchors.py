@@ -21,7 +21,7 @@ from plait.domain.values import (
     Outcome,
 )
 from plait.memory.entry import check
-from plait.ports import Place, Standing
+from plait.ports import ItemState, Place
 from plait.retrieval.ranking.freshness import freshness
 from vector.memories import links
 from vector.store import Store
@@ -45,16 +45,16 @@ async def remember(store: Store, text: str, path: str = "", symbol: str = "") ->
     return ItemId(receipt.entry.id)
 
 
-async def standing(store: Store, id_: ItemId, where: Filter = ALL) -> Standing:
-    return (await store.search.standing(await store.search.view(where), [id_]))[id_]
+async def item_states(store: Store, id_: ItemId, where: Filter = ALL) -> ItemState:
+    return (await store.search.item_states(await store.search.view(where), [id_]))[id_]
 
 
 async def named(store: Store, id_: ItemId) -> tuple[NamedAnchor, ...]:
-    return (await standing(store, id_)).named
+    return (await item_states(store, id_)).named
 
 
 async def fresh(store: Store, id_: ItemId) -> Freshness:
-    return freshness(SAID, await standing(store, id_))
+    return freshness(SAID, await item_states(store, id_))
 
 
 SENDS = ("src/client.toy", "src.client.send_request")
@@ -193,7 +193,7 @@ async def test_as_of_an_earlier_time_it_was_fresh(store: Store, index: IndexFile
     await index(store, "r", {**CODE, "src/client.toy": ["send_request: serve"]})
     assert await fresh(store, id_) is Freshness.DRIFTED
     then = replace(ALL, as_of=AsOf(recorded=entry.updated_at))
-    assert freshness(SAID, await standing(store, id_, then)) is Freshness.FRESH
+    assert freshness(SAID, await item_states(store, id_, then)) is Freshness.FRESH
 
 
 async def test_other_repositories_are_not_looked_at(store: Store, index: IndexFiles) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plait.domain.deadline import Deadline
 from plait.domain.recall import AnchorState, Freshness, NamedAnchor, PackingOptions, Trust
 from plait.domain.values import Candidate, Collection, ItemId, Revision
-from plait.ports import Place, RecallStore, SearchStore, Standing, View
+from plait.ports import ItemState, Place, RecallStore, SearchStore, View
 from plait.retrieval.query.analysis import SearchQuery, analyse
 from plait.retrieval.query.strategy import Strategy
 from plait.retrieval.ranking import freshness, fusion, memory_score, trust
@@ -45,13 +45,13 @@ def place(
 
 
 class Store:
-    def __init__(self, **standing: Standing) -> None:
-        self.standings = {n(int(name[1:])): said for name, said in standing.items()}
+    def __init__(self, **item_states: ItemState) -> None:
+        self.states_by_id = {n(int(name[1:])): said for name, said in item_states.items()}
         self.asked = 0
 
-    async def standing(self, view: View, ids: list[ItemId]) -> dict[ItemId, Standing]:
+    async def item_states(self, view: View, ids: list[ItemId]) -> dict[ItemId, ItemState]:
         self.asked += 1
-        return {id_: self.standings.get(id_, Standing(anchored=False)) for id_ in ids}
+        return {id_: self.states_by_id.get(id_, ItemState(anchored=False)) for id_ in ids}
 
 
 def context(text: str, places: dict[int, Place], fused: dict[int, float]) -> SearchContext:
@@ -146,19 +146,19 @@ def test_meaning_weighs_no_less_for_what_was_said_in_a_long_question_or_a_young_
 
 FRESH = [
     (None, Freshness.UNVERIFIABLE),
-    (Standing(anchored=False), Freshness.UNVERIFIABLE),
-    (Standing(True, known=False, there=True), Freshness.UNVERIFIABLE),
-    (Standing(True, known=False, there=False), Freshness.UNVERIFIABLE),
-    (Standing(True, known=True, there=True), Freshness.FRESH),
-    (Standing(True, known=True, there=True, changed=True), Freshness.DRIFTED),
-    (Standing(True, known=True, there=False), Freshness.ORPHANED),
+    (ItemState(anchored=False), Freshness.UNVERIFIABLE),
+    (ItemState(True, has_baseline=False, exists=True), Freshness.UNVERIFIABLE),
+    (ItemState(True, has_baseline=False, exists=False), Freshness.UNVERIFIABLE),
+    (ItemState(True, has_baseline=True, exists=True), Freshness.FRESH),
+    (ItemState(True, has_baseline=True, exists=True, changed=True), Freshness.DRIFTED),
+    (ItemState(True, has_baseline=True, exists=False), Freshness.ORPHANED),
 ]
 
 
-@pytest.mark.parametrize(("standing", "expected"), FRESH)
-def test_freshness_of_a_memory(standing: Standing | None, expected: Freshness) -> None:
-    assert freshness.freshness(place(), standing) is expected
-    assert freshness.freshness(place(collection=Collection.FILES), standing) is Freshness.FRESH
+@pytest.mark.parametrize(("item_states", "expected"), FRESH)
+def test_freshness_of_a_memory(item_states: ItemState | None, expected: Freshness) -> None:
+    assert freshness.freshness(place(), item_states) is expected
+    assert freshness.freshness(place(collection=Collection.FILES), item_states) is Freshness.FRESH
 
 
 def named(*states: AnchorState) -> tuple[NamedAnchor, ...]:
@@ -166,35 +166,35 @@ def named(*states: AnchorState) -> tuple[NamedAnchor, ...]:
 
 
 SAME, CHANGED, MOVED, GONE = AnchorState
-FRESHLY = Standing(True, known=True, there=True)
+FRESHLY = ItemState(True, has_baseline=True, exists=True)
 NAMED = [
-    (Standing(False), (SAME,), Freshness.FRESH, 1.0),
-    (Standing(False), (SAME, MOVED), Freshness.FRESH, 1.0),
-    (Standing(False), (SAME, CHANGED), Freshness.DRIFTED, 0.95),
-    (Standing(False), (SAME, GONE), Freshness.DRIFTED, 0.95),
-    (Standing(False), (GONE, GONE), Freshness.ORPHANED, 0.85),
-    (Standing(True, there=True), (CHANGED,), Freshness.DRIFTED, 0.95),  # the given one is unknown
+    (ItemState(False), (SAME,), Freshness.FRESH, 1.0),
+    (ItemState(False), (SAME, MOVED), Freshness.FRESH, 1.0),
+    (ItemState(False), (SAME, CHANGED), Freshness.DRIFTED, 0.95),
+    (ItemState(False), (SAME, GONE), Freshness.DRIFTED, 0.95),
+    (ItemState(False), (GONE, GONE), Freshness.ORPHANED, 0.85),
+    (ItemState(True, exists=True), (CHANGED,), Freshness.DRIFTED, 0.95),  # the given one is unknown
     (FRESHLY, (SAME,), Freshness.FRESH, 1.0),
     (FRESHLY, (CHANGED,), Freshness.DRIFTED, 0.95),
     (FRESHLY, (GONE,), Freshness.DRIFTED, 0.95),
     (replace(FRESHLY, changed=True), (SAME,), Freshness.DRIFTED, 0.9),
-    (Standing(True, known=True), (SAME,), Freshness.ORPHANED, 0.75),
+    (ItemState(True, has_baseline=True), (SAME,), Freshness.ORPHANED, 0.75),
 ]
 
 
 @pytest.mark.parametrize(("given", "states", "expected", "factor"), NAMED)
 def test_freshness_of_what_a_text_names(
-    given: Standing, states: tuple[AnchorState, ...], expected: Freshness, factor: float
+    given: ItemState, states: tuple[AnchorState, ...], expected: Freshness, factor: float
 ) -> None:
-    standing = replace(given, named=named(*states))
-    assert freshness.freshness(place(), standing) is expected
-    found = freshness.freshness_factors({n(1): place()}, {n(1): standing})
+    item_states = replace(given, named=named(*states))
+    assert freshness.freshness(place(), item_states) is expected
+    found = freshness.freshness_factors({n(1): place()}, {n(1): item_states})
     assert found == ({} if factor == 1.0 else {n(1): factor})
 
 
 def test_a_reason_says_what_changed() -> None:
     def reason(*anchors: NamedAnchor) -> str:
-        return freshness.reason(place(), Standing(False, named=anchors))
+        return freshness.reason(place(), ItemState(False, named=anchors))
 
     assert reason(*named(SAME)) == ""
     assert reason(*named(CHANGED, GONE)) == "f0 in src/a.py changed since; f1 in src/a.py is gone"
@@ -207,7 +207,7 @@ def test_a_reason_says_what_changed() -> None:
     )
     assert reason(NamedAnchor("docs/x.md", "", CHANGED)) == "docs/x.md changed since"
     assert reason(*named(*[GONE] * 5)).endswith("f2 in src/a.py is gone; 2 more")
-    both = Standing(True, known=True, named=named(CHANGED))
+    both = ItemState(True, has_baseline=True, named=named(CHANGED))
     assert freshness.reason(place(), both) == "its code is gone; f0 in src/a.py changed since"
 
 
@@ -215,8 +215,8 @@ def test_trust_of_an_item() -> None:
     said = place()
     assert trust.trust(place(collection=Collection.FILES), None) is Trust.REPOSITORY
     assert trust.trust(said, None) is Trust.AGENT_CLAIMED
-    assert trust.trust(said, Standing(False, proven=True)) is Trust.TEST_PASSED
-    assert trust.trust(said, Standing(False, proven=True, external=True)) is Trust.EXTERNAL
+    assert trust.trust(said, ItemState(False, proven=True)) is Trust.TEST_PASSED
+    assert trust.trust(said, ItemState(False, proven=True, external=True)) is Trust.EXTERNAL
 
 
 def test_no_prior_moves_an_item_by_much() -> None:
@@ -230,14 +230,14 @@ def test_no_prior_moves_an_item_by_much() -> None:
 
 async def test_score_weighs_what_is_known_and_says_why() -> None:
     places = {i: place() for i in (1, 2, 3)}
-    gone = Standing(True, known=True)
-    store = Store(n1=gone, n2=Standing(False, external=True))
+    gone = ItemState(True, has_baseline=True)
+    store = Store(n1=gone, n2=ItemState(False, external=True))
     ctx = await score(context("why is it slow", places, {1: 0.9, 2: 0.85, 3: 0.8}), deps(store))
     assert list(ctx.order) == [n(3), n(2), n(1)]
     assert ctx.factors["freshness"] == {n(1): 0.75}
     assert ctx.factors["trust"] == {n(2): 0.9}
     assert ctx.reasons == {n(1): ("its code is gone",)}
-    assert ctx.standing[n(1)] == gone
+    assert ctx.item_states[n(1)] == gone
 
 
 async def test_importance_and_age_order_equals_but_not_the_unequal() -> None:

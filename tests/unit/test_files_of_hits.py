@@ -38,7 +38,7 @@ def context(places: Sequence[Place], scores: Sequence[float]) -> SearchContext:
     query = SearchQuery("where is it")
     return SearchContext(
         query=query,
-        asked=analyse(query),
+        analysis=analyse(query),
         k=10,
         fusion="minmax",
         deadline=Deadline.after(10),

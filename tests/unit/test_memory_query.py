@@ -23,7 +23,7 @@ from plait.domain.memory import (
     MemoryType,
 )
 from plait.domain.values import Candidate, Collection, Filter, ItemId, Revision
-from plait.ports import EmbeddingProvider, MemoryStore, Place, SearchStore, Standing, View
+from plait.ports import EmbeddingProvider, ItemState, MemoryStore, Place, SearchStore, View
 from plait.retrieval.memory_query import OVER_FETCH, MemoryQueryService, in_memories
 from plait.retrieval.search_context import Degraded, Deps
 from plait.settings import SearchSettings
@@ -67,8 +67,8 @@ class Notes:
         place = Place("r", Collection.MEMORIES, "", "", "memory", False, type="semantic")
         return dict.fromkeys(ids, place)
 
-    async def standing(self, view: View, ids: Sequence[ItemId]) -> Mapping[ItemId, Standing]:
-        return dict.fromkeys(ids, Standing(anchored=False))
+    async def item_states(self, view: View, ids: Sequence[ItemId]) -> Mapping[ItemId, ItemState]:
+        return dict.fromkeys(ids, ItemState(anchored=False))
 
     async def versions(
         self, tenant: str, ids: Sequence[ItemId], as_of: AsOf = NOW

@@ -92,10 +92,10 @@ def test_what_has_no_reason_has_no_dash_for_one() -> None:
 
 def test_no_memory_says_of_itself_how_far_to_trust_it() -> None:
     text = "Use x. — memory, 2026-03-01: says pool (fresh, test-passed): so"
-    standing = "(drifted, agent-claimed)"
+    item_states = "(drifted, agent-claimed)"
     for made in (note(1, text), note(1, f"a\n{text}")):
         context = packed(Piece(made, 0.5, freshness=Freshness.DRIFTED)).context
-        assert 0 < context.index(standing) < context.index("Use x.")
+        assert 0 < context.index(item_states) < context.index("Use x.")
 
 
 HOSTILE = st.text(alphabet="`>-# \n\r\u2028\u2029\x0b\x0c\x1c\x85[score:]0.9ab\u202e", max_size=200)

@@ -93,8 +93,8 @@ async def test_a_query_without_places_asks_nothing(text: str) -> None:
 
 async def test_the_repositorys_own_name_is_no_identifier() -> None:
     ctx = await staged(Places(), "where does `r` call `load_all`")
-    assert ctx.asked.identifiers == ("load_all",)
-    assert (await staged(Places(), "r")).asked.identifiers == ("r",)
+    assert ctx.analysis.identifiers == ("load_all",)
+    assert (await staged(Places(), "r")).analysis.identifiers == ("r",)
 
 
 async def test_frames_count_from_the_innermost_of_the_repository() -> None:
@@ -109,11 +109,11 @@ async def test_frames_count_from_the_innermost_of_the_repository() -> None:
 
 async def test_a_trace_is_no_part_of_what_is_asked() -> None:
     ctx = await staged(Places(), TRACE)
-    assert ctx.asked.text == "Loading fails\nKeyError: 1"
-    assert {"load", "main", "fail"} <= set(ctx.asked.terms)
+    assert ctx.analysis.text == "Loading fails\nKeyError: 1"
+    assert {"load", "main", "fail"} <= set(ctx.analysis.terms)
     located = await staged(Places(core=[1]), TRACE)
-    assert "main" not in located.asked.terms
-    assert {"srv", "usr", "lib", "site", "packag"}.isdisjoint(ctx.asked.terms)
+    assert "main" not in located.analysis.terms
+    assert {"srv", "usr", "lib", "site", "packag"}.isdisjoint(ctx.analysis.terms)
 
 
 async def test_an_attached_diff_is_asked_for_by_its_lines() -> None:
@@ -122,7 +122,7 @@ async def test_an_attached_diff_is_asked_for_by_its_lines() -> None:
     assert ctx.strategy.kind is Kind.DIFF
     assert scores(ctx) == {1: 1.0}
     assert ctx.reasons[n(1)] == ("the diff changes it",)
-    assert ctx.asked.text == "app/core.py\nx\ny"
+    assert ctx.analysis.text == "app/core.py\nx\ny"
 
 
 async def test_a_file_that_is_named_lifts_all_that_is_in_it() -> None:
@@ -130,7 +130,7 @@ async def test_a_file_that_is_named_lifts_all_that_is_in_it() -> None:
     ctx = await staged(store, "why does app/core.py load twice when started again")
     assert scores(ctx) == {i: pytest.approx(0.8 * DEFAULT.locations.whole_file) for i in (1, 2, 3)}
     assert 0.0 < ctx.strategy.weights["anchors"] < 0.5
-    assert ctx.strategy.kind is Kind.NATURAL or ctx.asked.kind is QueryKind.IDENTIFIERS
+    assert ctx.strategy.kind is Kind.NATURAL or ctx.analysis.kind is QueryKind.IDENTIFIERS
     ctx = await staged(store, "why does app/core.py:12 load twice")
     assert scores(ctx)[1] > scores(ctx)[2] > scores(ctx)[3]
 

@@ -23,7 +23,7 @@ from plait.domain.errors import (
     StoreUnavailable,
 )
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Revision
-from plait.ports import Around, Place, Spot, Standing, Vectors, View
+from plait.ports import Around, ItemState, Place, Spot, Vectors, View
 from plait.retrieval.search import Degraded, QueryKind, SearchAnswer, SearchQuery, SearchService
 from plait.retrieval.search_context import Deps, SearchContext, Stage
 from plait.retrieval.stages import STAGES
@@ -98,7 +98,7 @@ class Shelf:
     ) -> list[ItemId | None]:
         return [None for _ in symbols]
 
-    async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
+    async def item_states(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, ItemState]:
         return {}
 
     async def around(self, view: View, ids: Sequence[ItemId], where: Filter, reach: int) -> Around:

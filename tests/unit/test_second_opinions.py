@@ -334,7 +334,7 @@ def test_a_model_is_not_asked_when_switched_off_or_beside_a_diff() -> None:
     off = deps(Shelf(), Chat(""), language_settings=LanguageSettings(rewrite=False))
     assert not rewrites(context(), off)
     ctx = context()
-    beside = replace(ctx, asked=replace(ctx.asked, attached="--- a\n+++ b\n"))
+    beside = replace(ctx, analysis=replace(ctx.analysis, attached="--- a\n+++ b\n"))
     assert not rewrites(beside, deps(Shelf(), Chat("")))
 
 

@@ -11,7 +11,7 @@ import pytest
 from plait.domain.deadline import Deadline
 from plait.domain.recall import PackingOptions
 from plait.domain.values import Collection, Item, ItemId
-from plait.ports import Place, Standing, View
+from plait.ports import ItemState, Place, View
 from plait.retrieval.packing import context_block
 from plait.retrieval.packing.reasons import MAX_QUOTED, replies_to
 from plait.retrieval.query.analysis import SearchQuery, analyse
@@ -52,7 +52,7 @@ def shown(*, external: bool = False, known: bool = True, asked: str = TEXTS[ASKE
         fused={REPLY: 1.0},
         places=PLACES,
         before=threads.before(AROUND, PLACES),
-        standing={ASKED: Standing(False, external=external)} if known else {},
+        item_states={ASKED: ItemState(False, external=external)} if known else {},
     )
     assert set(context_block.ids_to_fetch(ctx, [REPLY])) == {REPLY, ASKED}
     block = context_block.block(ctx, [REPLY], {}, items, {}, RecallSettings()).block

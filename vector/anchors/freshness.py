@@ -11,7 +11,7 @@ from uuid import UUID
 from plait.domain.memory import EXTERNAL_ROLES
 from plait.domain.recall import AnchorState, NamedAnchor
 from plait.domain.values import Collection, Filter, ItemId
-from plait.ports import Standing, View
+from plait.ports import ItemState, View
 from vector.anchors import freshness_hunks, freshness_text
 from vector.anchors.anchored import HASH
 from vector.anchors.freshness_hunks import MIN_SHARE, Change
@@ -70,13 +70,13 @@ EXTERNAL = """(
 OUTSIDE = sorted(EXTERNAL_ROLES)
 
 
-class Standings:
+class ItemStates:
     def __init__(self, app: Scoped) -> None:
         self._app = app
         self._named_cache = freshness_text.Cache()
 
-    async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
-        """See `SearchStore.standing`. One query; two more when there are items of runs that changed the file
+    async def item_states(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, ItemState]:
+        """See `SearchStore.item_states`. One query; two more when there are items of runs that changed the file
         they are about; one or two when some name code in their texts."""
         if not ids or not view.revisions:
             return {}
@@ -112,7 +112,7 @@ class Standings:
         ]
         shares = await freshness_hunks.shares(self._app, view.tenant, changes)
         now = await freshness_text.read(self._app, view.tenant, anchors, self._named_cache)
-        return {row.id: _standing(row, anchors_by_item[row.id], now, shares) for row in rows}
+        return {row.id: _item_state(row, anchors_by_item[row.id], now, shares) for row in rows}
 
 
 def _agents(view: PinnedView) -> tuple[Collection, ...]:
@@ -147,20 +147,20 @@ class _Row(NamedTuple):
         return (self.episode, self.repo_id, self.number, path)
 
 
-def _standing(
+def _item_state(
     row: _Row,
     anchors: Sequence[StoredAnchor],
     now: Mapping[StoredAnchor, NamedAnchor],
     shares: Mapping[Change, float],
-) -> Standing:
+) -> ItemState:
     named = [_judged(now.get(k), k, shares.get(row.change(k.path))) for k in anchors]
     known, changed = row.then is not None, row.then != row.now
     if row.is_open and (share := shares.get(row.change(row.path))) is not None:
         known, changed = True, share < MIN_SHARE
-    return Standing(
+    return ItemState(
         anchored=bool(row.path or row.symbol),
-        known=known,
-        there=row.now is not None,
+        has_baseline=known,
+        exists=row.now is not None,
         changed=known and row.now is not None and changed,
         proven=row.proven,
         external=row.external,

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from plait.domain.values import Candidate, Filter, Item, ItemId
-from plait.ports import Around, Place, Spot, Standing, View
-from vector.anchors.freshness import Standings
+from plait.ports import Around, ItemState, Place, Spot, View
+from vector.anchors.freshness import ItemStates
 from vector.connection.pool import Scoped
 from vector.index.vocabulary import Words
 from vector.search.located import Located, chunks_of
@@ -25,7 +25,7 @@ class Search:
         self._nearest = Nearest(app)
         self._located = Located(app)
         self._threads = Threads(app)
-        self._standings = Standings(app)
+        self._item_states = ItemStates(app)
         self._words = Words(app)
 
     async def close(self) -> None:
@@ -79,8 +79,8 @@ class Search:
     async def around(self, view: View, ids: Sequence[ItemId], where: Filter, reach: int) -> Around:
         return await self._threads.around(view, ids, where, reach)
 
-    async def standing(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Standing]:
-        return await self._standings.standing(view, ids)
+    async def item_states(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, ItemState]:
+        return await self._item_states.item_states(view, ids)
 
     async def vocabulary(self, view: View, words: Sequence[str], k: int) -> dict[str, list[str]]:
         return await self._words.vocabulary(view, words, k)

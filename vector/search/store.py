@@ -228,9 +228,9 @@ class Lexical:
             if not missing:
                 break
             cond = condition(view, Filter(collections=collections))
-            wanted = columns if Collection.FILES in collections else agents or columns
+            selected = columns if Collection.FILES in collections else agents or columns
             query = (
-                f"SELECT {wanted} FROM {cond.table} i{join}"
+                f"SELECT {selected} FROM {cond.table} i{join}"
                 f" WHERE i.id = ANY(%(ids)s) AND {cond.where}"
             )
             params = {**cond.params, "ids": uuid_array(missing)}

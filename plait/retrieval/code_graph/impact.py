@@ -130,7 +130,7 @@ async def _seeds(ctx: SearchContext, deps: Deps, store: ImpactStore) -> tuple[li
 
 def _text(ctx: SearchContext) -> str:
     """The text of the query and its attachment."""
-    parts = (ctx.query.text, ctx.asked.attached)
+    parts = (ctx.query.text, ctx.analysis.attached)
     return "\n".join(part for part in parts if part.strip())
 
 

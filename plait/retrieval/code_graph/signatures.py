@@ -130,25 +130,28 @@ def _arguments(parameters: str) -> ast.arguments | None:
 
 def _accepts(old: ast.arguments, new: ast.arguments) -> bool:
     """Whether every call of `old` is a call of `new`: positions and names stay, new parameters are optional."""
+    if (old.vararg and not new.vararg) or (old.kwarg and not new.kwarg):
+        return False
+    return _accepts_positions(old, new) and _accepts_keywords(old, new)
+
+
+def _accepts_positions(old: ast.arguments, new: ast.arguments) -> bool:
     was = [a.arg for a in (*old.posonlyargs, *old.args)]
     now = [a.arg for a in (*new.posonlyargs, *new.args)]
     if now[: len(was)] != was or len(new.posonlyargs) > len(old.posonlyargs):
         return False
-    required = len(now) - len(new.defaults)
-    if required > len(was) - len(old.defaults):
+    if len(now) - len(new.defaults) > len(was) - len(old.defaults):
         return False
-    if len(now) > len(was) and old.vararg is not None:
-        return False
-    named = {
-        a.arg: d is not None for a, d in zip(new.kwonlyargs, new.kw_defaults, strict=True)
-    } | dict.fromkeys([a.arg for a in new.args], True)
+    # A further parameter would take what `*args` took.
+    return len(now) == len(was) or old.vararg is None
+
+
+def _accepts_keywords(old: ast.arguments, new: ast.arguments) -> bool:
+    optional = dict.fromkeys([a.arg for a in new.args], True)
+    keywords = list(zip(new.kwonlyargs, new.kw_defaults, strict=True))
+    optional |= {a.arg: default is not None for a, default in keywords if a.arg not in optional}
     for argument, default in zip(old.kwonlyargs, old.kw_defaults, strict=True):
-        if argument.arg not in named or (default is not None and not named[argument.arg]):
+        if argument.arg not in optional or (default is not None and not optional[argument.arg]):
             return False
     given = {a.arg for a in old.kwonlyargs}
-    if any(
-        d is None and a.arg not in given
-        for a, d in zip(new.kwonlyargs, new.kw_defaults, strict=True)
-    ):
-        return False
-    return not (old.vararg and not new.vararg) and not (old.kwarg and not new.kwarg)
+    return all(default is not None or a.arg in given for a, default in keywords)

@@ -28,7 +28,7 @@ async def judge(ctx: SearchContext, deps: Deps) -> SearchContext:
         return ctx
     items = await deps.store.fetch(ctx.at, head)
     head = [id_ for id_ in head if id_ in items]
-    system, user = judge_prompt(ctx.asked.text, [items[id_] for id_ in head])
+    system, user = judge_prompt(ctx.analysis.text, [items[id_] for id_ in head])
     try:
         model = await deps.language()
         answer = await model.complete(

@@ -31,7 +31,7 @@ async def rerank(ctx: SearchContext, deps: Deps) -> SearchContext:
     texts = [f"{place(items[id_])}\n{items[id_].content}" for id_ in head]
     try:
         reranker = await deps.reranker()
-        scores = await reranker.score(ctx.asked.text, texts, timeout_s=timeout_s)
+        scores = await reranker.score(ctx.analysis.text, texts, timeout_s=timeout_s)
     except (LanguageModelUnavailable, BadModelFile, BadSettings) as exc:
         logger.warning("no rerank", extra={"reason": exc.reason, "error": exc.message})
         return replace(ctx, degraded=(*ctx.degraded, Degraded("rerank", exc.reason)))

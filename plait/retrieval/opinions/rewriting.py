@@ -21,7 +21,7 @@ SHARE = 0.4
 async def rewrite(ctx: SearchContext, deps: Deps) -> SearchContext:
     """`ctx` with the terms and the passage that the chat model expects of an answer (HyDE)."""
     assert deps.language is not None
-    system, user = rewrite_prompt(ctx.asked.text)
+    system, user = rewrite_prompt(ctx.analysis.text)
     try:
         model = await deps.language()
         answer = await model.complete(
@@ -30,7 +30,7 @@ async def rewrite(ctx: SearchContext, deps: Deps) -> SearchContext:
             max_tokens=ANSWER_TOKENS,
             timeout_s=min(deps.language_settings.timeout_s, SHARE * ctx.deadline.left_s),
         )
-        terms, passage = read_rewrite(answer, ctx.asked.terms)
+        terms, passage = read_rewrite(answer, ctx.analysis.terms)
     except (LanguageModelUnavailable, BadSettings) as exc:
         logger.warning("no rewrite", extra={"reason": exc.reason, "error": exc.message})
         return replace(ctx, degraded=(*ctx.degraded, Degraded("rewrite", exc.reason)))

@@ -115,7 +115,7 @@ def block(
         ctx, {id_: items[id_] for id_ in ids_to_fetch(ctx, candidates) if id_ in items}
     )
     own = own_names.of_repositories(ctx.at) | own_names.of_packages([items[i] for i in candidates])
-    words = words_of(ctx.asked, own)
+    words = words_of(ctx.analysis, own)
     pieces = [
         _piece(ctx, items[id_], near.get(id_, ()), arms.get(id_, {}), words, items)
         for id_ in candidates
@@ -207,17 +207,17 @@ def _piece(
         item.repo, item.collection, item.path, item.symbol, item.kind, item.is_test
     )
     several = len(ctx.at.revisions) > 1
-    standing = ctx.standing.get(item.id)
+    state = ctx.item_states.get(item.id)
     return Piece(
         item,
         ctx.fused.get(item.id, 0.0),
         _reasons(ctx, item, items, reasons(ctx, item, arms, words)),
-        trust(place, standing),
-        freshness(place, standing),
+        trust(place, state),
+        freshness(place, state),
         unqualify(ctx.at.tenant, item.repo) if several else "",
         join(item, near) if near else None,
         dict(arms),
-        standing.named if standing is not None else (),
+        state.named if state is not None else (),
     )
 
 
@@ -227,7 +227,7 @@ def _reasons(
     """`found`, and for a short turn the turn that it replies to. That comes first, because a context shows only the
     first reason, unless a stage gave one. External text (tool output) is never quoted as a reason."""
     other = ctx.before.get(item.id)
-    state = ctx.standing.get(other) if other is not None else None
+    state = ctx.item_states.get(other) if other is not None else None
     if other is None or other not in items or state is None or state.external:
         return found
     reply = replies_to(items[other].content)

@@ -1,4 +1,4 @@
-"""What a caller asks, and what the text itself tells: phrases, identifiers, kind, terms."""
+"""The query of a caller, and its analysis: phrases, identifiers, kind, terms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plait.text.issue_forms import plain
 from plait.text.tokenize import STOP_WORDS, query_terms, words
 
 MAX_QUERY_BYTES = 8192
-# A patch or a traceback that is about one thing; larger ones are cut by who made them.
+# A patch or traceback about one thing; callers cut larger ones.
 MAX_ATTACHED_BYTES = 262_144
 MAX_K = 200
 # Enough for a pasted page; each further term costs the store a posting list.
@@ -24,7 +24,7 @@ MAX_TERMS = 256
 MAX_IDENTIFIERS = 8
 MAX_PHRASES = 4
 MAX_EXACT = 8
-# So many plain words may be a name that code writes without spaces.
+# So many plain words may be one name in code.
 MAX_JOINED = 6
 
 
@@ -36,7 +36,7 @@ class Mode(StrEnum):
 class QueryKind(StrEnum):
     """What the weights of the arms depend on."""
 
-    IDENTIFIERS = "identifiers"  # names something as code writes it
+    IDENTIFIERS = "identifiers"  # contains a name in code style
     PLAIN = "plain"  # plain language
 
 
@@ -44,8 +44,8 @@ class QueryKind(StrEnum):
 class SearchQuery:
     """One search. `k` 0 and `fusion` None: as the settings say. `min_score` cuts after fusion.
 
-    `off`: stages that are left out. `why_not`: items whose fate is to be told. `attached`: a diff or a
-    stack trace that `text` is about; with one `text` may be empty."""
+    `off`: stages to skip. `why_not`: items whose absence is to be explained. `attached`: a diff or a stack trace that
+    `text` is about; with one `text` may be empty."""
 
     text: str
     where: Filter = field(default_factory=Filter)
@@ -62,8 +62,8 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`text`: without NULs and half characters, which no store or model takes, and without an issue
-    template's form; of a query with nothing but an attachment its beginning. `attached`: the diff or stack trace beside it, cleaned alike.
+    """`text`: without NULs and half characters, which no store or model accepts, and without the
+    form of an issue template; of a query with nothing but an attachment its beginning. `attached`: the diff or stack trace beside it, cleaned alike.
     `joined`: the words as one name, `parse_header_value`, in lower case; see `joined()`.
 
     `identifiers` are dotted names (`Session.get`), as written but for calls and separators. `weights`: of the
@@ -83,12 +83,12 @@ class Analysis:
     @property
     def exact(self) -> tuple[str, ...]:
         """Terms with a digit in them, of three characters or more: numbers of runs, issues and versions,
-        dates. To a model they are all alike, and they are what the question is about."""
+        dates. Embeddings hardly distinguish them, but they are what the query is about."""
         found = (t for t in self.terms if len(t) > 2 and any(map(str.isdigit, t)))
         return tuple(islice(found, MAX_EXACT))
 
 
-# Of a caller who sends a vector and no text.
+# For a query with a vector and no text.
 NO_TEXT = Analysis("", QueryKind.PLAIN, (), (), (), 0)
 
 
@@ -110,21 +110,20 @@ def analyse(query: SearchQuery) -> Analysis:
 
 
 def joined(text: str) -> tuple[str, ...]:
-    """A few plain words as the name that code may make of them, joined by `_`: all of them, and all but the
-    stop words. "where is the header value" is `header_value`, and `read with default` has its `with`."""
+    """A few plain words as one name in code, joined by `_`: all of them, and all but the stop words. "where is the header value" is `header_value`, and `read with default` has its `with`."""
     if len(text.split(maxsplit=2 * MAX_JOINED)) > 2 * MAX_JOINED:
         return ()
-    said = [word.decode() if isinstance(word, bytes) else word for word in words(text)]
-    if not all(word.isascii() and word.isalnum() for word in said):
-        return ()  # something is written as code already
-    whole = [word.lower() for word in said]
-    telling = [word for word in whole if word not in STOP_WORDS]
-    runs = (run for run in (whole, telling) if 2 <= len(run) <= MAX_JOINED)
+    parts = [word.decode() if isinstance(word, bytes) else word for word in words(text)]
+    if not all(word.isascii() and word.isalnum() for word in parts):
+        return ()  # contains code already
+    whole = [word.lower() for word in parts]
+    content_words = [word for word in whole if word not in STOP_WORDS]
+    runs = (run for run in (whole, content_words) if 2 <= len(run) <= MAX_JOINED)
     return tuple(dict.fromkeys("_".join(run) for run in runs))
 
 
 def phrases(text: str) -> tuple[str, ...]:
-    """What stands in double quotes."""
+    """The texts in double quotes."""
     return tuple(_PHRASE.findall(text)[:MAX_PHRASES])
 
 
@@ -138,14 +137,14 @@ _BACKTICKS = re.compile(r"`([^`\n]{1,200})`")
 
 
 def identifiers(text: str) -> tuple[str, ...]:
-    """Words of `text` that only code writes so: snake_case, camelCase, `a.b`, `f()`, `in backticks`,
+    """Words of `text` in code style: snake_case, camelCase, `a.b`, `f()`, `in backticks`,
     or the single word of a one-word query."""
     quoted = (match[1] for match in _BACKTICKS.finditer(text))
     found = chain(
         (name for part in quoted for name in _names(part, any_word=True)),
         _names(text, any_word=len(text.split(maxsplit=1)) == 1),
     )
-    # Read no further than it takes: a page of an issue holds hundreds.
+    # Stop early: a page of an issue has hundreds.
     first: dict[str, None] = {}
     for name in found:
         first[name] = None

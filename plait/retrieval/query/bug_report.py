@@ -1,4 +1,4 @@
-"""A query that is a bug report: what is said in it is looked for before what it only shows.
+"""Queries that are bug reports: their prose ranks before the code and output that they quote.
 
 Measured on issues of other projects and the functions that closed them, see docs/experiments/issues.md.
 """
@@ -18,48 +18,51 @@ WEIGHTS = DEFAULT.reports
 _WORD = re.compile(r"\w+")
 
 
-def as_report(asked: Analysis, subject: str = "") -> Analysis:
-    """`asked` with the title first, what is shown last, and without versions, platforms and headings; as it is
-    where its text is not laid out as a report. `subject`: what else its terms are of, a trace's errors."""
-    report = _report(asked)
+def as_report(analysis: Analysis, subject: str = "") -> Analysis:
+    """`analysis` with the terms of the title first and of quoted text last, without versions, platforms and headings;
+    unchanged if the text does not have the form of a report. `subject`: further text for terms, such as the errors of
+    a trace."""
+    report = _report(analysis)
     if report is None:
-        return asked
-    spoken = _spoken(report)
+        return analysis
+    prose = _prose(report)
     title = query_terms(report.title)
-    terms = dict.fromkeys((*title, *query_terms(spoken)))
+    terms = dict.fromkeys((*title, *query_terms(prose)))
     shown = [t for t in query_terms(f"{report.shown}\n{subject}") if t not in terms]
-    names = identifiers(spoken)
+    names = identifiers(prose)
     return replace(
-        asked,
-        text=spoken,
+        analysis,
+        text=prose,
         terms=tuple(terms | dict.fromkeys(shown))[:MAX_TERMS],
         weights=dict.fromkeys(shown, WEIGHTS.shown) | dict.fromkeys(title, WEIGHTS.title),
-        identifiers=names or asked.identifiers,
-        phrases=phrases(spoken),
+        identifiers=names or analysis.identifiers,
+        phrases=phrases(prose),
     )
 
 
-def embedded(asked: Analysis) -> str:
-    """The text of which `as_report` leaves the vector to be made."""
-    report = _report(asked)
-    return asked.text if report is None else _spoken(report)
+def embedded(analysis: Analysis) -> str:
+    """The text to embed after `as_report`."""
+    report = _report(analysis)
+    return analysis.text if report is None else _prose(report)
 
 
-def _report(asked: Analysis) -> bug_reports.Report | None:
-    report = bug_reports.parse_report(asked.text) if asked.words >= WEIGHTS.least_words else None
-    return report if report is not None and _says_something(_spoken(report)) else None
+def _report(analysis: Analysis) -> bug_reports.Report | None:
+    report = (
+        bug_reports.parse_report(analysis.text) if analysis.words >= WEIGHTS.least_words else None
+    )
+    return report if report is not None and _has_content(_prose(report)) else None
 
 
-def _says_something(text: str) -> bool:
-    telling: set[str] = set()
+def _has_content(text: str) -> bool:
+    content: set[str] = set()
     for match in _WORD.finditer(text):
         word = match[0].lower()
         if word not in STOP_WORDS:
-            telling.add(word)
-            if len(telling) == WEIGHTS.least_telling:
+            content.add(word)
+            if len(content) == WEIGHTS.least_telling:
                 return True
     return False
 
 
-def _spoken(report: bug_reports.Report) -> str:
+def _prose(report: bug_reports.Report) -> str:
     return f"{report.title}\n{report.prose}".strip()

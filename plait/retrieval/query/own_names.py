@@ -1,5 +1,5 @@
-"""What a repository and its package are called. In a repository everything is of that name, so it leads nowhere:
-it is no name that a query asks for, and no reason why an item is in an answer."""
+"""The names of repositories and their packages. They match everything in a repository, so they are neither used as
+identifiers of a query nor given as reasons."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from plait.retrieval.query.analysis import Analysis, QueryKind
 from plait.retrieval.ranking.weights import DEFAULT
 
 WEIGHTS = DEFAULT.graph
-FEW = 5  # of fewer, what they share says nothing of the rest
+FEW = 5  # a share of fewer items is no evidence
 
 
 def of_repositories(view: View) -> frozenset[str]:
-    """The names of the repositories that are asked, in lower case."""
+    """The names of the repositories in `view`, in lower case."""
     return frozenset(unqualify(view.tenant, r.repo).casefold() for r in view.revisions)
 
 
 def of_packages(items: Iterable[Item]) -> frozenset[str]:
-    """The package that most code of `items` is in, in lower case: a repository may be called otherwise."""
+    """The package of most code in `items`, in lower case; its name may differ from the repository's."""
     code = [i for i in items if i.collection is Collection.FILES and not i.is_test]
     roots = Counter(
         root.casefold() for i in code for root, dot, _ in [i.symbol.partition(".")] if dot
@@ -33,10 +33,10 @@ def of_packages(items: Iterable[Item]) -> frozenset[str]:
     )
 
 
-def without(asked: Analysis, own: frozenset[str]) -> Analysis:
-    """`asked` without identifiers that are one of `own` alone; a query of that one word keeps it."""
-    names = tuple(name for name in asked.identifiers if name.casefold() not in own)
-    if asked.words < 2 or len(names) == len(asked.identifiers):
-        return asked
+def without(analysis: Analysis, own: frozenset[str]) -> Analysis:
+    """`analysis` without identifiers equal to one of `own`, unless the query is that single word."""
+    names = tuple(name for name in analysis.identifiers if name.casefold() not in own)
+    if analysis.words < 2 or len(names) == len(analysis.identifiers):
+        return analysis
     kind = QueryKind.IDENTIFIERS if names else QueryKind.PLAIN
-    return replace(asked, identifiers=names, kind=kind)
+    return replace(analysis, identifiers=names, kind=kind)

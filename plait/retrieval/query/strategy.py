@@ -1,4 +1,4 @@
-"""By kind of query: which arms are asked and what they weigh. Chosen by measurement, see docs/experiments/localisation.md."""
+"""Weights of the arms by kind of query. Fitted, see docs/experiments/localisation.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plait.retrieval.query.code_references import Anchors
 from plait.retrieval.ranking.weights import DEFAULT
 
 WEIGHTS = DEFAULT.arms
-# A longer text tells a story, and its times are part of it.
+# In longer texts, times are part of a story.
 MAX_TEMPORAL = 40  # words
 
 
@@ -28,21 +28,21 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """`weights` by arm; an arm of weight 0 is not asked."""
+    """`weights` by arm; an arm of weight 0 does not run."""
 
     kind: Kind = Kind.NATURAL
     weights: Mapping[str, float] = field(default_factory=dict)
 
 
 def choose(
-    asked: Analysis, anchors: Anchors, located: float = 0.0, coverage: float = 1.0
+    analysis: Analysis, anchors: Anchors, located: float = 0.0, coverage: float = 1.0
 ) -> Strategy:
-    """Pure: the same text gives the same strategy. `located`: how sure the surest place is that the text
-    names and that is there; fusion scales an arm's best to 1, so it scales the arm's weight. `coverage`:
-    the share of the chunks that have a vector; where few have, the nearest of them may be far."""
-    semantic = WEIGHTS.semantic[asked.kind]
+    """Pure: the same text gives the same strategy. `located`: the highest confidence of a code location named
+    in the text and found; it scales the weight of the arm, because fusion scales the best of an arm to 1. `coverage`:
+    the share of the chunks that have a vector; if it is low, the nearest of them may be far."""
+    semantic = WEIGHTS.semantic[analysis.kind]
     semantic *= WEIGHTS.least_semantic + (1.0 - WEIGHTS.least_semantic) * coverage
-    kind = kind_of(asked, anchors)
+    kind = kind_of(analysis, anchors)
     return Strategy(
         kind,
         {
@@ -56,11 +56,11 @@ def choose(
     )
 
 
-def kind_of(asked: Analysis, anchors: Anchors) -> Kind:
+def kind_of(analysis: Analysis, anchors: Anchors) -> Kind:
     if anchors.is_diff:
         return Kind.DIFF
     if anchors.is_trace:
         return Kind.TRACE
-    if anchors.span is not None and asked.words <= MAX_TEMPORAL:
+    if anchors.span is not None and analysis.words <= MAX_TEMPORAL:
         return Kind.TEMPORAL
-    return Kind.SYMBOL if asked.kind is QueryKind.IDENTIFIERS else Kind.NATURAL
+    return Kind.SYMBOL if analysis.kind is QueryKind.IDENTIFIERS else Kind.NATURAL

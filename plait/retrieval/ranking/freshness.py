@@ -1,4 +1,4 @@
-"""What the current index says of the code that a memory is anchored in."""
+"""The freshness of memories: whether the code that they are anchored in has changed since."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from plait.domain.recall import AnchorState, Freshness, NamedAnchor
 from plait.domain.values import ItemId
-from plait.ports import Place, Standing
+from plait.ports import ItemState, Place
 from plait.retrieval.ranking.weights import DEFAULT
 
 WEIGHTS = DEFAULT.memories
@@ -14,17 +14,17 @@ _REASONS: Mapping[Freshness, str] = {
     Freshness.DRIFTED: "its code has changed since",
     Freshness.ORPHANED: "its code is gone",
 }
-MAX_EXPLAINED = 3  # places that a reason names
+MAX_EXPLAINED = 3  # anchors that a reason names
 
 
-def freshness(place: Place, standing: Standing | None) -> Freshness:
-    """Code is of the revision that answers, so it is fresh; of agents' items their anchor tells, and
-    what their text names."""
+def freshness(place: Place, state: ItemState | None) -> Freshness:
+    """FRESH for code, which is of the revision that answers; for agents' items by their anchor and by the code that
+    their text names."""
     if place.collection == "files":
         return Freshness.FRESH
-    if standing is None:
+    if state is None:
         return Freshness.UNVERIFIABLE
-    given, named = _given(standing), _named(standing.named)
+    given, named = _given(state), _named(state.named)
     if given in _REASONS or named is Freshness.UNVERIFIABLE:
         return given
     if given is Freshness.FRESH and named is Freshness.ORPHANED:
@@ -32,19 +32,19 @@ def freshness(place: Place, standing: Standing | None) -> Freshness:
     return named
 
 
-def _given(standing: Standing) -> Freshness:
-    if not standing.anchored:
+def _given(state: ItemState) -> Freshness:
+    if not state.anchored:
         return Freshness.UNVERIFIABLE
-    if not standing.there:
-        # An anchor that never was there, a file outside the index say, is not gone.
-        return Freshness.ORPHANED if standing.known else Freshness.UNVERIFIABLE
-    if not standing.known:
+    if not state.exists:
+        # An anchor that never was in the index, such as a file outside it, is not gone.
+        return Freshness.ORPHANED if state.has_baseline else Freshness.UNVERIFIABLE
+    if not state.has_baseline:
         return Freshness.UNVERIFIABLE
-    return Freshness.DRIFTED if standing.changed else Freshness.FRESH
+    return Freshness.DRIFTED if state.changed else Freshness.FRESH
 
 
 def _named(named: Sequence[NamedAnchor]) -> Freshness:
-    """All is gone: ORPHANED; some is gone or changed: DRIFTED."""
+    """ORPHANED if all anchors are gone, DRIFTED if some are gone or changed."""
     if not named:
         return Freshness.UNVERIFIABLE
     gone = sum(one.state is AnchorState.GONE for one in named)
@@ -54,12 +54,12 @@ def _named(named: Sequence[NamedAnchor]) -> Freshness:
     return Freshness.DRIFTED if gone or changed else Freshness.FRESH
 
 
-def reason(place: Place, standing: Standing | None) -> str:
-    """In plain words what changed, "" where there is nothing to say."""
-    if standing is None or place.collection == "files":
+def reason(place: Place, state: ItemState | None) -> str:
+    """What changed, in words; "" if nothing did."""
+    if state is None or place.collection == "files":
         return ""
-    given = _REASONS.get(_given(standing), "")
-    explanations = [text for one in standing.named if (text := _explanation(one))]
+    given = _REASONS.get(_given(state), "")
+    explanations = [text for one in state.named if (text := _explanation(one))]
     more = len(explanations) - MAX_EXPLAINED
     return "; ".join(
         text
@@ -80,7 +80,7 @@ def _explanation(one: NamedAnchor) -> str:
 
 
 def _own(one: NamedAnchor) -> str:
-    """The symbol without what the path says: `Session.get` of `src.app.Session.get` in src/app.py."""
+    """The symbol without its module prefix: `Session.get` for `src.app.Session.get` in src/app.py."""
     folder, _, file = one.path.rpartition("/")
     parts = [*folder.split("/"), file.partition(".")[0]]
     if parts[-1] == "__init__":
@@ -93,14 +93,14 @@ def _own(one: NamedAnchor) -> str:
 
 
 def freshness_factors(
-    places: Mapping[ItemId, Place], standing: Mapping[ItemId, Standing]
+    places: Mapping[ItemId, Place], states: Mapping[ItemId, ItemState]
 ) -> dict[ItemId, float]:
-    """What multiplies scores; 1.0 is left out."""
-    found = {id_: _factor(place, standing.get(id_)) for id_, place in places.items()}
+    """Factors of scores by item, without those of 1.0."""
+    found = {id_: _factor(place, states.get(id_)) for id_, place in places.items()}
     return {id_: factor for id_, factor in found.items() if factor != 1.0}
 
 
-def _factor(place: Place, standing: Standing | None) -> float:
-    state = freshness(place, standing)
-    given = standing is not None and _given(standing) in _REASONS
-    return (WEIGHTS.freshness if given else WEIGHTS.freshness_of_text)[state]
+def _factor(place: Place, state: ItemState | None) -> float:
+    found = freshness(place, state)
+    given = state is not None and _given(state) in _REASONS
+    return (WEIGHTS.freshness if given else WEIGHTS.freshness_of_text)[found]

@@ -1,10 +1,9 @@
-"""Which kinds of a run's items a question asks for: what somebody said, what a command printed, what was
-changed. Pure.
+"""Query intent: which kind of item of a run a question asks for: a message, a command's output, a change. Pure.
 
-The prompt of a run has all words of a question about it and seldom the answer, and a diff has the words of
-its path and of the code; "why" is answered by what the agent said, "which command" by the command. So what a
-question does not ask for counts less. Only in runs of agents: in a conversation everybody's turns
-are as good. Words decide, in English. Measured in docs/experiments/query-intent.md.
+The prompt of a run contains all words of a question about it but seldom the answer, and a diff contains the words of
+its path and code; "why" is answered by a message of the agent, "which command" by the command. So kinds that a
+question does not ask for count less. Only in runs of agents: in a conversation all turns are equal. Decided by
+English words. Measured in docs/experiments/query-intent.md.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from plait.retrieval.ranking.weights import DEFAULT
 
 
 class Part(StrEnum):
-    """What an item is in its run."""
+    """The role of an item in its run."""
 
-    PROMPT = "prompt"  # the text that began it
-    USER = "user"  # what its user said later
-    SAID = "said"
+    PROMPT = "prompt"  # the first message
+    USER = "user"  # a later message of the user
+    AGENT = "said"
     OUTPUT = "output"
     TEST = "test"
     CHANGE = "change"
@@ -70,7 +69,7 @@ _WORK = frozenset({Part.OUTPUT, Part.TEST, Part.CHANGE})
 _PARTS = {
     Collection.TESTS: Part.TEST,
     Collection.DIFFS: Part.CHANGE,
-    Collection.REFLECTIONS: Part.SAID,
+    Collection.REFLECTIONS: Part.AGENT,
 }
 MAX_READ = 400  # characters of a question
 WEIGHTS = DEFAULT.intent
@@ -81,7 +80,7 @@ _LAST = re.compile(
 
 
 def intents(text: str) -> frozenset[Intent]:
-    """What `text` asks for; empty where its words don't say."""
+    """The intents of `text`; empty if its words do not tell."""
     head = text[:MAX_READ]
     return frozenset(intent for intent, words in _INTENT_WORDS.items() if words.search(head))
 
@@ -92,9 +91,8 @@ def intent_factors(
     external: Container[ItemId],
     first_turns: Container[ItemId] = (),
 ) -> dict[ItemId, float]:
-    """What multiplies the scores of runs' items for what `text` asks for; 1.0 is left out. `external`:
-    what tools said. `first_turns`: what nothing was said before; one of a tool is a system's prompt, and no
-    sign of a run."""
+    """Factors of runs' items by the intent of `text`, without those of 1.0. `external`: items from tools. `first_turns`:
+    the first turns of sessions; an external one is a system prompt, not evidence of a run."""
     parts = {
         id_: part(place, external=id_ in external, opens=id_ in first_turns)
         for id_, place in places.items()
@@ -102,16 +100,16 @@ def intent_factors(
     worked = {_run(places[i]) for i, is_ in parts.items() if is_ in _WORK and i not in first_turns}
     if not worked:
         return {}
-    asked = intents(text)
-    by_part = {is_: intent_factor(is_, asked) for is_ in Part}
+    requested = intents(text)
+    by_part = {is_: intent_factor(is_, requested) for is_ in Part}
     found = {}
     for id_, is_ in parts.items():
         place = places[id_]
         if is_ is None or _run(place) not in worked:
             continue
         ahead = (
-            is_ is Part.SAID and place.announces_step and not place.is_question
-        )  # what only asks counts less anyway
+            is_ is Part.AGENT and place.announces_step and not place.is_question
+        )  # mere questions count less anyway
         found[id_] = by_part[is_] * (WEIGHTS.announces_next_step if ahead else 1.0)
     for id_, by in _in_order(text, {i: (_run(places[i]), parts[i]) for i in found}).items():
         found[id_] *= by
@@ -119,8 +117,8 @@ def intent_factors(
 
 
 def _in_order(text: str, groups: Mapping[ItemId, tuple[str, Part | None]]) -> dict[ItemId, float]:
-    """Of a question for the first or the last of something: what was later, or earlier, than others of its
-    run and kind counts less, by its rank among them. Ids grow as a run goes on."""
+    """For a question about the first or the last of something: items later (or earlier) than others of their run and
+    kind count less, by rank among them. Ids grow with time."""
     head = text[:MAX_READ]
     first, last = _FIRST.search(head) is not None, _LAST.search(head) is not None
     if first == last:
@@ -137,39 +135,43 @@ def _in_order(text: str, groups: Mapping[ItemId, tuple[str, Part | None]]) -> di
 
 
 def part(place: Place, *, external: bool, opens: bool) -> Part | None:
-    """What the item is in a run; None for what is of none, and for plans."""
+    """The role of the item in its run; None for plans and for items of no run."""
     if not _run(place):
         return None
     if place.collection is not Collection.MEMORIES:
         return _PARTS.get(place.collection)
     if external:
-        # An edit that was tried is a turn of a file.
+        # A turn with a path is an attempted edit.
         return Part.CHANGE if place.path else Part.OUTPUT
     if place.source == "user":
         return Part.PROMPT if opens else Part.USER
-    return Part.SAID
+    return Part.AGENT
 
 
 def _run(place: Place) -> str:
-    """The session, else the run, of what an agent left; "" for what is of neither."""
+    """The session, else the run, of an agents' item; "" for neither."""
     if place.collection is Collection.FILES:
         return ""
     return place.session_key or (str(place.episode_id) if place.episode_id else "")
 
 
-def intent_factor(part: Part, asked: frozenset[Intent]) -> float:
-    """1.0 for what is asked for. Where the words don't say, also for all but a change and the prompt."""
+def intent_factor(part: Part, requested: frozenset[Intent]) -> float:
+    """1.0 for requested kinds. Without intents, also for all kinds but changes and prompts."""
     found = 1.0
-    if part is Part.CHANGE and Intent.CHANGE not in asked:
+    if part is Part.CHANGE and Intent.CHANGE not in requested:
         found *= WEIGHTS.change_not_asked
-    if part is Part.PROMPT and Intent.USER not in asked:
+    if part is Part.PROMPT and Intent.USER not in requested:
         found *= WEIGHTS.prompt_not_asked
-    if part in (Part.OUTPUT, Part.TEST) and asked and not asked & {Intent.COMMAND, Intent.RESULT}:
+    if (
+        part in (Part.OUTPUT, Part.TEST)
+        and requested
+        and not requested & {Intent.COMMAND, Intent.RESULT}
+    ):
         found *= WEIGHTS.output_not_asked
-    if part is Part.SAID and asked and asked <= {Intent.COMMAND, Intent.RESULT}:
+    if part is Part.AGENT and requested and requested <= {Intent.COMMAND, Intent.RESULT}:
         found *= WEIGHTS.agent_not_asked
-    if part is Part.USER and asked and Intent.USER not in asked:
+    if part is Part.USER and requested and Intent.USER not in requested:
         found *= WEIGHTS.user_not_asked
-    if part not in (Part.PROMPT, Part.USER) and asked == {Intent.USER}:
+    if part not in (Part.PROMPT, Part.USER) and requested == {Intent.USER}:
         found *= WEIGHTS.not_the_user
     return found

@@ -1,7 +1,7 @@
-"""What a candidate's place and name say about it, beside its text.
+"""Signals of a candidate's location and name, beside its text.
 
 `score = (fused + Σ bonuses) · Π factors`. Bonuses and factors are few and
-bounded; each was kept for what it gave on benchmarks/localisation.py, see docs/experiments/localisation.md.
+bounded; each improved the figures of benchmarks/localisation.py, see docs/experiments/localisation.md.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _CLASSES = frozenset({"class", "interface", "trait"})  # whose methods have chun
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What applies to one candidate, by name; nothing that would change nothing."""
+    """The bonuses and factors of one candidate by name, without neutral ones."""
 
     bonuses: Mapping[str, float]
     factors: Mapping[str, float]
@@ -79,30 +79,30 @@ class PreparedQuery:
     leaves: frozenset[str]  # last parts of identifiers, lower case
     qualified: tuple[str, ...]  # ".class.method", lower case
     joined: frozenset[str]  # its words as one name, without `_`
-    asked: frozenset[str]  # the kinds of `FACTORS` that it asks for
+    requested_kinds: frozenset[str]  # the kinds of `WEIGHTS.factors` that it asks for
     long: bool = False
 
 
-def prepared(asked: Analysis) -> PreparedQuery:
-    # What a report only shows is no name of what it is about.
-    terms = frozenset(term for term in asked.terms if asked.weights.get(term, 1.0) >= 1.0)
-    names = [name.lower() for name in asked.identifiers]
+def prepared(analysis: Analysis) -> PreparedQuery:
+    # Terms of a report's quoted text (weight below 1) do not name its subject.
+    terms = frozenset(term for term in analysis.terms if analysis.weights.get(term, 1.0) >= 1.0)
+    names = [name.lower() for name in analysis.identifiers]
     return PreparedQuery(
         words=terms,
         leaves=frozenset(name.rpartition(".")[2] for name in names),
         qualified=tuple("." + name for name in names if "." in name),
-        joined=frozenset(map(_bare, asked.joined)),
-        asked=frozenset(
+        joined=frozenset(map(_bare, analysis.joined)),
+        requested_kinds=frozenset(
             kind
             for kind, words in _ASKS.items()
-            if asked.words <= WEIGHTS.short_words and terms & words
+            if analysis.words <= WEIGHTS.short_words and terms & words
         ),
-        long=asked.words >= WEIGHTS.long_words,
+        long=analysis.words >= WEIGHTS.long_words,
     )
 
 
 def signals(place: Place, query: PreparedQuery) -> Signals:
-    """What `place` says for and against itself; agents' items have no place in code, and say nothing."""
+    """The signals of `place`; none for agents' items, which have no location in code."""
     if place.collection is not Collection.FILES:
         return Signals({}, {})
     return Signals(_bonuses(place, query), _factors(place, query))
@@ -130,14 +130,14 @@ def _bonuses(place: Place, query: PreparedQuery) -> dict[str, float]:
 
 def _factors(place: Place, query: PreparedQuery) -> dict[str, float]:
     kind = _kind(place)
-    factors = {kind: WEIGHTS.factors[kind]} if kind and kind not in query.asked else {}
+    factors = {kind: WEIGHTS.factors[kind]} if kind and kind not in query.requested_kinds else {}
     if query.long and place.kind in _CLASSES:
         factors["class"] = WEIGHTS.class_in_long
     return factors
 
 
 def _kind(place: Place) -> str:
-    """One of `FACTORS`, or "" for code that does things."""
+    """One of `WEIGHTS.factors`, or "" for ordinary code."""
     kind = path_kind(place.path)
     if place.is_test:
         return "test"
@@ -159,7 +159,7 @@ def _bare(name: str) -> str:
     return name.replace("_", "").replace("-", "").rstrip("?!'=")
 
 
-# By name, not by symbol: files and classes come again with every one of their methods.
+# Cached by name, not by symbol: files and classes recur with each of their methods.
 @lru_cache(maxsize=65_536)
 def _terms(name: str) -> frozenset[str]:
     return frozenset(tokens(name))

@@ -60,8 +60,8 @@ async def evidence(ctx: SearchContext, deps: Deps) -> Features | None:
         return None
     documents = 0
     holding: Mapping[str, int] = {}
-    if ctx.asked.terms and "lexical" in ctx.rankings:
-        documents, holding = await deps.store.counts(ctx.at, ctx.asked.terms, ctx.query.where)
+    if ctx.analysis.terms and "lexical" in ctx.rankings:
+        documents, holding = await deps.store.counts(ctx.at, ctx.analysis.terms, ctx.query.where)
     calibrated = CALIBRATED in ctx.at.model
     return features(ctx.rankings, documents, holding, calibrated=calibrated)
 

@@ -1,8 +1,8 @@
-"""What turns of one session say of each other. Pure.
+"""The neighbour boost: turns of one session raise each other. Pure.
 
-People answer each other: "Yes, Friday at six" has no word of the question about the dinner, the turn before
-it has all of them. So each turn gets a share of what speaks for those next to it. What was asked is seldom the answer,
-and a turn of three words seldom tells anything. Measured in docs/experiments/conversations.md.
+Turns answer each other: "Yes, Friday at six" has no word of the question about the dinner, the turn before it has all
+of them. So each turn gets a share of its neighbours' scores. A question is seldom the answer, and a turn of three
+words is seldom informative. Measured in docs/experiments/conversations.md.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from plait.retrieval.ranking import fusion
 from plait.retrieval.ranking.weights import DEFAULT
 
 WEIGHTS = DEFAULT.threads
-# Facts, rules and how-tos: short, and understood alone.
+# Facts, rules and how-tos: short but self-contained.
 WHOLE = frozenset(["semantic", "procedural"])
 
 
 def seeds(
     order: Sequence[ItemId], places: Mapping[ItemId, Place], words: Mapping[ItemId, float]
 ) -> list[ItemId]:
-    """The best that were said in a session or a run, of all and of those that the `words` found."""
-    said = [id_ for id_ in order if in_thread(places[id_])]
-    by_words = sorted((i for i in said if i in words), key=lambda i: -words[i])
-    return list(dict.fromkeys((*said[: WEIGHTS.seeds], *by_words[: WEIGHTS.seeds])))
+    """The best turns of sessions and runs, overall and by `words` (lexical scores)."""
+    turns = [id_ for id_ in order if in_thread(places[id_])]
+    by_words = sorted((i for i in turns if i in words), key=lambda i: -words[i])
+    return list(dict.fromkeys((*turns[: WEIGHTS.seeds], *by_words[: WEIGHTS.seeds])))
 
 
 def by_words(rankings: fusion.Rankings, weights: Mapping[str, float]) -> dict[ItemId, float]:
-    """What the words alone say of each item, as a part of its fused score."""
+    """The lexical part of each item's fused score."""
     both = weights.get("lexical", 0.0) + weights.get("semantic", 0.0)
     ranking = rankings.get("lexical")
     if not ranking or not both:
@@ -41,17 +41,17 @@ def by_words(rankings: fusion.Rankings, weights: Mapping[str, float]) -> dict[It
 
 
 def in_thread(place: Place) -> bool:
-    said = bool(place.session_key) or place.episode_id is not None
-    return said and place.collection is Collection.MEMORIES
+    in_session = bool(place.session_key) or place.episode_id is not None
+    return in_session and place.collection is Collection.MEMORIES
 
 
 def first_turns(around: Around) -> frozenset[ItemId]:
-    """Of those asked about, the ones that nothing was said before."""
+    """The memories in `around` without a turn before them."""
     return frozenset(id_ for id_, beside in around.items() if -1 not in beside.values())
 
 
 def before(around: Around, places: Mapping[ItemId, Place]) -> dict[ItemId, ItemId]:
-    """By turn that is too short to be understood alone, what was said right before it."""
+    """By turn that is too short to be understood alone, the turn right before it."""
     found: dict[ItemId, ItemId] = {}
     for id_, beside in around.items():
         place = places.get(id_)
@@ -70,15 +70,14 @@ def neighbour_boost(
     best: Sequence[ItemId],
     words: Mapping[ItemId, float] = MappingProxyType({}),
 ) -> dict[ItemId, float]:
-    """New scores of all that stands next to something with a score: `s + Σ SHARE / |step| · s'`, and ANSWER of
-    what the `words` say of the turn before, scaled so that the best keeps the score that `best` has. What
-    was not found before has 0 of its own."""
+    """New scores of turns with scored neighbours: `s + Σ share / |step| · s'`, plus `answer` times the lexical score of
+    the turn before, scaled so that the highest score of `best` is unchanged. Turns that no arm found have `s` = 0."""
     known: dict[ItemId, dict[ItemId, int]] = {}
     for seed, beside in around.items():
         for id_, step in beside.items():
             known.setdefault(id_, {})[seed] = step
             known.setdefault(seed, {})[id_] = -step
-    # Exact sums: rows come in no order, and a replay must give the same to the last digit.
+    # Exact sums: rows are unordered, and a replay must give equal bits.
     scores = {
         id_: math.fsum(
             (
@@ -107,7 +106,7 @@ def neighbour_boost(
 
 
 def turn_factors(places: Mapping[ItemId, Place]) -> dict[ItemId, float]:
-    """What multiplies scores of turns for what they are; 1.0 is left out."""
+    """Factors of turns by their length and kind."""
     found = {}
     for id_, place in places.items():
         if in_thread(place) and place.tokens and place.type not in WHOLE:

@@ -25,12 +25,12 @@ def _has_relations(ctx: SearchContext, deps: Deps) -> bool:
 
 
 def _has_feedback(ctx: SearchContext, deps: Deps) -> bool:
-    """A round trip that plain searches, which are in a hurry, go without."""
+    """Skipped for searches in `fast`, to save a round trip."""
     return deps.receipts is not None and (ctx.options is not None or ctx.query.mode is Mode.FULL)
 
 
 def _lists_hits(ctx: SearchContext, deps: Deps) -> bool:
-    """A search that found code, not alone; a context is no list."""
+    """A search (not a context) with several candidates, code among them."""
     several = ctx.options is None and len(ctx.order) > 1
     return several and any(p.collection is Collection.FILES for p in ctx.places.values())
 
@@ -44,19 +44,19 @@ def _has_model(ctx: SearchContext, deps: Deps) -> bool:
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage(resolve, needed=True),  # which revisions, which places the text names
-    Stage(rewrite, shed=5, when=rewrites),  # what else to ask for
-    Stage(strategy, needed=True),  # which arms, what each weighs
+    Stage(resolve, needed=True),  # revisions; code locations that the text names
+    Stage(rewrite, shed=5, when=rewrites),  # further terms
+    Stage(strategy, needed=True),  # weights of the arms
     Stage(semantic, arm=True),  # by meaning
     Stage(fts, arm=True),  # by words
     Stage(relations, shed=4, when=_has_relations),  # by the graph, from the best so far
-    Stage(fetch, needed=True),  # one list; where its best stand
+    Stage(fetch, needed=True),  # fuse; locations of the best
     Stage(hierarchical, shed=6),  # files, then symbols; neighbours joined
-    Stage(filter),  # what the session was shown already
-    Stage(tags),  # what tags say
-    Stage(feedback, shed=3, when=_has_feedback),  # what became of earlier recalls
+    Stage(filter),  # remove what the session was shown
+    Stage(tags),  # tags
+    Stage(feedback, shed=3, when=_has_feedback),  # feedback on earlier recalls
     Stage(score),  # the full score
-    Stage(files, when=_lists_hits),  # whole files that fit, and several of them
+    Stage(files, when=_lists_hits),  # boosts of files; diversity
     Stage(rerank, shed=2, when=_has_reranker),  # a local model reads the best
     Stage(cross_encoder, calls_model=True, shed=1, when=_has_model),  # a chat model reads the best
     Stage(format, needed=True),  # hits, or a packed context

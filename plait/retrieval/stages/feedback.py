@@ -1,4 +1,4 @@
-"""What became of earlier recalls of the same items."""
+"""The factor of feedback on earlier recalls of the same items."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def feedback(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 
 def _reason(evidence: Evidence) -> str:
-    """In words, once there is about half a verdict's worth to say."""
+    """In words, from a net evidence of half a verdict on."""
     if evidence.helped - evidence.harmed >= 0.5:
         return "helped before"
     if evidence.harmed - evidence.helped >= 0.5:

@@ -1,4 +1,4 @@
-"""One candidate list from all arms, and where its best stand."""
+"""Fuse the arms into one list, and read the locations of its best."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ WEIGHTS = DEFAULT.arms
 
 
 def placed(ctx: SearchContext) -> int:
-    """How many of the best have their place looked up."""
+    """How many of the best have their location read."""
     return max(WEIGHTS.placed, 2 * ctx.k)
 
 
 async def fetch(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """The light score, for all: united first, so that any arm alone can bring an item in."""
+    """Fuse all rankings first, so that a single arm can bring an item in; then cut."""
     unite = fusion.rrf if ctx.fusion == "rrf" else fusion.minmax
     fused = unite(ctx.rankings, ctx.strategy.weights)
     order = fusion.order(fused, ctx.rankings)

@@ -1,4 +1,4 @@
-"""Files whose chunks fit together first, and room for several of them among the first hits."""
+"""Boost files with several matching chunks, and diversify the first hits over files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plait.retrieval.search_context import Deps, SearchContext, changed
 
 
 async def files(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Of a search; a context joins and packs what belongs together itself. The best hit keeps its score."""
+    """For searches only; packing joins related chunks for a context. The best hit keeps its score."""
     scores = {id_: ctx.fused[id_] for id_ in ctx.order}
     factors: dict[str, Mapping[ItemId, float]] = {}
     order = list(ctx.order)
@@ -18,7 +18,7 @@ async def files(ctx: SearchContext, deps: Deps) -> SearchContext:
         factors[name] = factors_of(order, ctx.places, scores)
         scores = {id_: scores[id_] * factors[name].get(id_, 1.0) for id_ in order}
         order.sort(key=lambda id_: -scores[id_])
-    # Relative to the best, whose score says how sure fusion was of it.
+    # Scaled so that the best keeps its fused score, which is the confidence in it.
     top, best = max(ctx.fused[id_] for id_ in order), scores[order[0]]
     scale = top / best if best > 0.0 else 1.0
     fused = {id_: min(1.0, scores[id_] * scale) for id_ in order}

@@ -1,4 +1,4 @@
-"""What may not be in the answer."""
+"""Remove items that may not be in the answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plait.retrieval.search_context import Deps, SearchContext
 
 
 async def filter(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Take out what this session was shown a short while ago: it has it in its window already."""
+    """Remove items that this session was shown within the cool-down: they are in its window already."""
     if ctx.options is None or not ctx.options.session_key or deps.receipts is None:
         return ctx
     cooldown_s = ctx.options.cooldown_s
@@ -21,7 +21,7 @@ async def filter(ctx: SearchContext, deps: Deps) -> SearchContext:
     if cooldown_s == 0.0 or not ctx.order:
         return ctx
     repos = [revision.repo for revision in ctx.at.revisions]
-    # Of the moment it is asked, also where the answer is as of an earlier one: a window is of now.
+    # By the current time even if the answer is as of an earlier one: the window is the present one.
     since = deps.now() - timedelta(seconds=cooldown_s)
     seen = await deps.receipts.shown(ctx.at.tenant, repos, ctx.options.session_key, since)
     shown = frozenset(id_ for id_ in ctx.order if id_ in seen)
@@ -30,8 +30,8 @@ async def filter(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 def _without(ctx: SearchContext, shown: frozenset[ItemId]) -> SearchContext:
     dropped = dict(ctx.dropped)
-    kept: Sequence[ItemId] = [id_ for id_ in ctx.order if id_ not in shown]
+    remaining: Sequence[ItemId] = [id_ for id_ in ctx.order if id_ not in shown]
     for rank, id_ in enumerate(ctx.order, start=1):
         if id_ in shown:
             dropped[id_] = Dropped("filter", "cooldown", score=ctx.fused.get(id_, 0.0), rank=rank)
-    return replace(ctx, order=kept, dropped=dropped, shown=ctx.shown | shown)
+    return replace(ctx, order=remaining, dropped=dropped, shown=ctx.shown | shown)

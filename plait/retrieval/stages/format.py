@@ -15,12 +15,12 @@ from plait.text import token_count
 
 
 async def format(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Threshold, and the items behind the best k; of a recall the block that they are packed into."""
+    """Apply the threshold and read the best `k` items; for a recall, pack them into the block."""
     if ctx.options is not None:
         return await _packed(ctx, deps)
-    kept = [id_ for id_ in ctx.order if ctx.fused[id_] >= ctx.query.min_score][: ctx.k]
-    items = await deps.store.fetch(ctx.at, kept) if kept else {}
-    order = [id_ for id_ in kept if id_ in items]
+    best = [id_ for id_ in ctx.order if ctx.fused[id_] >= ctx.query.min_score][: ctx.k]
+    items = await deps.store.fetch(ctx.at, best) if best else {}
+    order = [id_ for id_ in best if id_ in items]
     arms = arm_scores(ctx, order)
     hits = [Hit(items[id_], ctx.fused[id_], arms[id_]) for id_ in order]
     return changed(ctx, items=items, order=order, hits=tuple(hits))
@@ -29,23 +29,25 @@ async def format(ctx: SearchContext, deps: Deps) -> SearchContext:
 async def _packed(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Raises: InvalidInput, for a budget, window or model's name that is out of range."""
     assert ctx.options is not None
-    asked = ctx.options.min_score
-    bar = max(ctx.query.min_score, asked if asked >= 0.0 else deps.recall.min_score)
-    kept, left_out = context_block.pool(ctx, bar)
-    wanted = context_block.ids_to_fetch(ctx, kept)
+    min_score = ctx.options.min_score
+    bar = max(ctx.query.min_score, min_score if min_score >= 0.0 else deps.recall.min_score)
+    candidates, left_out = context_block.pool(ctx, bar)
+    ids = context_block.ids_to_fetch(ctx, candidates)
     ctx, items, _ = await all_of(
         impact(ctx, deps),
-        deps.store.fetch(ctx.at, wanted) if wanted else _nothing(),
+        deps.store.fetch(ctx.at, ids) if ids else _nothing(),
         _ready(ctx.options.tokenizer),
     )
-    # Counting, comparing and dressing a few memories of 1 MB takes a second.
+    # Counting, comparing and formatting a few memories of 1 MB takes a second.
     chars = sum(len(item.content) for item in items.values())
-    arms = arm_scores(ctx, kept)
-    return await off_loop(chars, context_block.block, ctx, kept, left_out, items, arms, deps.recall)
+    arms = arm_scores(ctx, candidates)
+    return await off_loop(
+        chars, context_block.block, ctx, candidates, left_out, items, arms, deps.recall
+    )
 
 
 async def _ready(model: str) -> None:
-    """Tables are read at the first count of a process, 0.4 s: not in the event loop."""
+    """Load the tokenizer's tables off the event loop: the first count of a process takes 0.4 s."""
     counter = token_count.counter(model)
     if not token_count.is_warm(counter.encoding):
         await asyncio.to_thread(token_count.warm, model)

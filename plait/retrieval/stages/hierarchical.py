@@ -1,5 +1,4 @@
-"""From coarse to fine: what the parts of a symbol, and the turns of a session, say of each other; neighbours
-joined into one piece."""
+"""Boosts between parts of one symbol and between turns of one session; neighbours to be joined into one piece."""
 
 from __future__ import annotations
 
@@ -10,16 +9,15 @@ from plait.ports import Place
 from plait.retrieval.ranking import coherence, threads
 from plait.retrieval.search_context import Deps, SearchContext
 
-# So many of the best are shown with their symbol's first part, which has the signature, if they are a
-# later one of it. All parts have the symbol's name, so which is the first only the store knows.
+# For so many of the best, a later part of a symbol is joined to its first part, which has the signature. All parts
+# have the symbol's name, so only the store knows the first.
 MOST_HEADS = 24
 
 
 async def hierarchical(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Parts of one symbol lift each other, and so do turns next to each other; for a context also what
-    reads as one piece (`also`)."""
+    """Parts of one symbol boost each other, and so do adjacent turns; for a context also the items to join (`also`)."""
     groups = coherence.by_symbol(ctx.order, ctx.places)
-    boosted = coherence.part_boost(groups.values(), ctx.places, ctx.fused, ctx.asked.words)
+    boosted = coherence.part_boost(groups.values(), ctx.places, ctx.fused, ctx.analysis.words)
     if boosted:
         fused = {**ctx.fused, **boosted}
         ctx = replace(ctx, fused=fused, order=sorted(ctx.order, key=lambda id_: -fused[id_]))
@@ -33,7 +31,7 @@ async def hierarchical(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 
 async def _threaded(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """`ctx` with the boost of neighbouring turns; unchanged where the best are of no session."""
+    """`ctx` with the neighbour boost of turns; unchanged if none of the best is of a session."""
     words = threads.by_words(ctx.rankings, ctx.strategy.weights)
     best = threads.seeds(ctx.order, ctx.places, words)
     if not best:
@@ -41,7 +39,7 @@ async def _threaded(ctx: SearchContext, deps: Deps) -> SearchContext:
     around = await deps.store.around(ctx.at, best, ctx.query.where, threads.WEIGHTS.reach)
     turns = [id_ for id_ in ctx.order if threads.in_thread(ctx.places[id_])]
     scores = threads.neighbour_boost(around, ctx.fused, turns, words)
-    # What no arm found has nothing but its neighbours to speak for it, and was never among the best: see
+    # A turn that no arm found has only its neighbours' boost and was never among the best: see
     # docs/experiments/conversations.md.
     fused = {**ctx.fused, **{id_: scores[id_] for id_ in scores if id_ in ctx.places}}
     order = sorted(ctx.order, key=lambda id_: -fused[id_])
@@ -52,7 +50,7 @@ async def _threaded(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 
 async def _heads(ctx: SearchContext, deps: Deps) -> dict[ItemId, ItemId]:
-    """By later part of a symbol the first one, of the best."""
+    """By later part of a symbol among the best, its first part."""
     best = [id_ for id_ in ctx.order if _in_parts(ctx.places[id_])][:MOST_HEADS]
     if not best:
         return {}
@@ -65,6 +63,6 @@ async def _heads(ctx: SearchContext, deps: Deps) -> dict[ItemId, ItemId]:
 
 
 def _in_parts(place: Place) -> bool:
-    """Whether the chunk may be one of several of its symbol."""
+    """Whether its symbol may have several chunks."""
     code = place.collection is Collection.FILES and bool(place.symbol)
     return code and place.kind not in coherence.APART

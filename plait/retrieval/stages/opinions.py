@@ -1,4 +1,4 @@
-"""Second opinions on the best candidates. What asks the models is loaded when one is configured, not before."""
+"""Reranking by models. Their code is imported only when a model is configured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from plait.retrieval.search_context import Deps, SearchContext
 
 
 async def rerank(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """The best reordered by a local cross-encoder; `ctx` where none is configured."""
+    """Rerank the best by a local cross-encoder; unchanged if none is configured."""
     if deps.reranker is None:
         return ctx
     from plait.retrieval.opinions import reranking
@@ -15,7 +15,7 @@ async def rerank(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 
 async def cross_encoder(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """The best reordered by a chat model; `ctx` where none is configured."""
+    """Rerank the best by a chat model; unchanged if none is configured."""
     if deps.language is None:
         return ctx
     from plait.retrieval.opinions import judging

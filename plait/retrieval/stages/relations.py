@@ -1,4 +1,4 @@
-"""The arm that follows relations: code by the graph, runs and memories by their links, from the best so far."""
+"""The relations arm: from the best so far, code by the graph, runs and memories by their links."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ WALK = Walk()
 WEIGHTS = DEFAULT.arms
 FOUND, LINKED = 40, 40
 MOST_REPOS = 3
-WAIT_SHARE = 0.2  # of the time that is left, for a graph that is being read
+WAIT_SHARE = 0.2  # of the remaining time, for a graph that is still loading
 
 
 async def relations(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """`relations`: symbols near the seeds; `links`: agents' items one link away. For contexts alone: to
-    hits they add nothing that could be measured (docs/experiments/parts-and-graph.md), and they cost two round trips."""
+    """`relations`: symbols near the seeds; `links`: agents' items one link away. For contexts only:
+    for hits their gain was not measurable (docs/experiments/parts-and-graph.md), and they cost two round trips."""
     return await follow(ctx, deps) if ctx.options is not None else ctx
 
 
@@ -62,8 +62,7 @@ async def follow(ctx: SearchContext, deps: Deps, walk: Walk = WALK) -> SearchCon
 
 
 async def _seeds(ctx: SearchContext, deps: Deps) -> tuple[Seeds, Seeds, frozenset[ItemId]]:
-    """The best so far, as the graph and links name them; the files of those that are symbols; all that is
-    known so far."""
+    """The nodes of the best so far; the files of those that are symbols; all items found so far."""
     fused = fusion.minmax(ctx.rankings, ctx.strategy.weights)
     top = fusion.order(fused, ctx.rankings)[: WEIGHTS.relation_seeds]
     places = await deps.store.places(ctx.at, top) if top else {}
@@ -83,8 +82,8 @@ async def _seeds(ctx: SearchContext, deps: Deps) -> tuple[Seeds, Seeds, frozense
 async def _linked(
     ctx: SearchContext, store: RelationStore, seeds: Mapping[Node, float]
 ) -> tuple[list[Found], list[Found]]:
-    wanted = ctx.query.where.collections or tuple(Collection)
-    if all(collection == Collection.FILES for collection in wanted):
+    collections = ctx.query.where.collections or tuple(Collection)
+    if all(collection == Collection.FILES for collection in collections):
         return [], []
     links = await store.links(ctx.at, list(seeds), 4 * LINKED)
     found, code = related.by_links(links, seeds)
@@ -99,7 +98,8 @@ async def _near(
     walk: Walk,
     wait_s: float,
 ) -> tuple[SearchContext, list[tuple[Found, CodeGraph]]]:
-    """Symbols of the repositories with the most seeds. `fresh`: those that links brought, and why. A graph that is not there is named in `degraded`."""
+    """Symbols of the repositories with the most seeds. `fresh`: those found by
+    links, with reasons. A graph that is not loaded is named in `degraded`."""
     if Collection.FILES not in (ctx.query.where.collections or tuple(Collection)):
         return ctx, []
     weights: dict[str, float] = {}
@@ -132,8 +132,7 @@ def _with(
     by_link: Mapping[ItemId, Found],
     known: frozenset[ItemId],
 ) -> SearchContext:
-    """`ctx` with both rankings, their weights, and why each item is in them; what is `known`
-    is there for its words."""
+    """`ctx` with both rankings, their weights, and a reason for each item that is not `known` from another arm."""
     arms: dict[str, Sequence[Candidate]] = {
         "relations": _ranking({id_: one.score for id_, (one, _) in near.items()}),
         "links": _ranking({id_: one.score for id_, one in by_link.items()}),

@@ -1,4 +1,4 @@
-"""Which revisions an answer is read at, and what of the code its text names."""
+"""Fix the view of an answer, and locate the code that its query names."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Deps, SearchContext
 from plait.text.tokenize import query_terms
 
-# More than another arm brings, since they don't compete: which of a named file's chunks is meant, the
-# other arms say.
+# More than other arms return: the chunks of a named file are all candidates, and the other arms rank them.
 MAX_PLACES = 500
-MAX_AT = 16  # chunks at one place
+MAX_AT = 16  # chunks at one location
 WEIGHTS = DEFAULT.locations
 
-# Characters of a diff or trace that are read at once; of more, which may take half a second, a thread's work.
+# Diffs and traces with more characters, which may take half a second, are parsed in a thread.
 AT_ONCE = 8_192
 
 P = ParamSpec("P")
@@ -38,21 +37,26 @@ T = TypeVar("T")
 
 
 async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Fix the revisions that this answer is read at, and find the places that its text names: a ranking
-    `anchors`, without a read where it names none."""
-    asked = ctx.asked
-    if asked.text and ctx.vector is None and not asked.attached and "semantic" not in ctx.query.off:
-        deps.foresee(embedded(asked))  # on another thread, while the view is read
+    """Fix the revisions of this answer and locate the code that its query names: the ranking `anchors`. Reads nothing
+    if it names no code."""
+    analysis = ctx.analysis
+    if (
+        analysis.text
+        and ctx.vector is None
+        and not analysis.attached
+        and "semantic" not in ctx.query.off
+    ):
+        deps.foresee(embedded(analysis))  # on another thread, while the view is read
     view = await deps.store.view(ctx.query.where)
-    aside = len(asked.attached) > AT_ONCE
+    aside = len(analysis.attached) > AT_ONCE
     anchors = await _done(
-        aside, reading.find_references, asked.text, asked.attached, asked.identifiers
+        aside, reading.find_references, analysis.text, analysis.attached, analysis.identifiers
     )
-    if ctx.query.where.collections != (Collection.FILES,):  # code is of no time
-        # "Last week" is before the time that the answer is of.
+    if ctx.query.where.collections != (Collection.FILES,):  # code has no times
+        # "Last week" is relative to the time of the answer.
         then = ctx.query.where.as_of.recorded or ctx.query.where.as_of.valid or deps.now()
         anchors = replace(anchors, span=nearness.span(anchors.prose, then))
-    # Names alone are no places: an arm of what prose names moved function MRR by -0.4 to -1.1 points on
+    # Names alone are no locations: an arm for names in prose moved function MRR by -0.4 to -1.1 points on
     # benchmarks/localisation.py at every weight; the bonus for definitions does what there is to do.
     places = [a for a in anchors.places if a.kind is not AnchorKind.SYMBOL]
     scores: dict[ItemId, float] = {}
@@ -61,9 +65,9 @@ async def resolve(ctx: SearchContext, deps: Deps) -> SearchContext:
         spots = [anchor.spot for anchor in places]
         found = await deps.store.located(view, spots, ctx.query.where, MAX_PLACES)
         scores, reasons = ranking(places, found)
-    asked = await _done(aside, about, asked, anchors, bool(scores))
-    asked = own_names.without(asked, own_names.of_repositories(view))
-    ctx = replace(ctx, view=view, anchors=anchors, asked=asked)
+    analysis = await _done(aside, about, analysis, anchors, bool(scores))
+    analysis = own_names.without(analysis, own_names.of_repositories(view))
+    ctx = replace(ctx, view=view, anchors=anchors, analysis=analysis)
     return _with_arm(ctx, scores, reasons) if scores else ctx
 
 
@@ -85,33 +89,34 @@ def _with_arm(
     )
 
 
-def about(asked: Analysis, anchors: Anchors, located: bool) -> Analysis:
-    """`asked` with its attachment, without the frames of a trace and the headers of a diff: a model reads
-    256 tokens, and paths of a build machine are no words to look for. Functions of frames are, where
-    they could not be located. Of a report what it says comes before what it shows."""
-    if not (anchors.is_diff or anchors.is_trace or asked.attached):
-        return as_report(asked)
+def about(analysis: Analysis, anchors: Anchors, located: bool) -> Analysis:
+    """`analysis` including the attachment, without the frames of a trace and the headers of a diff: a model reads 256
+    tokens, and paths of a build machine are no search terms. Functions of frames are, if they could not be located.
+    In a report, prose comes before quoted text."""
+    if not (anchors.is_diff or anchors.is_trace or analysis.attached):
+        return as_report(analysis)
     subject = anchors.subject if located else "\n".join((anchors.subject, *anchors.functions))
-    text = anchors.prose or subject.strip() or asked.text
+    text = anchors.prose or subject.strip() or analysis.text
     terms = query_terms(f"{anchors.prose}\n{subject}")[:MAX_TERMS]
     names = identifiers(anchors.prose)
-    asked = replace(
-        asked,
+    analysis = replace(
+        analysis,
         kind=QueryKind.IDENTIFIERS if names or not anchors.prose else QueryKind.PLAIN,
         identifiers=names,
-        phrases=phrases(anchors.prose),  # a thread's "main" and an argument's "x" are no quotations
+        phrases=phrases(
+            anchors.prose
+        ),  # a thread named "main" or an argument "x" is no quoted phrase
         text=text.encode()[:MAX_QUERY_BYTES].decode("utf-8", "ignore"),
-        terms=tuple(terms) or asked.terms,
+        terms=tuple(terms) or analysis.terms,
         words=len(anchors.prose.split()),
     )
-    return as_report(asked, subject) if anchors.prose and not anchors.is_diff else asked
+    return as_report(analysis, subject) if anchors.prose and not anchors.is_diff else analysis
 
 
 def ranking(
     places: Sequence[Anchor], found: Sequence[Sequence[ItemId]]
 ) -> tuple[dict[ItemId, float], dict[ItemId, str]]:
-    """Scores in (0, 1] and reasons by item: what each anchor found, the best of an item counts. Frames of
-    other code found nothing and don't count as steps."""
+    """Scores in (0, 1] and reasons by item, from its best anchor. Frames outside the index do not count as steps."""
     scores: dict[ItemId, float] = {}
     reasons: dict[ItemId, str] = {}
     frames = 0

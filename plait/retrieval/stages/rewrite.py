@@ -1,4 +1,4 @@
-"""What else to ask for than the words of the query."""
+"""Query rewriting: further terms and passages."""
 
 from __future__ import annotations
 
@@ -11,40 +11,39 @@ from plait.retrieval.search_context import Deps, SearchContext
 
 
 def rewrites(ctx: SearchContext, deps: Deps) -> bool:
-    """Whether `rewrite` has anything to do."""
-    return _expands(ctx, deps) or _asks(ctx, deps)
+    """Whether `rewrite` applies."""
+    return _expands(ctx, deps) or _asks_model(ctx, deps)
 
 
 async def rewrite(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """In `full`, with a model, what it thinks an answer holds: terms, and a passage (HyDE). Else, where
-    `search.expansion` says so, how the repository's names say the query's words."""
-    if _asks(ctx, deps):
-        # Loaded where a model is configured, not before.
+    """In `full` with a model: terms and a passage that an answer may contain (HyDE). Else, if `search.expansion` is
+    on: related terms from the repository's names."""
+    if _asks_model(ctx, deps):
+        # Imported only when a model is configured.
         from plait.retrieval.opinions import rewriting
 
         ctx = await rewriting.rewrite(ctx, deps)
     if _expands(ctx, deps) and not ctx.rewrite.terms:
-        terms = await expanded(ctx.asked, ctx.at, deps.store)
+        terms = await expanded(ctx.analysis, ctx.at, deps.store)
         if terms:
             ctx = replace(ctx, rewrite=replace(ctx.rewrite, terms=terms, by="identifiers"))
     return ctx
 
 
 def _expands(ctx: SearchContext, deps: Deps) -> bool:
-    """Searches in `fast` are in a hurry, and it gives them next to nothing: see docs/experiments/expansion.md."""
+    """Not for searches in `fast`, which gain next to nothing for its time: see docs/experiments/expansion.md."""
     if deps.settings.expansion == "recall":
         return ctx.options is not None or ctx.query.mode is Mode.FULL
     return deps.settings.expansion == "on"
 
 
-def _asks(ctx: SearchContext, deps: Deps) -> bool:
-    """A query that names code is asked for as it is, and so are diffs and traces: a model would only guess
-    at what they already say."""
+def _asks_model(ctx: SearchContext, deps: Deps) -> bool:
+    """Not for queries that name code, nor for diffs and traces: a model could only guess what they state already."""
     return (
         ctx.query.mode is Mode.FULL
         and deps.language is not None
         and deps.language_settings.rewrite
-        and not ctx.asked.attached
-        and not (ctx.asked.kind is QueryKind.IDENTIFIERS and ctx.asked.words <= 3)
-        and not transactional(ctx.asked.text)
+        and not ctx.analysis.attached
+        and not (ctx.analysis.kind is QueryKind.IDENTIFIERS and ctx.analysis.words <= 3)
+        and not transactional(ctx.analysis.text)
     )

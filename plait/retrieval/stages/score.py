@@ -9,7 +9,7 @@ from math import prod
 from plait.domain.off_loop import off_loop
 from plait.domain.recall import Dropped
 from plait.domain.values import ItemId
-from plait.ports import Standing
+from plait.ports import ItemState
 from plait.retrieval.query import nearness
 from plait.retrieval.query.analysis import QueryKind
 from plait.retrieval.ranking import (
@@ -28,13 +28,13 @@ from plait.retrieval.search_context import Deps, SearchContext
 
 
 async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Reorder the best by what their place and name say; scores stay in [0, 1]. Of a recall for which
-    nothing speaks, nothing is left."""
+    """Reorder the best by signals of location and name and by all factors; scores stay in [0, 1]. A recall without a
+    likely answer is left without candidates."""
     ctx = await _of_agents(ctx, deps)
-    query = signals.prepared(ctx.asked)
+    query = signals.prepared(ctx.analysis)
     found = [(id_, signals.signals(ctx.places[id_], query)) for id_ in ctx.order]
     values = [signal.apply(ctx.fused[id_]) * _factor(ctx, id_) for id_, signal in found]
-    # Relative to the best, whose score says how sure fusion was of it.
+    # Scaled so that the best keeps its fused score, which is the confidence in it.
     best = max(values, default=0.0)
     top = max((ctx.fused[id_] for id_ in ctx.order), default=0.0)
     scale = top / best if best > top > 0.0 else 1.0
@@ -44,7 +44,7 @@ async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
     if ctx.query.explain:
         explained = {id_: signal.explained() for _, (id_, signal) in ranked}
     scores = {id_: min(1.0, value * scale) for value, (id_, _) in ranked}
-    scores = compacted.behind_summaries(scores, ctx.standing)
+    scores = compacted.behind_summaries(scores, ctx.item_states)
     ctx = replace(ctx, fused=scores, signals=explained, order=list(scores))
     return await _silenced(ctx, deps) if ctx.options is not None else ctx
 
@@ -58,13 +58,13 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
     theirs = {i: p for i in ctx.order if memory_score.is_agents(p := ctx.places[i])}
     if not theirs:
         return ctx
-    # Of what a short turn replies to it matters who said it.
-    asked_of = list(dict.fromkeys((*theirs, *ctx.before.values())))
-    standing = await deps.store.standing(ctx.at, asked_of)
-    newest = memory_score.asks_for_newest(ctx.asked.text)
+    # Turns that short turns reply to are included: their source matters.
+    ids = list(dict.fromkeys((*theirs, *ctx.before.values())))
+    states = await deps.store.item_states(ctx.at, ids)
+    newest = memory_score.asks_for_newest(ctx.analysis.text)
     blend = memory_score.Blend.of(deps.recall, newest=newest)
     similarity: Mapping[ItemId, float] = {}
-    if ctx.asked.kind is QueryKind.PLAIN:
+    if ctx.analysis.kind is QueryKind.PLAIN:
         unite = fusion.rrf if ctx.fusion == "rrf" else fusion.minmax
         similarity = memory_score.similarity(ctx.rankings, ctx.strategy.weights, unite, theirs)
     factors: Mapping[str, Mapping[ItemId, float]] = {
@@ -72,38 +72,38 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
         "memory": memory_score.age_and_importance(theirs, blend),
         "turn": threads.turn_factors(theirs),
         "wanted": query_intent.intent_factors(
-            ctx.asked.text, theirs, _external(standing), ctx.first_turns
+            ctx.analysis.text, theirs, _external(states), ctx.first_turns
         ),
-        "freshness": freshness.freshness_factors(theirs, standing),
-        "trust": trust.trust_factors(theirs, standing),
-        "compacted": compacted.compaction_factors(standing),
+        "freshness": freshness.freshness_factors(theirs, states),
+        "trust": trust.trust_factors(theirs, states),
+        "compacted": compacted.compaction_factors(states),
         "verbatim": await _verbatim(ctx, deps, list(theirs)),
         "time": nearness.in_time(theirs, ctx.anchors.span),
         "scope": nearness.in_scope(theirs, _session(ctx), ctx.query.where.agent_id),
     }
     return replace(
         ctx,
-        standing={**ctx.standing, **standing},
+        item_states={**ctx.item_states, **states},
         factors={**ctx.factors, **{name: by_item for name, by_item in factors.items() if by_item}},
-        reasons=_reasons(ctx, standing),
+        reasons=_reasons(ctx, states),
     )
 
 
 async def _verbatim(
     ctx: SearchContext, deps: Deps, ids: Sequence[ItemId]
 ) -> Mapping[ItemId, float]:
-    """Of a pasted passage the texts that hold it; else nothing is read."""
-    wanted_text = verbatim.passage(ctx.asked.text)
-    if not wanted_text:
+    """Factors of the texts that contain a pasted passage; without a passage nothing is read."""
+    passage = verbatim.passage(ctx.analysis.text)
+    if not passage:
         return {}
     items = await deps.store.fetch(ctx.at, ids)
     texts = {id_: item.content for id_, item in items.items()}
     chars = sum(map(len, texts.values()))
-    return await off_loop(chars, verbatim.passage_factors, wanted_text, texts)
+    return await off_loop(chars, verbatim.passage_factors, passage, texts)
 
 
-def _external(standing: Mapping[ItemId, Standing]) -> frozenset[ItemId]:
-    return frozenset(id_ for id_, known in standing.items() if known.external)
+def _external(states: Mapping[ItemId, ItemState]) -> frozenset[ItemId]:
+    return frozenset(id_ for id_, state in states.items() if state.external)
 
 
 def _session(ctx: SearchContext) -> str:
@@ -111,20 +111,20 @@ def _session(ctx: SearchContext) -> str:
 
 
 def _reasons(
-    ctx: SearchContext, standing: Mapping[ItemId, Standing]
+    ctx: SearchContext, states: Mapping[ItemId, ItemState]
 ) -> Mapping[ItemId, tuple[str, ...]]:
     reasons = dict(ctx.reasons)
-    for id_, known in standing.items():
+    for id_, state in states.items():
         if id_ not in ctx.places:
             continue
-        for why in (freshness.reason(ctx.places[id_], known), compacted.reason(known)):
-            if why:  # the first reason is the one that a context shows
+        for why in (freshness.reason(ctx.places[id_], state), compacted.reason(state)):
+            if why:  # a context shows the first reason
                 reasons[id_] = (why, *reasons.get(id_, ()))
     return reasons
 
 
 async def _silenced(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Nothing, where no candidate is an answer."""
+    """`ctx` without candidates if none is likely to be an answer."""
     support = await silence.support(ctx, deps)
     bar = deps.recall.silence
     if support is None or support >= bar:

@@ -1,4 +1,4 @@
-"""The arm that compares meanings: cosine neighbours of the query."""
+"""The semantic arm: cosine neighbours of the query's vector."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 async def semantic(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Raises: EmbeddingModelMismatch; whatever else the provider can't do only costs this arm."""
+    """Raises: EmbeddingModelMismatch; other errors of the provider only disable this arm."""
     view = ctx.at
     if not ctx.strategy.weights.get("semantic"):
         return ctx
@@ -53,9 +53,9 @@ async def _of_text(ctx: SearchContext, deps: Deps) -> npt.NDArray[np.float32]:
 
 
 async def _vector(ctx: SearchContext, provider: EmbeddingProvider) -> npt.NDArray[np.float32]:
-    """The query's unit vector, or the mean of it and of its passages' as unit vector: Gao et al., "Precise
+    """The query's unit vector, or the mean of it and of its passages' as a unit vector: Gao et al., "Precise
     Zero-Shot Dense Retrieval without Relevance Labels" (HyDE), ACL 2023, eq. 8 with one vote each."""
-    query = await provider.embed_query(ctx.asked.text)
+    query = await provider.embed_query(ctx.analysis.text)
     if not ctx.rewrite.passages:
         return query
     passages = await provider.embed_documents(ctx.rewrite.passages)

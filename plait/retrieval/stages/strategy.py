@@ -1,4 +1,4 @@
-"""Which arms are asked, and what each weighs."""
+"""Choose the weights of the arms."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from plait.retrieval.search_context import Deps, SearchContext, changed
 
 
 async def strategy(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """By kind of query, and by how sure the places are that it names."""
+    """By kind of query, and by the confidence of the code locations that it names."""
     found = ctx.rankings.get("anchors", ())
     located = found[0].score if found else 0.0
     coverage = _coverage(ctx)
-    return changed(ctx, strategy=strategies.choose(ctx.asked, ctx.anchors, located, coverage))
+    return changed(ctx, strategy=strategies.choose(ctx.analysis, ctx.anchors, located, coverage))
 
 
 def _coverage(ctx: SearchContext) -> float:
-    """Of the code that is asked for; 1 where none is."""
+    """The share of embedded chunks; 1 if no code is searched."""
     collections = ctx.query.where.collections
     chunks = sum(revision.chunks for revision in ctx.at.revisions)
     if not chunks or (collections and Collection.FILES not in collections):

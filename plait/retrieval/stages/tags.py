@@ -1,4 +1,4 @@
-"""What tags say."""
+"""The factor of tags."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MAX_TAGS = 200
 
 
 async def tags(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Items with a tag that the query names, a little higher."""
-    asked = frozenset(ctx.asked.terms)
+    """Raise items with a tag named in the query."""
+    terms = frozenset(ctx.analysis.terms)
     found: dict[ItemId, float] = {}
     reasons = dict(ctx.reasons)
     for id_ in ctx.order:
         place = ctx.places[id_]
-        if place.tags and (tag := _named(place.tags[:MAX_TAGS], asked)):
+        if place.tags and (tag := _named(place.tags[:MAX_TAGS], terms)):
             found[id_] = 1.0 + WEIGHTS.tagged
             reasons[id_] = (*reasons.get(id_, ()), f"tagged {tag}")
     if not found:
@@ -28,10 +28,10 @@ async def tags(ctx: SearchContext, deps: Deps) -> SearchContext:
     return replace(ctx, factors={**ctx.factors, "tags": found}, reasons=reasons)
 
 
-def _named(tags: tuple[str, ...], asked: frozenset[str]) -> str:
+def _named(tags: tuple[str, ...], terms: frozenset[str]) -> str:
     """The first of `tags` whose words are all in the query."""
     for tag in tags:
         words = frozenset(tokens(tag))
-        if words and words <= asked:
+        if words and words <= terms:
             return tag
     return ""
