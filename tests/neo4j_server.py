@@ -82,11 +82,14 @@ class Neo4jServers:
         """`stack` stops them."""
         self._stack = stack
         self._running: dict[str, Neo4jServer] = {}
+        self._stops: dict[str, contextlib.ExitStack] = {}
 
     def empty(self, version: str) -> Neo4jServer:
         """The server of `version` without data; its schema stays. Skips or fails as `server` does."""
         if version not in self._running:
-            self._running[version] = self._stack.enter_context(server(version))
+            stop = self._stack.enter_context(contextlib.ExitStack())
+            self._running[version] = stop.enter_context(server(version))
+            self._stops[version] = stop
         found = self._running[version]
         login = (found.user, found.password)
         with neo4j.GraphDatabase.driver(found.uri, auth=login) as driver:
@@ -94,6 +97,19 @@ class Neo4jServers:
                 "MATCH (n) WHERE NOT n:PlaitMigration DETACH DELETE n", database_=found.database
             )
         return found
+
+    def released(self, version: str) -> None:
+        """Stop the server of `version` if a query still runs there: some heed no deadline and no TERMINATE,
+        and one would take a core from every test that follows."""
+        found = self._running[version]
+        login = (found.user, found.password)
+        with neo4j.GraphDatabase.driver(found.uri, auth=login) as driver:
+            shown, _, _ = driver.execute_query(
+                "SHOW TRANSACTIONS YIELD currentQuery WHERE NOT currentQuery STARTS WITH 'SHOW' RETURN *"
+            )
+        if shown and found.pid:
+            del self._running[version]
+            self._stops.pop(version).close()
 
 
 @contextlib.contextmanager

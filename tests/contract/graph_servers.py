@@ -55,6 +55,7 @@ def running(name: str, home: Path, neo4j_servers: Neo4jServers) -> Iterator[Grap
         neo4j = neo4j_servers.empty(name)
         environment |= neo4j.environment()
         yield GraphServer(f"neo4j-{name}", load(environ=environment), environment, neo4j.pid)
+        neo4j_servers.released(name)
 
 
 # -- a small graph ------------------------------------------------------------------------------
