@@ -185,7 +185,7 @@ def test_feedback_is_taken_in_once(plait: Any) -> None:
         *("feedback", first["recall_id"], "--helped", first["items"][0]["id"]),
         *("--outcome", "success", "--proof", "tests/test_lights.py::test_flash"),
     )
-    assert plait(*report).stdout.startswith("taken in: 1 verdict")
+    assert plait(*report).stdout.startswith("accepted: 1 verdict")
     again = json.loads(plait(*report, "--json").stdout)
     assert (again["accepted"], again["repeated"]) == (1, True)
 
@@ -193,7 +193,7 @@ def test_feedback_is_taken_in_once(plait: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("recall",), "say what the agent is about to do"),
+        (("recall",), "give a QUERY: what the agent is about to do"),
         (("recall", "x", "--diff", "no-such-file"), "cannot read no-such-file"),
         (("recall", "x", "--replay", str(uuid.UUID(int=1))), "leave the QUERY out"),
         (("recall", "x", "--why-not", "7"), "no id of an item"),
