@@ -19,9 +19,14 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $(READY)
 
-# Two processes, each with stores of its own; files in their order, so that the short ones are left at the end.
+# Two processes, each with stores of its own; then the faults, on a machine that does nothing else.
 test: $(READY)
-	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --no-loadscope-reorder)
+ifdef ARGS
+	$(BIN)/python -m pytest $(ARGS)
+else
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore=tests/e2e/test_faults.py
+	$(BIN)/python -m pytest tests/e2e/test_faults.py
+endif
 
 unit: $(READY)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/unit

@@ -52,14 +52,6 @@ for number in (signal.SIGINT, signal.SIGQUIT):
         )
 
 
-# Starts first: nothing of it can be split, and it takes longer than what is left at the end should.
-LONGEST = "tests/e2e/test_faults.py"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """`--dist loadfile`, but all tests that share a Neo4j run in one process, which starts it once."""
