@@ -347,8 +347,10 @@ def load(
         _put(tree, "PLAIT_CLIENT__SERVER", env["PLAIT_SERVER"])
     for key, given in overrides.items():
         section = tree.get(key)
-        both = isinstance(given, dict) and isinstance(section, dict)
-        tree[key] = {**section, **given} if both else given  # type: ignore[dict-item]
+        if isinstance(given, dict) and isinstance(section, dict):
+            tree[key] = {**section, **given}
+        else:
+            tree[key] = given
     tree["source"] = str(path) if path else None
     tree["home"] = str(Path(tree["home"]).expanduser().absolute())
     return parse(Settings, tree)

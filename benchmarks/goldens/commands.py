@@ -110,21 +110,22 @@ def _tools(server: Server, root: Path) -> list[Any]:
         stderr=subprocess.DEVNULL,
         text=True,
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+        stdin, stdout = process.stdin, process.stdout
+        assert stdin is not None
+        assert stdout is not None
 
         def ask(number: int, method: str, params: dict[str, Any]) -> Any:
             request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-            process.stdin.write(json.dumps(request) + "\n")  # type: ignore[union-attr]
-            process.stdin.flush()  # type: ignore[union-attr]
-            for line in process.stdout:  # type: ignore[union-attr]
+            stdin.write(json.dumps(request) + "\n")
+            stdin.flush()
+            for line in stdout:
                 answer = json.loads(line)
                 if answer.get("id") == number:
                     return answer.get("result", answer.get("error"))
             raise SystemExit("`plait mcp` ended")
 
         answers = [ask(1, "initialize", hello)]
-        process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+        stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
         tools = ask(2, "tools/list", {})
         answers.append(tools)
         called = {
@@ -135,5 +136,5 @@ def _tools(server: Server, root: Path) -> list[Any]:
             for name, given in called.items():
                 if tool.endswith(name):
                     answers.append({tool: ask(n, "tools/call", {"name": tool, "arguments": given})})
-        process.stdin.close()
+        stdin.close()
     return answers
