@@ -92,6 +92,8 @@ class EmbeddingSettings(_Section, frozen=True):
     base_url: str = ""
     api_key: Secret = Secret("")
     model_dir: str = ""  # local: a folder with model.onnx and tokenizer.json of your own
+    # What code is found by: the static table alone, the table until the model's vectors are there, the model alone.
+    tiers: Literal["static", "both", "model"] = "both"
     batch_size: Annotated[int, Meta(ge=1, le=2048)] = 100
     timeout_s: Annotated[float, Meta(gt=0)] = 30.0
     max_attempts: Annotated[int, Meta(ge=1, le=20)] = 5
