@@ -98,7 +98,7 @@ class Store:
             index=Drafts(db),
             repositories=Repositories(db, app),
             vectors=Queue(db),
-            search=Search(app, lexical),
+            search=Search(db, app, lexical),
             relations=Relations(app),
             impact=Impacts(app),
             episodes=Episodes(app, merger, rules),
