@@ -44,7 +44,6 @@ class Unasked:
         raise AssertionError("the pipeline ran")
 
 
-
 async def test_a_repeat_is_answered_without_the_pipeline(
     client: AsyncPlaitClient, app: App, repo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

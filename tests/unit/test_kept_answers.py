@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from plait.retrieval.search import Degraded, QueryKind, SearchAnswer
 from plait.ports import View
+from plait.retrieval.search import Degraded, QueryKind, SearchAnswer
 from plait.settings import load
 from plait.v1 import knowledge_service_pb2 as pb
 from plait.v1 import types_pb2
@@ -72,7 +72,9 @@ def test_equal_requests_of_one_tenant_share_a_key() -> None:
         pb.SearchRequest(query="q", filter=CODE, as_of=types_pb2.AsOf(time_zone="UTC")),
         pb.SearchRequest(
             query="q",
-            filter=types_pb2.Filter(repositories=["r"], collections=[types_pb2.COLLECTION_MEMORIES]),
+            filter=types_pb2.Filter(
+                repositories=["r"], collections=[types_pb2.COLLECTION_MEMORIES]
+            ),
         ),
     ],
     ids=["all", "full", "explain", "why_not", "as_of", "memories"],
