@@ -232,7 +232,7 @@ async def client(args: argparse.Namespace) -> None:
             await timed(again[:REPEATED], callers, search)
             await costs.of("Search, repeated", again, callers, search)
         async with grpc.aio.insecure_channel(address.target) as channel:
-            health = health_pb2_grpc.HealthStub(channel)  # type: ignore[no-untyped-call]
+            health = health_pb2_grpc.HealthStub(channel)
             empty = health_pb2.HealthCheckRequest()
             await costs.of("an empty call", [empty] * args.repeats, callers, health.Check)
     await store.close()

@@ -35,7 +35,7 @@ class View:
     tenant: str = DEFAULT_TENANT
     valid: datetime | None = None  # rows valid at this time; None: at the moment of the read
     recorded: datetime | None = None  # rows as recorded then; None: as recorded now
-    # Of the code of its repositories; "": not told, as of a past time. Where `SearchStore.version` still says the same,
+    # Of the code of its repositories; "": not told, as of a past time. Where `CodeVersions.version` still says the same,
     # a search of their code finds the same.
     version: str = ""
 
@@ -110,6 +110,18 @@ class ItemState:
 Around = Mapping[ItemId, Mapping[ItemId, int]]
 
 
+class CodeVersions(Protocol):
+    """Whether a search of code would still find what it found."""
+
+    async def version(self, repos: Sequence[str]) -> str:
+        """The version of the code of `repos` (qualified names) now, as `View.version` has it: another one after each
+        publish, removal, and vector that filled in. Costs one small read, shared by those who ask at once.
+
+        Raises: StoreUnavailable.
+        """
+        ...
+
+
 class SearchStore(Protocol):
     """Candidates from each arm. Larger scores are better, scales differ between arms."""
 
@@ -120,14 +132,6 @@ class SearchStore(Protocol):
         Raises:
             RepositoryNotIndexed: a named one is not, or is another tenant's, unless `skip_unknown`.
             HistoryGone: code is asked for, and that revision of it is no longer kept.
-        """
-        ...
-
-    async def version(self, repos: Sequence[str]) -> str:
-        """The version of the code of `repos` (qualified names) now, as `View.version` has it: another one after each
-        publish, removal, and vector that filled in. Costs one small read, shared by those who ask at once.
-
-        Raises: StoreUnavailable.
         """
         ...
 

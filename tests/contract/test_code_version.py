@@ -1,4 +1,4 @@
-"""`SearchStore.version`: another one after each write that a search of code could tell, on every PostgreSQL."""
+"""`CodeVersions.version`: another one after each write that a search of code could tell, on every PostgreSQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MORE = {**CODE, "b.toy": ["gamma: beta"]}
 
 async def fill(store: Store, repo: str) -> None:
     while batch := await store.vectors.pending(repo, 1):
-        vectors = np.tile(np.float32([1, 0, 0]), (len(batch), 1))
+        vectors = np.tile(np.array([1, 0, 0], np.float32), (len(batch), 1))
         await store.vectors.store_vectors([p.content_hash for p in batch], vectors)
 
 

@@ -32,7 +32,7 @@ class Versions:
         self._reading: asyncio.Task[None] | None = None
 
     async def of(self, repos: Sequence[str]) -> str:
-        """As `SearchStore.version`. Raises: StoreUnavailable."""
+        """As `CodeVersions.version`. Raises: StoreUnavailable."""
         self._asked.update(repos)
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
