@@ -37,7 +37,8 @@ def packages(file: Path = LIST) -> list[Package]:
         fields = line.split()
         if len(fields) != 5 or fields[0] not in _COMMANDS or fields[4] not in ("train", "held-out"):
             raise ValueError(f"{file.name}:{number}: {line!r} is no package")
-        found.append(Package(*fields[:4], held_out=fields[4] == "held-out"))
+        registry, name, version, licence, part = fields
+        found.append(Package(registry, name, version, licence, part == "held-out"))
     return found
 
 

@@ -26,8 +26,12 @@ COMMENT, NAME = 0, 1
 MIN_WORDS, MAX_WORDS = 4, 60  # of a comment
 MIN_PARTS = 2  # of a name: one word says too little
 MIN_BODY = 8  # distinct terms
-MOST = 5_000  # pairs of a package and kind, drawn at random, so that large ones don't drown the rest
-_SKIPPED = re.compile(r"(^|/)(dist|build|umd|min|bundles?|vendor|_vendor|third_party|locales?|es|esm|fp|legacy)/")
+MOST = (
+    5_000  # pairs of a package and kind, drawn at random, so that large ones don't drown the rest
+)
+_SKIPPED = re.compile(
+    r"(^|/)(dist|build|umd|min|bundles?|vendor|_vendor|third_party|locales?|es|esm|fp|legacy)/"
+)
 _KINDS = frozenset({"function", "method", "class", "interface"})
 _MARKS = re.compile(r"^\s*(?:/\*+|\*+/?|//+[/!]?|#+)\s?|\*+/\s*$")
 _TAG = re.compile(r"^\s*@\w+|<[^>]+>|\{@\w+\s([^}]*)\}")
@@ -85,7 +89,7 @@ def _pairs(piece: Piece, lines: list[str]) -> Iterator[Pair]:
     comment, content = _commented(piece, lines)
     name = piece.function.partition("::")[2]
     own = tokens(piece.path) + 2 * tokens(name)
-    if comment is not None and MIN_WORDS <= len(comment.split()):
+    if comment is not None and len(comment.split()) >= MIN_WORDS:
         query = query_terms(" ".join(comment.split()[:MAX_WORDS]))
         document = Counter(tokens(content) + own)
         if query and len(document) >= MIN_BODY:
@@ -107,7 +111,7 @@ def _commented(piece: Piece, lines: list[str]) -> tuple[str | None, str]:
         text, first, last = found
         rest = piece.content.split("\n")
         return re.split(r"\n\s*\n", text, maxsplit=1)[0], "\n".join(rest[: first - 1] + rest[last:])
-    said = []
+    said: list[str] = []
     for line in reversed(lines[max(0, piece.start_line - 60) : piece.start_line - 1]):
         bare = line.strip()
         if not bare.startswith(("*", "/*", "//")):
@@ -118,7 +122,9 @@ def _commented(piece: Piece, lines: list[str]) -> tuple[str | None, str]:
         if bare.startswith("/*"):
             break
     text = "\n".join(reversed(said))
-    text = re.split(r"\n\s*@(?:param|return|throws|since|author|type|template)", text, maxsplit=1)[0]
+    text = re.split(r"\n\s*@(?:param|return|throws|since|author|type|template)", text, maxsplit=1)[
+        0
+    ]
     text = re.split(r"\n\s*\n", _TAG.sub(r" \1 ", text).strip(), maxsplit=1)[0]
     return text or None, piece.content
 
@@ -169,7 +175,9 @@ def _packed(texts: list[str]) -> npt.NDArray[np.uint8]:
 def _bags(counted: list[Counter[str]], vocabulary: dict[str, int]) -> Bags:
     starts = np.cumsum([0, *map(len, counted)])
     terms = np.fromiter(
-        (vocabulary.setdefault(t, len(vocabulary)) for c in counted for t in c), np.int32, starts[-1]
+        (vocabulary.setdefault(t, len(vocabulary)) for c in counted for t in c),
+        np.int32,
+        starts[-1],
     )
     counts = np.fromiter((min(n, 255) for c in counted for n in c.values()), np.uint8, starts[-1])
     return Bags(starts, terms, counts)

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks.localisation_corpus import Piece, pieces
 from benchmarks.static_table.packages import Package, fetch, packages
@@ -28,8 +29,8 @@ def counted(piece: Piece) -> Counter[str]:
     return Counter(tokens(piece.content) + tokens(piece.path) + 2 * tokens(name))
 
 
-async def teach(folder: Path, out: Path) -> None:
-    """Write the bags of the chunks to `out` as JSON, and their vectors beside it (`.npy`, float16)."""
+async def teach(folder: Path) -> tuple[list[Counter[str]], list[npt.NDArray[np.float16]]]:
+    """The bags of the chunks, and their vectors by package."""
     provider = await embedding.open(EmbeddingSettings())
     chosen = [p for p in packages() if not p.held_out]
     sizes = {p.key: _size(p, folder) for p in chosen}
@@ -39,12 +40,13 @@ async def teach(folder: Path, out: Path) -> None:
     for package in [p for p in chosen if sizes[p.key] > SMALLEST_BYTES][:PACKAGES]:
         found = [p for p in pieces(fetch(package, folder)) if len(p.content) > SHORTEST]
         sample = random.Random(package.key).sample(found, min(EACH, len(found)))
-        vectors.append((await provider.embed_documents([p.text for p in sample])).astype(np.float16))
+        vectors.append(
+            (await provider.embed_documents([p.text for p in sample])).astype(np.float16)
+        )
         bags += map(counted, sample)
         print(f"{package.name} {package.version}: {len(sample)} chunks", flush=True)
     await provider.close()
-    out.write_text(json.dumps(bags), encoding="utf-8")
-    np.save(out.with_suffix(".npy"), np.concatenate(vectors))
+    return bags, vectors
 
 
 def _size(package: Package, folder: Path) -> int:
@@ -53,4 +55,7 @@ def _size(package: Package, folder: Path) -> int:
 
 
 def main(folder: Path, out: Path) -> None:
-    asyncio.run(teach(folder, out))
+    """Write the bags to `out` as JSON, and their vectors beside it (`.npy`)."""
+    bags, vectors = asyncio.run(teach(folder))
+    out.write_text(json.dumps(bags), encoding="utf-8")
+    np.save(out.with_suffix(".npy"), np.concatenate(vectors))

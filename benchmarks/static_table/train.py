@@ -29,11 +29,17 @@ SEED = 7
 MOST_TERMS, LEAST_PACKAGES, LEAST_TIMES = 40_000, 2, 3  # of the vocabulary
 DIM = 256
 WIDTH = 32  # bytes of a term
-EPOCHS, BATCH, BLOCK = 2, 2048, 256  # a batch is of 8 blocks, each of one package: neighbours are hard to tell apart
+EPOCHS, BATCH, BLOCK = (
+    2,
+    2048,
+    256,
+)  # a batch is of 8 blocks, each of one package: neighbours are hard to tell apart
 TEMPERATURE, RATE = 0.05, 4e-3
 APART = 0.5  # share of pairs whose common words are taken out of one side
 TEACHING, TAUGHT = 0.3, 1024  # weight of the teacher's loss, chunks a batch
-SIF = 1e-3 / 30  # Arora, Liang and Ma, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", ICLR 2017
+SIF = (
+    1e-3 / 30
+)  # Arora, Liang and Ma, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", ICLR 2017
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +157,9 @@ def train(data: Data, rows: Floats, taught: Floats) -> Floats:
                 np.sqrt(second / (1 - 0.999**step)) + 1e-8
             )
         figures = " / ".join(f"{100 * held_out(data, rows, kind):.1f}" for kind in (COMMENT, NAME))
-        print(f"epoch {epoch}: loss {lost * EPOCHS / steps:.3f}; held out MRR {figures}", flush=True)
+        print(
+            f"epoch {epoch}: loss {lost * EPOCHS / steps:.3f}; held out MRR {figures}", flush=True
+        )
     return rows
 
 
@@ -219,7 +227,8 @@ def _unit(vectors: Floats) -> tuple[Floats, Floats]:
 
 def _through(slope: Floats, unit: Floats, lengths: Floats) -> Floats:
     """A slope by unit vectors as one by the vectors before they were made so."""
-    return (slope - unit * (slope * unit).sum(1, keepdims=True)) / lengths
+    through: Floats = (slope - unit * (slope * unit).sum(1, keepdims=True)) / lengths
+    return through
 
 
 def held_out(data: Data, rows: Floats, kind: int) -> float:

@@ -170,6 +170,12 @@ class SearchStore(Protocol):
         for views of more than a million chunks."""
         ...
 
+    async def cosines(
+        self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
+    ) -> dict[ItemId, float]:
+        """The cosine with `vector` of those of `ids`, chunks that `view` sees, that have the model's vector."""
+        ...
+
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         """Items that hold the words of `phrase` in a row, by `ts_rank`."""
         ...

@@ -99,7 +99,7 @@ class Alike:
         return found
 
 
-def signs_of(rows: npt.NDArray[np.int8]) -> Signs:
+def signs_of(rows: npt.NDArray[np.int8] | Floats) -> Signs:
     """Which components are positive: one bit each; their number is a multiple of 64."""
     bits = np.packbits(rows > 0, axis=1)
     return np.ascontiguousarray(bits).view(np.uint64)
@@ -117,7 +117,7 @@ def cosines(segment: Held, query: Floats, alive: Bools | None, likeliest: int) -
         if alive is not None:
             out[~alive] = 0.0
         return np.maximum(out, 0.0, out=out)
-    differing = np.bitwise_count(segment.signs ^ signs_of(query[None] > 0)).sum(1, dtype=np.uint16)
+    differing = np.bitwise_count(segment.signs ^ signs_of(query[None])).sum(1, dtype=np.uint16)
     if alive is not None:
         differing[~alive] = np.iinfo(np.uint16).max
     best = np.argpartition(differing, likeliest)[:likeliest]

@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from plait.domain.errors import BadModelFile
+
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 
@@ -45,7 +47,10 @@ class StaticTable:
     """Terms, ascending, with their rows; `scales[i] · rows[i]` is what term `i` adds to a text, in whole numbers."""
 
     def __init__(
-        self, terms: npt.NDArray[np.bytes_], rows: npt.NDArray[np.int8], scales: npt.NDArray[np.uint8]
+        self,
+        terms: npt.NDArray[np.bytes_],
+        rows: npt.NDArray[np.int8],
+        scales: npt.NDArray[np.uint8],
     ) -> None:
         self._terms = terms
         self._rows = rows
@@ -158,5 +163,14 @@ def shipped() -> StaticTable:
 
 def load(folder: Path) -> StaticTable:
     """Raises: BadModelFile."""
-    parts = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("terms", "rows", "scales")]
-    return StaticTable(*parts)
+    try:
+        terms, rows, scales = (
+            np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("terms", "rows", "scales")
+        )
+    except (OSError, ValueError) as exc:
+        raise BadModelFile(
+            f"the static table in {folder} cannot be read ({exc}); install Plait again, or set "
+            "`embedding.tiers` to `model`",
+            folder=str(folder),
+        ) from exc
+    return StaticTable(terms, rows, scales)
