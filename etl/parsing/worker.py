@@ -21,12 +21,15 @@ from etl.languages import extractor, is_code
 from etl.languages.names import module_name
 from etl.parsing.chunk import RawChunk, chunk_code, chunk_text, decode
 from etl.parsing.count import Vocabulary
+from etl.parsing.minified import MAX_CHARS as MAX_MINIFIED
+from etl.parsing.minified import is_minified
 from etl.parsing.pipe import Reply, Setup, WireFile, WireJob, read_frame, write_frame
 from etl.parsing.pipe import decode as decode_frame
 from etl.source.files import NotAFile, content_hash, read_limited
 from etl.source.secrets import Files
 
 SNIFF_BYTES = 8000
+MINIFIED = f"minified, its first {MAX_MINIFIED:,} characters"
 GARBAGE = 100_000  # values between two collections
 # The limit is CPU time, so that a busy machine doesn't change what is indexed; a file that hangs
 # without using the CPU (a network folder) is given this many times as long on the clock, and no less
@@ -63,7 +66,11 @@ class Batch:
         # From here on nothing sees what the file holds of credentials: as long as it, line for line.
         source, masked = self.secrets.mask(source, job.path, code=is_code(job.language))
         text = decode(source)
-        facts = self._extract(source, job)
+        if is_minified(source, job.language):
+            self.unparsed.append((job.path, MINIFIED))
+            facts, text = None, text[:MAX_MINIFIED]
+        else:
+            facts = self._extract(source, job)
         stored = facts
         if facts is None:
             # Facts without a symbol say that this version has looked: the next run need not try again.

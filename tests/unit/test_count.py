@@ -61,6 +61,7 @@ def test_a_vocabulary_that_forgets_goes_on_numbering(monkeypatch: pytest.MonkeyP
 
 def test_no_chunks_have_no_terms() -> None:
     found = Vocabulary().postings([], [])
-    assert not len(found.lengths) and not len(found.terms)
+    assert not len(found.lengths)
+    assert not len(found.terms)
     found = Vocabulary().postings([], [0, 0])
     assert found.distinct.tolist() == [0, 0]
