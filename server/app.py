@@ -300,6 +300,7 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
         stack.push_async_callback(app.stores.close)
         stack.push_async_callback(app.retention.close)
         stack.push_async_callback(app.settle)
+        stack.push_async_callback(app.code_vectors.close)
         stack.push_async_callback(app.jobs.close)
         if not background:
             # What a short-lived server wrote gets its vectors before it ends, if they are few.

@@ -28,6 +28,38 @@ LONGEST_RETRY_S = 60.0
 ROUND = 64
 
 
+class _Run(NoProgress):
+    """One run over a repository, and all who follow it."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self._listeners: list[Progress] = []
+        self._total: int | None = None
+        self._done = 0
+
+    async def join(self, listener: Progress) -> None:
+        """Follow until it ends. Raises: its error."""
+        assert self.task is not None
+        self._listeners.append(listener)
+        if self._total is not None:
+            listener.start("vectors", self._total)
+            listener.advance(self._done)
+        try:
+            await asyncio.shield(self.task)
+        finally:
+            self._listeners.remove(listener)
+
+    def start(self, phase: str, total: int | None = None) -> None:
+        self._total, self._done = total, 0
+        for listener in self._listeners:
+            listener.start(phase, total)
+
+    def advance(self, n: int = 1) -> None:
+        self._done += n
+        for listener in self._listeners:
+            listener.advance(n)
+
+
 class CodeVectors:
     """`provider` opens the model on first need; `batch_items`: the most texts of one transaction."""
 
@@ -41,28 +73,49 @@ class CodeVectors:
         self._provider = provider
         self._size = min(ROUND, batch_items)
         self._woken = asyncio.Event()
-        self._filling = 0
+        self._runs: dict[str, _Run] = {}  # by repository
 
     @property
     def at_work(self) -> bool:
         """Whether vectors are being made."""
-        return self._filling > 0
+        return bool(self._runs)
 
     def wake(self) -> None:
         """A revision was published: look at once."""
         self._woken.set()
 
     async def fill(self, repo: str, progress: Progress | None = None) -> None:
-        """Make what `repo` lacks; returns when it has all, whoever made them. Safe to stop at any point.
+        """Make what `repo` lacks; returns when it has all, whoever made them. All who ask share one run, which
+        goes on when they leave.
 
         Raises: as `etl.embed.fill_vectors`; RepositoryNotIndexed, when it is removed meanwhile.
         """
-        self._filling += 1
-        try:
-            provider = await self._provider()
-            await fill_vectors(self._vectors, provider, repo, progress or NoProgress(), self._size)
-        finally:
-            self._filling -= 1
+        listener = progress or NoProgress()
+        # What is published as a run of others ends, that one may not have seen.
+        while (run := self._runs.get(repo)) is not None:
+            await run.join(listener)
+        await self._begin(repo).join(listener)
+
+    def _begin(self, repo: str) -> _Run:
+        run = _Run()
+
+        async def work() -> None:
+            try:
+                provider = await self._provider()
+                await fill_vectors(self._vectors, provider, repo, run, self._size)
+            finally:
+                del self._runs[repo]
+
+        self._runs[repo] = run
+        run.task = asyncio.ensure_future(work())
+        return run
+
+    async def close(self) -> None:
+        """End what runs: vectors that are missing are the next start's."""
+        tasks = [run.task for run in self._runs.values() if run.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def run_forever(self, stop: asyncio.Event) -> None:
         """Fill what is wanted until `stop` is set. Errors are logged, and tried again later and later."""
@@ -86,6 +139,8 @@ class CodeVectors:
     async def _once(self, stop: asyncio.Event) -> None:
         """Each repository that wants vectors now, the one with the least to do first."""
         for repo in await self._vectors.wanting():
+            if repo in self._runs:
+                continue
             filling = asyncio.ensure_future(self.fill(repo))
             stopped = asyncio.ensure_future(stop.wait())
             try:

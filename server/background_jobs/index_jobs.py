@@ -135,10 +135,10 @@ class Jobs:
                 if request_id:
                     self._by_request[request_id] = job.id
                 return job
-        if len(self._tasks) >= MAX_WAITING:
+        busy = sum(job.state in (JobState.QUEUED, JobState.RUNNING) for job in self._jobs.values())
+        if busy >= MAX_WAITING:
             raise TooManyJobs(
-                f"{len(self._tasks)} index jobs wait or run already; wait for one to end",
-                jobs=len(self._tasks),
+                f"{busy} index jobs wait or run already; wait for one to end", jobs=busy
             )
         job = Job(uuid4().hex, request, repo)
         self._jobs[job.id] = job
