@@ -508,7 +508,7 @@ async def test_a_job_ends_at_publish_and_cypher_waits_for_the_graph_to_follow(
     assert "background" in error.message
     let_go.set()  # the work went on meanwhile
     answer = await client.graph_query(names, repositories=["followed"])
-    assert answer.rows == (("one",),) or [list(row) for row in answer.rows] == [["one"]]
+    assert [list(row) for row in answer.rows] == [["one"]]
     assert answer.revisions[0].graph_revision == answer.revisions[0].revision == 1
 
 

@@ -167,7 +167,7 @@ SELECT %(repo)s, 'episode', id FROM unnest(%(episodes)s::uuid[]) AS sent (id)
 """
 
 # Before `settled` moves on to `target`: episodes whose open hunks or tests are in files that the revisions
-# up to it brought or changed are settled, and projected, again. Parameters: repo, target.
+# up to it brought or changed are settled, and projected, again; those that wait, once. Parameters: repo, target.
 REQUEUE_OPEN = """
 WITH fresh AS (
     SELECT path FROM source_file
@@ -183,6 +183,9 @@ WITH fresh AS (
     UNION
     SELECT t.episode_id FROM test_result t JOIN named USING (name)
      WHERE t.repo_id = %(repo)s AND t.test = '' AND t.name <> ''
+), again AS (
+    UPDATE outbox o SET settled = false FROM open
+     WHERE o.repo_id = %(repo)s AND o.kind = 'episode' AND o.episode_id = open.episode_id
 )
 INSERT INTO outbox (repo_id, kind, episode_id)
 SELECT %(repo)s, 'episode', e.id FROM episode e JOIN open ON open.episode_id = e.id
