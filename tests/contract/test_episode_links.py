@@ -420,4 +420,4 @@ async def test_an_episode_from_before_the_index_is_settled_when_its_code_is_publ
     await publish(store, truth_settings, root, GOOD)
     assert await store.outbox.settle() == 1
     assert ("diff/shop/cart.py", "TOUCHES", MEAN) in edges("TOUCHES")
-    assert (MEAN, "VALIDATED_BY", NONE) in edges("VALIDATED_BY")
+    assert ("episode", "VALIDATED_BY", NONE) in edges("VALIDATED_BY")
