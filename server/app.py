@@ -41,6 +41,7 @@ from plait.retrieval.recall import RecallService
 from plait.retrieval.search import SearchService
 from plait.retrieval.search_context import Deps
 from plait.settings import Settings
+from server.answers import Answers
 from server.background_jobs.code_vectors import CodeVectors
 from server.background_jobs.collect import Collector
 from server.background_jobs.embedder import Embedder
@@ -101,6 +102,7 @@ class App:
         )
         self.deps = deps  # of what is asked without a pipeline
         self.search = SearchService.over(deps)
+        self.answers = Answers(settings.search.cache_bytes)
         self.recall = RecallService(deps)
         self.memory_query = MemoryQueryService(deps, truth.memories)
         self.projector = Projector(truth.outbox, graph.open, self._graph_is_wanted)
@@ -133,6 +135,7 @@ class App:
     async def _end_old_commits(self) -> None:
         """The store is back: what was sent to it before it fell silent, and has no answer soon, gets
         none. Its caller has gone, and a repeat under its request id finds what was stored."""
+        self.answers.clear()  # what was not on disk yet is gone, and its version may come again
         old = set(self._commits)
         asyncio.get_running_loop().call_later(OLD_COMMIT_S, lambda: [task.cancel() for task in old])
 
@@ -164,7 +167,8 @@ class App:
         self._graph_asked = False
 
     async def clear_caches(self) -> None:
-        """Hot queries may hold words that were just forgotten."""
+        """Hot queries and answers may hold words that were just forgotten."""
+        self.answers.clear()
         if self.provider.is_open:
             provider = await self.provider()
             if isinstance(provider, CachedProvider):
@@ -233,9 +237,9 @@ class App:
             self._projecting.add_done_callback(_log_failure)
 
     @property
-    def heavy(self) -> tuple[Lazy[Any], ...]:
-        """What takes memory or a process and can be opened anew: the graph, models."""
-        found = (self.graph, self.provider, self._reranker)
+    def heavy(self) -> tuple[Lazy[Any] | Answers, ...]:
+        """What takes memory or a process and can be had anew: the graph, models, answers."""
+        found = (self.graph, self.provider, self._reranker, self.answers)
         return tuple(one for one in found if one is not None)
 
     @property
