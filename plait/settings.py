@@ -101,6 +101,11 @@ class EmbeddingSettings(_Section, frozen=True):
     cache_size: Annotated[int, Meta(ge=0)] = 1024  # hot queries
     cache_ttl_s: Annotated[float, Meta(ge=0)] = 600.0
 
+    @property
+    def embeds_code(self) -> bool:
+        """Whether the model makes vectors of code; of agents' items it always does."""
+        return self.tiers != "static"
+
 
 class IndexSettings(_Section, frozen=True):
     workers: Annotated[int, Meta(ge=0)] = 0  # 0: one a core

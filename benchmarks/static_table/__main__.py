@@ -12,21 +12,19 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.static_table import pairs, teacher, train
+from benchmarks.static_table import pairs, train
 from plait.models.embedding import static
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("folder", type=Path, help="packages, pairs and the teacher's vectors")
+    parser.add_argument("folder", type=Path, help="packages and pairs")
     parser.add_argument("--out", type=Path, default=static.FOLDER, help="where the table goes")
     args = parser.parse_args()
-    mined, taught = args.folder / "pairs.npz", args.folder / "teacher.json"
+    mined = args.folder / "pairs.npz"
     if not mined.is_file():
         pairs.mine(args.folder, mined)
-    if not taught.is_file():
-        teacher.main(args.folder, taught)
-    train.main(mined, taught, args.out)
+    train.main(mined, args.out)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
 """Make the static table: terms' MiniLM vectors first, then pairs of comments and names with their code.
 
 The loss of a batch of pairs is the symmetric InfoNCE (van den Oord, Li and Vinyals, "Representation Learning with
-Contrastive Predictive Coding", 2018) over cosines of weighted sums of rows, plus the distance of a batch of chunks to
-what MiniLM makes of them. BM25 finds what shares its words with a query; so that the table learns the rest, words that
-a comment shares with its code are taken out of one of the two for half of the pairs.
+Contrastive Predictive Coding", 2018) over cosines of weighted sums of rows.
 """
 
 from __future__ import annotations
@@ -29,17 +27,12 @@ SEED = 7
 MOST_TERMS, LEAST_PACKAGES, LEAST_TIMES = 40_000, 2, 3  # of the vocabulary
 DIM = 256
 WIDTH = 32  # bytes of a term
-EPOCHS, BATCH, BLOCK = (
-    2,
-    2048,
-    256,
-)  # a batch is of 8 blocks, each of one package: neighbours are hard to tell apart
-TEMPERATURE, RATE = 0.05, 4e-3
-APART = 0.5  # share of pairs whose common words are taken out of one side
-TEACHING, TAUGHT = 0.3, 1024  # weight of the teacher's loss, chunks a batch
-SIF = (
-    1e-3 / 30
-)  # Arora, Liang and Ma, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", ICLR 2017
+# A batch is of four blocks, each of one package: neighbours are hard to tell apart. More epochs learn them by heart.
+EPOCHS, BATCH, BLOCK = 2, 1024, 256
+TEMPERATURE, RATE, WARM_UP = 0.05, 3e-3, 50
+AXES_OF = 20_000  # of the most frequent terms: the main axes of their vectors
+# Arora, Liang and Ma, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", ICLR 2017.
+SIF = 1e-3 / 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +44,9 @@ class Data:
     frequency: npt.NDArray[np.float64]
     queries: sp.csr_matrix
     documents: sp.csr_matrix
-    chunks: sp.csr_matrix
-    taught: Floats  # (chunks, MiniLM's dim)
 
 
-def read(pairs: Path, teacher: Path) -> Data:
+def read(pairs: Path) -> Data:
     """The pairs over the chosen vocabulary, with the weights that the encoder gives to frequencies."""
     kept = np.load(pairs)
     terms = json.loads(kept["terms"].tobytes())
@@ -72,7 +63,6 @@ def read(pairs: Path, teacher: Path) -> Data:
     usable &= np.array([len(t.encode()) <= WIDTH for t in terms])
     chosen = np.argsort(-np.where(usable, frequency, -1), kind="stable")[:MOST_TERMS]
     chosen = np.array(sorted(chosen[usable[chosen]], key=lambda i: terms[i].encode()))
-    number = {terms[i]: n for n, i in enumerate(chosen.tolist())}
     return Data(
         rows,
         held_out,
@@ -81,8 +71,6 @@ def read(pairs: Path, teacher: Path) -> Data:
         frequency[chosen],
         _weighed(queries[:, chosen]),
         _weighed(documents[:, chosen]),
-        _chunks(json.loads(teacher.read_text(encoding="utf-8")), number),
-        np.load(teacher.with_suffix(".npy")).astype(np.float32),
     )
 
 
@@ -109,14 +97,6 @@ def _weighed(counts: sp.csr_matrix) -> sp.csr_matrix:
     return weighed
 
 
-def _chunks(bags: Sequence[dict[str, int]], number: dict[str, int]) -> sp.csr_matrix:
-    known = [[(number[t], n) for t, n in bag.items() if t in number] for bag in bags]
-    starts = np.cumsum([0, *map(len, known)])
-    columns = [c for bag in known for c, _ in bag]
-    counts = np.array([n for bag in known for _, n in bag], np.float32)
-    return _weighed(sp.csr_matrix((counts, columns, starts), shape=(len(bags), len(number))))
-
-
 async def _embedded(texts: Sequence[str]) -> Floats:
     provider = await embedding.open(EmbeddingSettings())
     vectors = await provider.embed_documents(texts)
@@ -124,18 +104,18 @@ async def _embedded(texts: Sequence[str]) -> Floats:
     return vectors.astype(np.float32)
 
 
-def begun(data: Data, vectors: Floats) -> tuple[Floats, Floats]:
-    """The first rows, and the teacher's vectors in their space: centred, on its `DIM` main axes."""
-    taught = data.taught - data.taught.mean(0)
-    axes = np.linalg.svd(taught, full_matrices=False)[2][:DIM].T
-    rows = (vectors - vectors.mean(0)) @ axes
+def begun(data: Data, vectors: Floats) -> Floats:
+    """The first rows: the terms' vectors centred, on their `DIM` main axes, common terms shorter."""
+    centred = vectors - vectors.mean(0)
+    often = np.argsort(-data.frequency, kind="stable")[:AXES_OF]
+    rows = centred @ np.linalg.svd(centred[often], full_matrices=False)[2][:DIM].T
     rows /= np.linalg.norm(rows, axis=1, keepdims=True) + 1e-9
     share = data.frequency / data.frequency.sum()
     rows *= (SIF / (SIF + share))[:, None]
-    return rows.astype(np.float32), _unit(taught @ axes)[0]
+    return rows.astype(np.float32)
 
 
-def train(data: Data, rows: Floats, taught: Floats) -> Floats:
+def train(data: Data, rows: Floats) -> Floats:
     """`rows` after `EPOCHS`, by Adam (Kingma and Ba, ICLR 2015) at a falling rate."""
     chance = np.random.default_rng(SEED)
     first, second = np.zeros_like(rows), np.zeros_like(rows)
@@ -145,14 +125,11 @@ def train(data: Data, rows: Floats, taught: Floats) -> Floats:
         lost = 0.0
         for batch in _batches(data, usable, chance):
             step += 1
-            queries, documents = _parted(data.queries[batch], data.documents[batch], chance)
-            loss, slope = _contrast(queries, documents, rows)
+            loss, slope = _contrast(data.queries[batch], data.documents[batch], rows)
             lost += loss
-            drawn = chance.choice(len(taught), TAUGHT, replace=False)
-            slope += TEACHING * _approach(data.chunks[drawn], taught[drawn], rows)
             first += 0.1 * (slope - first)
             second += 0.001 * (slope * slope - second)
-            rate = RATE * min(1.0, step / 30) * (1 - step / (steps + 1))
+            rate = RATE * min(1.0, step / WARM_UP) * (1 - step / (steps + 1))
             rows = rows - rate * (first / (1 - 0.9**step)) / (
                 np.sqrt(second / (1 - 0.999**step)) + 1e-8
             )
@@ -171,25 +148,6 @@ def _batches(
     chance.shuffle(blocks)
     flat = np.concatenate(blocks)
     return [flat[i : i + BATCH] for i in range(0, len(flat) - BATCH + 1, BATCH)]
-
-
-def _parted(
-    queries: sp.csr_matrix, documents: sp.csr_matrix, chance: np.random.Generator
-) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-    """The batch with the words that both sides share taken out of one, for `APART` of the pairs."""
-    lot = chance.random(queries.shape[0])
-    out = []
-    for one, other, mine in (
-        (queries, documents, lot < APART / 2),
-        (documents, queries, (lot >= APART / 2) & (lot < APART)),
-    ):
-        shared = one.multiply(other > 0)
-        left = one - sp.diags_array(mine.astype(np.float32)) @ shared
-        empty = np.asarray(left.sum(1)).ravel() <= 0
-        if empty.any():
-            left = left + sp.diags_array(empty.astype(np.float32)) @ one
-        out.append(left.tocsr())
-    return out[0], out[1]
 
 
 def _contrast(
@@ -211,13 +169,6 @@ def _contrast(
     of_found = _through(slope.T @ asked, found, found_lengths)
     total: Floats = queries.T @ of_asked + documents.T @ of_found
     return loss, total
-
-
-def _approach(chunks: sp.csr_matrix, taught: Floats, rows: Floats) -> Floats:
-    """The slope of the mean of 1 - cosine, scaled like `_contrast`'s."""
-    made, lengths = _unit(chunks @ rows)
-    slope: Floats = chunks.T @ _through(-taught / (len(taught) * TEMPERATURE), made, lengths)
-    return slope
 
 
 def _unit(vectors: Floats) -> tuple[Floats, Floats]:
@@ -256,8 +207,8 @@ def write(terms: Sequence[str], rows: Floats, folder: Path) -> None:
     np.save(folder / "scales.npy", scales.astype(np.uint8))
 
 
-def main(pairs: Path, teacher: Path, out: Path) -> None:
-    data = read(pairs, teacher)
-    print(f"{len(data.rows)} pairs, {len(data.terms)} terms, {len(data.taught)} chunks", flush=True)
-    rows, taught = begun(data, asyncio.run(_embedded(data.words)))
-    write(data.terms, train(data, rows, taught), out)
+def main(pairs: Path, out: Path) -> None:
+    data = read(pairs)
+    print(f"{len(data.rows)} pairs, {len(data.terms)} terms", flush=True)
+    rows = begun(data, asyncio.run(_embedded(data.words)))
+    write(data.terms, train(data, rows), out)
