@@ -9,7 +9,6 @@ import ast
 import gzip
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -25,7 +24,12 @@ from tests.documents import ROOT
 from tests.processes import LIMIT_S, PATIENT, remove_home
 
 COMMANDS = ROOT / "benchmarks"
-ISSUES = COMMANDS / "issue_texts.txt"
+ISSUE = """\
+=== click 8.1.7 src/click/core.py::Group.resolve_command
+Unknown commands end in a traceback
+
+`resolve_command` raises a bare LookupError.
+"""
 TREE = {
     "src/click/__init__.py": '"""A toy of a package."""\n\nfrom click.core import Context, Group\n',
     "src/click/core.py": '''\
@@ -158,8 +162,7 @@ def world() -> Iterator[World]:
     for project in (*polyglot_corpus.PROJECTS, *polyglot_corpus.WHOLE):
         if project.language == "go" or project.name == "flask":
             write(made.cache / "polyglot" / project.key, GO)
-    for package in set(re.findall(r"^=== (\S+) (\S+) ", ISSUES.read_text("utf-8"), re.MULTILINE)):
-        write(made.cache / "sdists" / "-".join(package), TREE)
+    (folder / "issues.txt").write_text(ISSUE, encoding="utf-8")
     rows = [
         {"package": "click", "version": "8.1.7", "query": text, "files": ["src/click/core.py"],
          "functions": [f"src/click/core.py::{owner}.{name}"]}
@@ -240,7 +243,7 @@ SMALLEST = {
     "hook_latency": ("{tree} --runs 2",),
     "index_cost": ("{tree} --runs 1",),
     "install_round_trip": ("--large 0.01",),
-    "issue_texts": (CACHE,),
+    "issue_texts": (f"--texts {{folder}}/issues.txt {CACHE}",),
     "localisation": (f"{{eval}} {CACHE}",),
     "lookup": (f"{{eval}} {CACHE} --each 2",),
     "mcp_cost": ("{tree} --calls 2",),
