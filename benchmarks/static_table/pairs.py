@@ -111,22 +111,40 @@ def _commented(piece: Piece, lines: list[str]) -> tuple[str | None, str]:
         text, first, last = found
         rest = piece.content.split("\n")
         return re.split(r"\n\s*\n", text, maxsplit=1)[0], "\n".join(rest[: first - 1] + rest[last:])
+    # A chunk begins with the comment above its code, unless something stands between them.
+    own = piece.content.split("\n")
+    inside = next((n for n, line in enumerate(own) if not _is_comment(line, own[:n])), len(own))
+    if inside:
+        return _said(own[:inside]), "\n".join(own[inside:])
     said: list[str] = []
     for line in reversed(lines[max(0, piece.start_line - 60) : piece.start_line - 1]):
         bare = line.strip()
+        if bare.startswith("@") and not said:
+            continue  # an annotation between comment and code
         if not bare.startswith(("*", "/*", "//")):
-            if bare.startswith("@") and not said:
-                continue  # an annotation between comment and code
             break
-        said.append(_MARKS.sub("", _MARKS.sub("", line)))
+        said.insert(0, line)
         if bare.startswith("/*"):
             break
-    text = "\n".join(reversed(said))
+    return _said(said), piece.content
+
+
+def _is_comment(line: str, before: list[str]) -> bool:
+    """Whether a line at the head of a chunk is one of a comment, which may have been opened `before`."""
+    opened = [b for b in before if "/*" in b or "*/" in b]
+    return line.strip().startswith(("/*", "//")) or bool(opened and "*/" not in opened[-1])
+
+
+def _said(lines: list[str]) -> str | None:
+    """What a comment says first, without its marks and tags."""
+    text = "\n".join(
+        _MARKS.sub("", _MARKS.sub("", line.strip().removeprefix("*"))) for line in lines
+    )
     text = re.split(r"\n\s*@(?:param|return|throws|since|author|type|template)", text, maxsplit=1)[
         0
     ]
     text = re.split(r"\n\s*\n", _TAG.sub(r" \1 ", text).strip(), maxsplit=1)[0]
-    return text or None, piece.content
+    return text or None
 
 
 def _of_one(work: tuple[Package, Path]) -> tuple[list[Pair], Surfaces]:

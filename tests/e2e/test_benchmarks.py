@@ -262,12 +262,14 @@ SMALLEST = {
     "search_latency": ("--repo click-8.1.7 --queries 2 --callers 1 2",),
     "secrets_found": ("{tree}",),
     "tests_to_run": ("{tree} {tests}",),
+    "tiers": (f"{{eval}} {CACHE} --project flask",),
 }
 # Run by a test of their own; the two traces also by `world`, in the toy's own process.
 ELSEWHERE = {
     "call_trace": "the fixture `world`",
     "goldens": "tests/unit/test_goldens.py",
     "soak": "tests/e2e/test_faults.py",
+    "static_table": "tests/unit/test_static_training.py",
     "test_trace": "the fixture `world`",
 }
 
