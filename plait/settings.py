@@ -81,6 +81,8 @@ class GraphSettings(_Section, frozen=True):
     max_rows: Annotated[int, Meta(ge=1, le=100_000)] = 1000
     max_result_bytes: Annotated[int, Meta(ge=1024)] = 16 * 2**20
     heap_mb: Annotated[int, Meta(ge=128)] = 512
+    # Whether a service keeps the embedded server running and level; off: it starts with the first Cypher.
+    follow: bool = False
 
 
 class EmbeddingSettings(_Section, frozen=True):

@@ -177,7 +177,8 @@ class App:
     def _graph_is_wanted(self) -> bool:
         """Whether the graph follows what is written. An external one always does; the embedded one while it
         runs, which is from the first Cypher until it rests: its start costs more than most index runs."""
-        return bool(self.settings.graph.uri) or self._graph_asked or self.graph.is_open
+        always = bool(self.settings.graph.uri) or self.settings.graph.follow
+        return always or self._graph_asked or self.graph.is_open
 
     @property
     def graph_is_empty(self) -> bool:
