@@ -83,7 +83,7 @@ class Questions:
         self.revision = 1
         self._same = same
         self._gone = gone
-        self._track = track
+        self.tracks = track  # what depends on what is noted
         self._first_of = first_of
         self._only_there = only_there  # kinds of which the mode before knows nothing
         self._answers: list[list[dict[Key, Entry]]] = [[] for _ in range(modes)]
@@ -117,7 +117,7 @@ class Questions:
         if entry is None:
             entry = answers[key] = Entry(slot, self.mode, key)
         home = self._home
-        if self._track and home is not None:
+        if self.tracks and home is not None:
             home.deps.append(entry)
             entry.askers.append(home)
         if entry.state != CURRENT:
@@ -139,7 +139,7 @@ class Questions:
             entry.changed = entry.verified = self.revision
             entry.state = CURRENT
         home = self._home
-        if self._track and home is not None:
+        if self.tracks and home is not None:
             home.deps.append(entry)
             entry.askers.append(home)
         return entry.value
@@ -202,7 +202,7 @@ class Questions:
         entry.state = CURRENT
 
     def _find(self, slot: int, mode: int, key: Key) -> Any:
-        if self._gone(slot, key):
+        if self.tracks and self._gone(slot, key):
             return GONE
         kind = str(key[0])
         if mode >= self._first_of and kind not in self._only_there:

@@ -85,6 +85,8 @@ class Operations:
 
     def member(self, cls: Class, name: str) -> Member | None:
         """The definition that a class has under a name."""
+        if not self._questions.tracks:
+            return self._own_member(cls.file, cls, name) if name in cls.members else None
         member: Member | None = self._ask(cls.file, ("member", cls, name))
         return member
 
@@ -212,10 +214,13 @@ class Operations:
     ) -> Values:
         """An attribute as the first class of `mro` that knows it has it."""
         present = False
+        tracks = self._questions.tracks
         for each in mro:
             member = self.member(each, name)
             if member is not None:
                 return self._member(member, receiver)
+            if not tracks and name not in each.attrs:
+                continue
             values: Values | None = self._ask(each.file, ("values", each, name))
             if values is not None:
                 present = True
