@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from vector.index.visible import chunk, held
+
 # With whether any of the episodes has what can be settled.
 REPOSITORY = """
 SELECT name, published,
@@ -17,25 +19,25 @@ SELECT item_id, ordinal, path, old_start, new_start, heading, body FROM hunk
 """
 
 # Lines of a published file by what its chunks hold, and its part of the graph, which has the functions.
-CHUNKS = """
+CHUNKS = f"""
 SELECT path, start_line, end_line, content FROM files
  WHERE repo_id = %(repo)s AND path = ANY(%(paths)s)
-   AND rev_from <= %(at)s AND (rev_to IS NULL OR rev_to > %(at)s)
+   AND {chunk("files", "%(at)s")}
 """
-NODES = """
+NODES = f"""
 SELECT path, nodes FROM file_graph
  WHERE repo_id = %(repo)s AND path = ANY(%(paths)s)
-   AND rev_from <= %(at)s AND (rev_to IS NULL OR rev_to > %(at)s)
+   AND {held("file_graph", "%(at)s")}
 """
 
 OPEN_TESTS = """
 SELECT DISTINCT reported, name FROM test_result
  WHERE repo_id = %(repo)s AND episode_id = ANY(%(episodes)s) AND test = '' AND name <> ''
 """
-TESTS_NAMED = """
+TESTS_NAMED = f"""
 SELECT DISTINCT symbol, path, name FROM files
  WHERE repo_id = %(repo)s AND name = ANY(%(names)s) AND is_test AND symbol <> ''
-   AND rev_from <= %(at)s AND (rev_to IS NULL OR rev_to > %(at)s)
+   AND {chunk("files", "%(at)s")}
 """
 
 SET_SYMBOLS = """
@@ -166,26 +168,33 @@ INSERT INTO outbox (repo_id, kind, episode_id)
 SELECT %(repo)s, 'episode', id FROM unnest(%(episodes)s::uuid[]) AS sent (id)
 """
 
-# After an index event is done and before `graph_number` moves on: episodes whose open hunks or tests
-# are in files that this publication brought or changed are projected again. Parameters: repo, target.
-REQUEUE_OPEN = """
+# Before `settled` moves on to `target`: episodes whose open hunks or tests are in files that the revisions
+# up to it brought or changed are settled, and projected, again; those that wait, once. Parameters: repo, target.
+REQUEUE_OPEN = f"""
 WITH fresh AS (
     SELECT path FROM source_file
-     WHERE repo_id = %(repo)s AND rev_from <= %(target)s AND (rev_to IS NULL OR rev_to > %(target)s)
-       AND rev_from > (SELECT graph_number FROM repository WHERE id = %(repo)s)
+     WHERE repo_id = %(repo)s AND {held("source_file", "%(target)s")}
+       AND rev_from > (SELECT settled FROM repository WHERE id = %(repo)s)
 ), named AS (
     SELECT DISTINCT f.name FROM files f JOIN fresh USING (path)
      WHERE f.repo_id = %(repo)s AND f.is_test AND f.name <> ''
-       AND f.rev_from <= %(target)s AND (f.rev_to IS NULL OR f.rev_to > %(target)s)
+       AND {chunk("f", "%(target)s")}
 ), open AS (
     SELECT h.episode_id FROM hunk h JOIN fresh USING (path)
      WHERE h.repo_id = %(repo)s AND h.symbols IS NULL
     UNION
     SELECT t.episode_id FROM test_result t JOIN named USING (name)
      WHERE t.repo_id = %(repo)s AND t.test = '' AND t.name <> ''
+), again AS (
+    UPDATE outbox o SET settled = false FROM open
+     WHERE o.repo_id = %(repo)s AND o.kind = 'episode' AND o.episode_id = open.episode_id
 )
 INSERT INTO outbox (repo_id, kind, episode_id)
 SELECT %(repo)s, 'episode', e.id FROM episode e JOIN open ON open.episode_id = e.id
  WHERE NOT EXISTS (SELECT FROM outbox o WHERE o.repo_id = %(repo)s AND o.episode_id = e.id)
  ORDER BY e.recorded_at, e.id
+"""
+
+SETTLED_TO = """
+UPDATE repository SET settled = GREATEST(settled, %(target)s) WHERE id = %(repo)s
 """

@@ -14,6 +14,8 @@ from vector.connection.clock import hold
 from vector.connection.pool import Scoped
 from vector.index.bm25 import SegmentRef
 from vector.index.repositories import COLUMNS, to_revision
+from vector.index.visible import chunk, held
+from vector.search import versions
 
 _SEGMENTS = """
   LEFT JOIN embedding_space s ON s.filled
@@ -29,7 +31,7 @@ _ALL = " WHERE r.published > 0 OR g.segments IS NOT NULL ORDER BY r.name"
 _NAMED = " WHERE r.name = ANY(%(repos)s) ORDER BY r.name"
 
 _NOW = f"""
-SELECT {COLUMNS}, s.model, s.dim, now(), g.segments
+SELECT {COLUMNS}, s.model, s.dim, now(), g.segments, {versions.COLUMNS}
   FROM repository r {_SEGMENTS.format(number="r.published")}
 """
 
@@ -49,12 +51,10 @@ SELECT r.id, r.name, p.number, r.root, f.files, c.chunks, c.embedded, r.graph_nu
          FROM revision_log l WHERE l.repo_id = r.id) p
  CROSS JOIN LATERAL (
        SELECT count(*)::int AS files FROM source_file f
-        WHERE %(code)s AND f.repo_id = r.id AND f.rev_from <= p.number
-          AND (f.rev_to IS NULL OR f.rev_to > p.number)) f
+        WHERE %(code)s AND f.repo_id = r.id AND {held("f", "p.number")}) f
  CROSS JOIN LATERAL (
        SELECT count(*)::int AS chunks, count(i.embedding)::int AS embedded FROM files i
-        WHERE %(code)s AND i.repo_id = r.id AND i.rev_from <= p.number
-          AND (i.rev_to IS NULL OR i.rev_to > p.number)) c
+        WHERE %(code)s AND i.repo_id = r.id AND {chunk("i", "p.number")}) c
 {_SEGMENTS.format(number="p.number")}
 """
 
@@ -97,8 +97,19 @@ async def read_view(app: Scoped, where: Filter) -> PinnedView:
         for id_, collection, docs, dead in row[12] or ()
     )
     valid = where.as_of.valid or now
+    version = ""
+    if recorded is None:
+        version = versions.joined([(row[1], versions.of_row(*row[13:15])) for row in rows])
     return PinnedView(
-        revisions, model or "", dim or 0, tenant, valid, recorded, segments, where.collections
+        revisions,
+        model or "",
+        dim or 0,
+        tenant,
+        valid,
+        recorded,
+        version,
+        segments,
+        where.collections,
     )
 
 
