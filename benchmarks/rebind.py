@@ -60,7 +60,11 @@ class Tree:
             language = language_of(path)
             module = module_name(path, language, self._packages)
             known = self.facts.get(path)
-            if path in touched or known is None or (language == "python" and known.module != module):
+            if (
+                path in touched
+                or known is None
+                or (language == "python" and known.module != module)
+            ):
                 changed[path] = extractor(language).extract(text.encode(), path, module)
         removed = self.facts.keys() - self.files.keys()
         for path in removed:
@@ -222,12 +226,16 @@ def differing(incremental: Incremental, tree: Tree) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("root", type=Path)
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--check", type=int, default=1, help="compare in every Nth round")
-    parser.add_argument("--only", default="", help="comma-separated names of edits (edit_body, rename …)")
+    parser.add_argument(
+        "--only", default="", help="comma-separated names of edits (edit_body, rename …)"
+    )
     args = parser.parse_args()
     rng = random.Random(args.seed)
     tree = Tree(read(args.root))

@@ -13,7 +13,15 @@ from etl.facts import FileFacts
 from etl.resolve.bindings import Bindings, collector_off
 from etl.resolve.parts import FilePart, OtherFile, other_part, repo_node
 
-__all__ = ["Bindings", "FilePart", "OtherFile", "collector_off", "other_part", "repo_node", "resolve"]
+__all__ = [
+    "Bindings",
+    "FilePart",
+    "OtherFile",
+    "collector_off",
+    "other_part",
+    "repo_node",
+    "resolve",
+]
 
 
 def resolve(

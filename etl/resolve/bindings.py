@@ -73,7 +73,7 @@ class Bindings:
                 by_family.setdefault(family, ({}, set()))[0][path] = facts
             found = set(changed) | others
             for family, (new, old_paths) in sorted(by_family.items()):
-                found |= self._family(family, (new or {"": None}).keys()).update(new, old_paths)
+                found |= self._family(family, new).update(new, old_paths)
         return found
 
     def part(self, path: str) -> FilePart:
@@ -90,10 +90,10 @@ class Bindings:
             known = self._tests[path] = is_test_path(path, self._facts[path].language)
         return known
 
-    def _family(self, family: str, paths: Iterable[str]) -> IncrementalBinder:
+    def _family(self, family: str, files: Mapping[str, FileFacts]) -> IncrementalBinder:
         binder = self._families.get(family)
-        if binder is None:
-            line = language(self._facts[next(iter(paths))].language)
+        if binder is None:  # its first files
+            line = language(next(iter(files.values())).language)
             module = import_module(line.resolver) if line.is_code else None
             if module is not None and hasattr(module, "incremental"):
                 binder = module.incremental(self._ids, self._track)

@@ -261,7 +261,9 @@ class Inference:
         """A question about the repository: the module of this very name."""
         modules = self.table.modules
         file = modules.file(name)
-        return self.table.module(name, file) if file is not None or modules.is_package(name) else None
+        return (
+            self.table.module(name, file) if file is not None or modules.is_package(name) else None
+        )
 
     def imported(self, file: int, number: int) -> Values:
         """What an import binds."""

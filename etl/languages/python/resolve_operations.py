@@ -209,9 +209,7 @@ class Operations:
         line = self.line(cls)
         return self._in_mro(line.mro, line.external, name, receiver)
 
-    def _in_mro(
-        self, mro: tuple[Class, ...], external: bool, name: str, receiver: Value
-    ) -> Values:
+    def _in_mro(self, mro: tuple[Class, ...], external: bool, name: str, receiver: Value) -> Values:
         """An attribute as the first class of `mro` that knows it has it."""
         present = False
         tracks = self._questions.tracks

@@ -86,7 +86,9 @@ class Parameters:
             )
         else:
             values = self._fixture(file, scope, name)
-        if self._questions.mode == WITH_ARGUMENTS and all(isinstance(v, External | Returning) for v in values):
+        if self._questions.mode == WITH_ARGUMENTS and all(
+            isinstance(v, External | Returning) for v in values
+        ):
             return self._arguments(file, scope, name) or values
         return values
 

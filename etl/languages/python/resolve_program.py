@@ -78,26 +78,26 @@ class Program:
         self._members[slot] = None
         symbols, classes = self._symbols[slot], self._classes[slot]
         # Another name or id of an old one would pass unseen by those that hold it.
-        old = {q: s for q, s in symbols.items()}
-        old_classes = {q: c for q, c in classes.items()}
+        old = dict(symbols)
+        old_classes = dict(classes)
         symbols.clear()
         classes.clear()
         self._functions[slot] = {}
         for number, definition in enumerate(facts.definitions):
             qualname, id_ = definition.qualname, ids[number]
             if definition.kind is _CLASS:
-                cls = old_classes.get(qualname)
-                if cls is not None and cls.id == id_:
-                    del old_classes[qualname]
+                known = old_classes.get(qualname)
+                if known is not None and known.id == id_:
+                    cls = old_classes.pop(qualname)
                     cls.place(slot, number, definition, id_)
                 else:
                     cls = Class(slot, number, definition, id_)
                 classes[qualname] = cls
                 self.by_place[slot, number] = cls
                 continue
-            symbol = old.get(qualname)
-            if symbol is not None and symbol.id == id_:
-                del old[qualname]
+            same = old.get(qualname)
+            if same is not None and same.id == id_:
+                symbol = old.pop(qualname)
                 symbol.place(slot, number, definition, id_)
             else:
                 symbol = Symbol(slot, number, definition, id_)
@@ -105,8 +105,10 @@ class Program:
             self._functions[slot][number] = symbol
             if not number:
                 self.module_symbols[slot] = symbol
-        for gone in (*old.values(), *old_classes.values()):
-            gone.is_gone = True
+        for symbol in old.values():
+            symbol.is_gone = True
+        for cls in old_classes.values():
+            cls.is_gone = True
         fill(facts, slot, self.by_place, self.scopes[slot].attributes)
         for cls in classes.values():
             for name in cls.members:
