@@ -110,6 +110,8 @@ class IndexSettings(_Section, frozen=True):
     outage_s: Annotated[float, Meta(ge=0)] = 300.0
     # How long a replaced revision can still be searched as of its time; 0: the one before at most.
     keep_s: Annotated[float, Meta(ge=0)] = 0.0
+    # Memory in which a service holds what repositories in use were bound from; 0: none is held.
+    bindings_bytes: Annotated[int, Meta(ge=0)] = 512 * 2**20
 
 
 class SearchSettings(_Section, frozen=True):
