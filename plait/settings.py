@@ -230,6 +230,8 @@ class ServerSettings(_Section, frozen=True):
     tls_certificate: str = ""  # PEM files, read again when they change
     tls_key: str = ""
     tls_client_ca: str = ""  # who connects shows a certificate of this authority
+    # Processes that answer calls over TCP; the home's own socket is the first one's.
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1
     reflection: bool = False
     index_roots: str = ""  # folders, with `:` between them, under which calls may index
     # Of calls over the home's socket, and as many over TCP.
