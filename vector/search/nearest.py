@@ -56,7 +56,7 @@ class Nearest:
         self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
     ) -> dict[ItemId, float]:
         query = (
-            f"SELECT i.id, 1 - (i.embedding <=> %(query)s::halfvec({view.dim})) FROM {CODE} i"
+            f"SELECT i.id, 1 - (i.embedding <=> %(query)s::halfvec({view.dim})) FROM files i"
             " WHERE i.id = ANY(%(ids)s) AND i.embedding IS NOT NULL"
         )
         params = {"query": half(vector), "ids": uuid_array(ids)}
