@@ -110,6 +110,8 @@ class IndexSettings(_Section, frozen=True):
     outage_s: Annotated[float, Meta(ge=0)] = 300.0
     # How long a replaced revision can still be searched as of its time; 0: the one before at most.
     keep_s: Annotated[float, Meta(ge=0)] = 0.0
+    # Of so many branches the last tree stays stored, for a switch back to it.
+    keep_trees: Annotated[int, Meta(ge=0, le=1000)] = 16
 
 
 class SearchSettings(_Section, frozen=True):
