@@ -96,7 +96,8 @@ class Draft:
 @dataclass(frozen=True, slots=True)
 class IndexStats:
     """Counts of one published run, stored with the revision. `facts_version`: how its files were read;
-    `timed_out`: see `Draft`."""
+    `timed_out`: see `Draft`. `relations`, `causes`: edges by relation, references left unresolved by cause.
+    `unread`: files that parsing left out, by path, with the cause."""
 
     files: int = 0
     chunks: int = 0
@@ -107,6 +108,10 @@ class IndexStats:
     skipped: Mapping[str, int] = field(default_factory=dict)
     facts_version: int = 0
     timed_out: Mapping[str, float] = field(default_factory=dict)
+    symbols: int = 0
+    relations: Mapping[str, int] = field(default_factory=dict)
+    causes: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 class IndexStore(Protocol):

@@ -246,7 +246,15 @@ async def test_delete_removes_every_row_and_numbers_go_on(
     await index(store, "r", A)
     await store.repositories.delete("r")
     assert [r.repo for r in await store.repositories.list()] == ["keep"]
-    for table in ("item", "file_version", "file_member", "graph_part", "graph_member", "symbol_name", "segment"):
+    for table in (
+        "item",
+        "file_version",
+        "file_member",
+        "graph_part",
+        "graph_member",
+        "symbol_name",
+        "segment",
+    ):
         rows = _rows(truth_dsn, f"SELECT DISTINCT repo_id FROM {table}")
         assert len(rows) == 1, table
     with pytest.raises(RepositoryNotIndexed):

@@ -164,6 +164,10 @@ def stats_params(stats: IndexStats) -> dict[str, Any]:
                 "skipped": dict(stats.skipped),
                 "facts_version": stats.facts_version,
                 "timed_out": dict(stats.timed_out),
+                "symbols": stats.symbols,
+                "relations": dict(stats.relations),
+                "causes": dict(stats.causes),
+                "unread": dict(stats.unread),
             }
         )
     }
