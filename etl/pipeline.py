@@ -285,7 +285,7 @@ async def _write_revision(
         return None
     branch = await asyncio.to_thread(branch_of, run.walk.root)
     # What is bound in memory goes on from a small change; a tree that is taken up would leave it behind.
-    if draft.base and (kept is None or len(changed) + len(removed) > FEW_FILES):
+    if draft.base and current and (kept is None or len(changed) + len(removed) > FEW_FILES):
         taken = await _take_tree(run, draft, truth, branch)
         if taken is not None:
             run.removed = len(removed)
