@@ -112,7 +112,8 @@ def begun(data: Data, vectors: Floats) -> Floats:
     rows /= np.linalg.norm(rows, axis=1, keepdims=True) + 1e-9
     share = data.frequency / data.frequency.sum()
     rows *= (SIF / (SIF + share))[:, None]
-    return rows.astype(np.float32)
+    begun_rows: Floats = rows.astype(np.float32)
+    return begun_rows
 
 
 def train(data: Data, rows: Floats) -> Floats:
