@@ -15,7 +15,7 @@ from plait.retrieval.ranking.tiers import united
 from plait.text.tokenize import query_terms, tokens
 from tests.unit.test_search_pipeline import n
 from vector.index import segments
-from vector.search.alike import Held, cosines, signs_of
+from vector.search import alike
 
 TEXTS = (
     "def read_file(path):\n    with open(path) as handle:\n        return handle.read()",
@@ -77,7 +77,6 @@ def test_the_shipped_table_gives_the_bytes_that_it_gave_where_it_was_made() -> N
 
 def test_the_shipped_table_is_small_enough_for_the_wheel() -> None:
     assert sum(f.stat().st_size for f in static.FOLDER.iterdir()) < 12_000_000
-    assert static.shipped().dim % 64 == 0
 
 
 def test_a_question_finds_the_code_that_shares_no_word_with_it() -> None:
@@ -87,20 +86,17 @@ def test_a_question_finds_the_code_that_shares_no_word_with_it() -> None:
     assert int(np.argmax(made.rows.astype(np.float32) @ query * made.scales)) == 0
 
 
-def test_the_likeliest_by_sign_are_scored_like_all() -> None:
-    chance = np.random.default_rng(5)
-    rows = chance.integers(-127, 128, (500, 64)).astype(np.int8)
-    scales = (1 / np.linalg.norm(rows.astype(np.float32), axis=1)).astype(np.float32)
-    held = Held(static.Encoded(rows, scales), signs_of(rows))
-    query = (rows[7] * scales[7]).astype(np.float32)
-    alive = np.ones(500, np.bool_)
-    alive[9] = False
-    every, few = cosines(held, query, alive, 0), cosines(held, query, alive, 50)
-    assert int(np.argmax(few)) == 7
-    assert every[9] == few[9] == 0.0
-    assert np.count_nonzero(few) <= 50
-    scored = np.flatnonzero(few)
-    assert few[scored] == pytest.approx(every[scored], abs=1e-6)
+def test_cosines_do_not_depend_on_how_many_are_computed_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = encoded(toy(), TEXTS * 7)
+    query = toy().query({"read": 1, "file": 2})
+    assert query is not None
+    whole = alike.cosines(made, query)
+    monkeypatch.setattr(alike, "BLOCK", 4)
+    assert alike.cosines(made, query) == pytest.approx(whole, abs=1e-6)
+    assert whole.min() == 0.0
+    assert int(np.argmax(whole)) % len(TEXTS) == 0
 
 
 def test_what_the_model_has_seen_counts_by_the_model_alone() -> None:

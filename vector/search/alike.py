@@ -3,50 +3,32 @@ are in memory."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from plait.domain.values import Candidate, Collection, Filter
 from plait.models.embedding import static
 from plait.models.embedding.static import Encoded, Floats
 from plait.ports import View
 from vector.connection.pool import Scoped
-from vector.index.bm25 import SegmentRef
+from vector.index.bm25 import SegmentRef, Space
 from vector.index.segment_vectors import decoded
-from vector.index.segments import Bools
-from vector.search.filters import condition
 from vector.search.store import Lexical, segments_of
 
-Signs = npt.NDArray[np.uint64]
-
-# Up to so many documents all are compared; of more, those whose signs agree most with the query's. A cosine costs
-# five times what a comparison of signs does.
-EXACT_DOCS = 20_000
-LIKELIEST = 2_000
-# Memory of the cache: 292 bytes a document, so 290 MB. A view of more documents is not searched by this arm:
-# it would read all of them from the disk for each query.
+# Memory of the cache: 260 bytes a document, so 260 MB. A view of more documents is not searched by this arm: it would
+# read all of them from the disk for each query.
 CACHED_DOCS = 1_000_000
-# Cosines at a time, as floats: 4 MB.
+# Cosines at a time, as floats: 4 MB. A million take 40 ms, so of many they are computed beside the event loop.
 BLOCK = 4_096
+AT_ONCE = 50_000
 
 VECTORS = """
 SELECT segment_id, body FROM segment_vector WHERE segment_id = ANY(%(ids)s) AND model = %(model)s
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A segment's vectors, and the signs of their components, 64 a number."""
-
-    vectors: Encoded
-    signs: Signs  # (documents, dim / 64)
-
-    def __len__(self) -> int:
-        return len(self.signs)
 
 
 class Alike:
@@ -57,7 +39,7 @@ class Alike:
         self._lexical = lexical
         self._limit = docs
         self._count = 0
-        self._held: OrderedDict[int, Held] = OrderedDict()
+        self._held: OrderedDict[int, Encoded] = OrderedDict()
 
     async def alike(
         self, view: View, counts: Mapping[str, int], where: Filter, k: int
@@ -71,23 +53,19 @@ class Alike:
         if query is None or not held:
             return []
         space = await self._lexical.space(view, refs)
-        exact = len(space.norm) <= EXACT_DOCS or condition(view, where).restrictive
-        scores = np.zeros(len(space.norm), np.float32)
-        for ref in refs:
-            if (segment := held.get(ref.id)) is not None:
-                part = slice(space.offsets[ref.id], space.offsets[ref.id] + ref.docs)
-                alive = None if space.alive is None else space.alive[part]
-                scores[part] = cosines(segment, query, alive, 0 if exact else LIKELIEST)
+        if len(space.norm) > AT_ONCE:
+            scores = await asyncio.to_thread(_scores, refs, held, space, query)
+        else:
+            scores = _scores(refs, held, space, query)
         return await self._lexical.filtered(view, where, space, scores, k)
 
-    async def _vectors(self, view: View, refs: Sequence[SegmentRef]) -> dict[int, Held]:
+    async def _vectors(self, view: View, refs: Sequence[SegmentRef]) -> dict[int, Encoded]:
         """By segment. Segments that have none, of this table, are left out."""
         docs = {ref.id: ref.docs for ref in refs}
         if missing := [id_ for id_ in docs if id_ not in self._held]:
             params = {"ids": missing, "model": static.NAME}
             for id_, body in await self._app.rows(VECTORS, params, tenant=view.tenant):
-                vectors = decoded(bytes(body), docs[id_])
-                self._held[id_] = Held(vectors, signs_of(vectors.rows))
+                self._held[id_] = decoded(bytes(body), docs[id_])
                 self._count += docs[id_]
         found = {}
         for id_ in docs:
@@ -95,34 +73,27 @@ class Alike:
                 self._held.move_to_end(id_)
                 found[id_] = segment
         while self._count > self._limit and len(self._held) > len(found):
-            self._count -= len(self._held.popitem(last=False)[1])
+            self._count -= len(self._held.popitem(last=False)[1].scales)
         return found
 
 
-def signs_of(rows: npt.NDArray[np.int8] | Floats) -> Signs:
-    """Which components are positive: one bit each; their number is a multiple of 64."""
-    bits = np.packbits(rows > 0, axis=1)
-    return np.ascontiguousarray(bits).view(np.uint64)
+def _scores(
+    refs: Sequence[SegmentRef], held: Mapping[int, Encoded], space: Space, query: Floats
+) -> Floats:
+    scores = np.zeros(len(space.norm), np.float32)
+    for ref in refs:
+        if (vectors := held.get(ref.id)) is not None:
+            part = slice(space.offsets[ref.id], space.offsets[ref.id] + ref.docs)
+            scores[part] = cosines(vectors, query)
+    if space.alive is not None:
+        scores[~space.alive] = 0.0
+    return scores
 
 
-def cosines(segment: Held, query: Floats, alive: Bools | None, likeliest: int) -> Floats:
-    """The cosine of each document with `query`, 0 for the dead and for what is not alike. `likeliest`: of so many
-    documents alone, those whose signs agree most with the query's; 0: of all."""
-    out = np.zeros(len(segment), np.float32)
-    if not likeliest or len(segment) <= likeliest:
-        for first in range(0, len(segment), BLOCK):
-            part = slice(first, first + BLOCK)
-            rows, scales = segment.vectors.rows[part], segment.vectors.scales[part]
-            out[part] = (rows.astype(np.float32) @ query) * scales
-        if alive is not None:
-            out[~alive] = 0.0
-        return np.maximum(out, 0.0, out=out)
-    differing = np.bitwise_count(segment.signs ^ signs_of(query[None])).sum(1, dtype=np.uint16)
-    if alive is not None:
-        differing[~alive] = np.iinfo(np.uint16).max
-    best = np.argpartition(differing, likeliest)[:likeliest]
-    if alive is not None:
-        best = best[alive[best]]
-    rows = segment.vectors.rows[best].astype(np.float32)
-    out[best] = np.maximum((rows @ query) * segment.vectors.scales[best], 0.0)
-    return out
+def cosines(vectors: Encoded, query: Floats) -> Floats:
+    """The cosine of each document with `query`, 0 for what is not alike."""
+    out = np.zeros(len(vectors.scales), np.float32)
+    for first in range(0, len(out), BLOCK):
+        part = slice(first, first + BLOCK)
+        out[part] = (vectors.rows[part].astype(np.float32) @ query) * vectors.scales[part]
+    return np.maximum(out, 0.0, out=out)
