@@ -33,6 +33,8 @@ LONGEST_RETRY_S = 60.0
 # `plait serve` or `plait index`.
 FEW = 64
 FINISH_S = 20.0
+# So many more vectors later it is looked whether a collection has become large enough for an index.
+INDEX_EVERY = 1_024
 
 
 class Embedder:
@@ -54,6 +56,7 @@ class Embedder:
         self._waiting: set[str] = set()
         self._woken = asyncio.Event()
         self._turn = asyncio.Lock()
+        self._since_look = 0  # texts
 
     @property
     def at_work(self) -> bool:
@@ -76,6 +79,7 @@ class Embedder:
                 try:
                     if not begun:
                         self.add(await self._left_behind())
+                        await self._vectors.index_agents()
                         begun = True
                     await self.run_until_idle(stop)
                     retry_s = FIRST_RETRY_S
@@ -110,7 +114,7 @@ class Embedder:
                 self._waiting.add(repo)
                 raise
             done += count
-            if count == limit:  # there may be more
+            if count:  # there may be more: equal texts are one, so fewer than the limit tells nothing
                 self._waiting.add(repo)
         return done
 
@@ -131,6 +135,10 @@ class Embedder:
         vectors = await provider.embed_documents([one.text for one in batch])
         hashes = [one.content_hash for one in batch]
         await self._vectors.store_vectors(hashes, vectors)
+        self._since_look += len(batch)
+        if self._since_look >= INDEX_EVERY:
+            self._since_look = 0
+            await self._vectors.index_agents()
         links = await self._memories.link_similar(repo, hashes)
         logger.info("embedded", extra={"repo": repo, "texts": len(batch), "links": links})
         return len(batch)
