@@ -56,7 +56,7 @@ class Embedder:
         self._waiting: set[str] = set()
         self._woken = asyncio.Event()
         self._turn = asyncio.Lock()
-        self._since_look = 0  # texts
+        self._since_look = INDEX_EVERY  # texts since it was looked; the first round does
 
     @property
     def at_work(self) -> bool:

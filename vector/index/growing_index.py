@@ -17,13 +17,14 @@ from vector.connection.pool import Connection, Database
 
 logger = logging.getLogger(__name__)
 
-# Below this many vectors a collection is compared one by one: 5,000 of 384 dimensions take 2 ms.
+# Below this many items a collection is compared one by one: 5,000 vectors of 384 dimensions take 2 ms.
 INDEX_FROM_ROWS = 5_000
 COLLECTIONS = tuple(c.value for c in Collection if c is not Collection.FILES)
 
 # What a process that died while it built left behind is an index that is not valid.
 _IS_THERE = "SELECT FROM pg_index WHERE indexrelid = to_regclass(%(name)s) AND indisvalid"
-_ROWS = "SELECT count(*) FROM (SELECT FROM {table} WHERE embedding IS NOT NULL LIMIT %(rows)s) few"
+# Whether or not they have a vector yet: what waits is added as it gets one, and looked for by the index at once.
+_ROWS = "SELECT count(*) FROM (SELECT FROM {table} LIMIT %(rows)s) few"
 
 
 async def build_missing(db: Database, dim: int) -> None:

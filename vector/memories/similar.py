@@ -26,19 +26,20 @@ AGENTS = """
 SELECT g.agent_id, (SELECT count(*) FROM (
            SELECT FROM memories i WHERE i.repo_id = %(repo)s AND i.agent_id = g.agent_id
               AND i.superseded_at IS NULL LIMIT %(exact)s + 1) few) > %(exact)s
-  FROM (SELECT DISTINCT a.agent_id FROM memories a
-         WHERE a.repo_id = %(repo)s AND a.content_hash = ANY(%(hashes)s) AND a.superseded_at IS NULL) g
+  FROM (SELECT DISTINCT a.agent_id FROM unnest(%(hashes)s::bytea[]) AS h (hash) JOIN memories a
+            ON a.content_hash = h.hash AND a.repo_id IS NOT DISTINCT FROM %(repo)s) g
 """
 
-# The newer of two says it: ids grow with time.
+# The newer of two says it: ids grow with time. As `ALIVE` (vector/memories/write.py) these are found by their hash
+# and nothing else, whatever statistics there are.
 PAIRS = """
 SELECT DISTINCT GREATEST(a.entry_id, n.entry_id), LEAST(a.entry_id, n.entry_id), n.score
   FROM unnest(%(hashes)s::bytea[]) AS h (hash)
  CROSS JOIN LATERAL (
        SELECT m.entry_id, m.agent_id, m.embedding FROM memories m
-        WHERE m.content_hash = h.hash AND m.repo_id = %(repo)s AND m.agent_id = ANY(%(agents)s)
-          AND m.superseded_at IS NULL AND m.entry_id IS NOT NULL AND m.episode_id IS NULL
-          AND m.embedding IS NOT NULL ORDER BY m.entry_id DESC LIMIT %(equal)s) a
+        WHERE m.content_hash = h.hash AND m.repo_id IS NOT DISTINCT FROM %(repo)s
+          AND CASE WHEN m.superseded_at IS NULL AND m.episode_id IS NULL THEN m.agent_id = ANY(%(agents)s) END
+          AND m.entry_id IS NOT NULL AND m.embedding IS NOT NULL LIMIT %(equal)s) a
  CROSS JOIN LATERAL ({nearest}) n
  WHERE n.score >= %(least)s
 """
