@@ -39,6 +39,7 @@ from plait.retrieval.recall import RecallService
 from plait.retrieval.search import SearchService
 from plait.retrieval.search_context import Deps
 from plait.settings import Settings
+from server.answers import Answers
 from server.background_jobs.collect import Collector
 from server.background_jobs.embedder import Embedder
 from server.background_jobs.index_jobs import Jobs
@@ -97,6 +98,7 @@ class App:
         )
         self.deps = deps  # of what is asked without a pipeline
         self.search = SearchService.over(deps)
+        self.answers = Answers(settings.search.cache_bytes)
         self.recall = RecallService(deps)
         self.memory_query = MemoryQueryService(deps, truth.memories)
         self.projector = Projector(truth.outbox, graph)
@@ -126,6 +128,7 @@ class App:
     async def _end_old_commits(self) -> None:
         """The store is back: what was sent to it before it fell silent, and has no answer soon, gets
         none. Its caller has gone, and a repeat under its request id finds what was stored."""
+        self.answers.clear()  # what was not on disk yet is gone, and its version may come again
         old = set(self._commits)
         asyncio.get_running_loop().call_later(OLD_COMMIT_S, lambda: [task.cancel() for task in old])
 
@@ -149,7 +152,8 @@ class App:
             provider.begin(text)
 
     async def clear_caches(self) -> None:
-        """Hot queries may hold words that were just forgotten."""
+        """Hot queries and answers may hold words that were just forgotten."""
+        self.answers.clear()
         if self.provider.is_open:
             provider = await self.provider()
             if isinstance(provider, CachedProvider):
@@ -176,9 +180,9 @@ class App:
         await asyncio.wait({self._projecting}, timeout=deadline.left_s / 2)
 
     @property
-    def heavy(self) -> tuple[Lazy[Any], ...]:
-        """What takes memory or a process and can be opened anew: the graph, models."""
-        found = (self.graph, self.provider, self._reranker)
+    def heavy(self) -> tuple[Lazy[Any] | Answers, ...]:
+        """What takes memory or a process and can be had anew: the graph, models, answers."""
+        found = (self.graph, self.provider, self._reranker, self.answers)
         return tuple(one for one in found if one is not None)
 
     @property
