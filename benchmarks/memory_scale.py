@@ -208,9 +208,7 @@ async def embed(store: Store, server: psutil.Process, most: int) -> None:
         return provider
 
     job = Embedder(store.vectors, store.memories, store.repositories, store.search, opener)
-    ((waiting,),) = await store.db.rows(
-        "SELECT count(*) FROM memories WHERE embedding IS NULL", {}
-    )
+    ((waiting,),) = await store.db.rows("SELECT count(*) FROM memories WHERE embedding IS NULL", {})
     total = min(most, waiting) if most else waiting
     step, done = max(256, total // 10), 0
     while done < total:
@@ -243,7 +241,9 @@ async def bulk(store: Store) -> None:
         )
         if not rows:
             break
-        await store.vectors.store_vectors([r[0] for r in rows], provider.vectors([r[1] for r in rows]))
+        await store.vectors.store_vectors(
+            [r[0] for r in rows], provider.vectors([r[1] for r in rows])
+        )
     await store.vectors.finish(REPO)
 
 
@@ -292,13 +292,14 @@ async def measure(store: Store, server: psutil.Process, queries: int) -> None:
         return lambda said: memories.query(said, None, options, Deadline.after(30.0))
 
     def recall(said: str) -> Awaitable[Any]:
-        where = Filter(repos=(REPO,), skip_unknown=True)
+        where = Filter(repos=(REPO,), collections=tuple(Collection), skip_unknown=True)
         search = SearchQuery(said, where, deadline=Deadline.after(30.0))
         return recalls.recall(search, PackingOptions(session_key="now"))
 
     def recall_memories(said: str) -> Awaitable[Any]:
-        where = Filter(repos=(REPO,), collections=(Collection.MEMORIES,), agent_id="agent0",
-            skip_unknown=True)
+        where = Filter(
+            repos=(REPO,), collections=(Collection.MEMORIES,), agent_id="agent0", skip_unknown=True
+        )
         search = SearchQuery(said, where, deadline=Deadline.after(30.0))
         return recalls.recall(search, PackingOptions(session_key="then"))
 
@@ -324,7 +325,7 @@ async def timed(
             answer = await ask(said)
             took.append(1e3 * (time.perf_counter() - begin))
             for one in getattr(answer, "timings", ()):
-                stages[one.stage] = stages.get(one.step, 0.0) + one.took_ms / len(asked)
+                stages[one.stage] = stages.get(one.stage, 0.0) + one.took_ms / len(asked)
         own, theirs = spent()
     p50, p95 = np.percentile(took, [50, 95])
     each = 1e3 / len(asked)

@@ -114,7 +114,9 @@ class Embedder:
                 self._waiting.add(repo)
                 raise
             done += count
-            if count:  # there may be more: equal texts are one, so fewer than the limit tells nothing
+            if (
+                count
+            ):  # there may be more: equal texts are one, so fewer than the limit tells nothing
                 self._waiting.add(repo)
         return done
 

@@ -15,7 +15,7 @@ from plait.domain.errors import EmbeddingModelMismatch, InvalidInput, Repository
 from plait.domain.values import Collection, embedded_text
 from plait.ports import PendingText, Vectors
 from vector.connection.pool import Connection, Database
-from vector.index.growing_index import build_missing, build_mb
+from vector.index.growing_index import build_mb, build_missing
 from vector.index.visible import chunk
 
 logger = logging.getLogger(__name__)

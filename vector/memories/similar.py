@@ -85,7 +85,9 @@ class Similar:
         if not hashes:
             return 0
         space = await self._db.rows("SELECT dim FROM embedding_space WHERE filled", {})
-        known = await self._db.rows("SELECT id FROM repository WHERE name = %(name)s", {"name": repo})
+        known = await self._db.rows(
+            "SELECT id FROM repository WHERE name = %(name)s", {"name": repo}
+        )
         if not space or not known:
             return 0
         repo_id, dim = int(known[0][0]), int(space[0][0])
