@@ -73,8 +73,6 @@ class GraphReader:
         Raises: RepositoryNotIndexed, CypherRefused, GraphUpdating; and as `GraphStore.query`.
         """
         truth = self._app.truth
-        if not self._app.background:
-            await self._app.graph_is_current(self._deadline)
         if asked.cypher:
             visible.check_cypher()
         if not asked.repos and visible.is_limited():
@@ -86,6 +84,7 @@ class GraphReader:
         if asked.repos:
             names = asked.repos
         store = await self._app.graph()
+        await self._app.graph_holds(names, self._deadline)
 
         async def read() -> tuple[GraphResult, View]:
             answer = (

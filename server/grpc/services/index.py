@@ -100,4 +100,4 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
     async def _delete(self, name: str, tenant: str) -> None:
         await self._app.truth.repositories.delete(name, tenant)
         await self._app.clear_caches()
-        self._app.project_soon()
+        self._app.remove_soon()
