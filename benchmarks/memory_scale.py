@@ -1,19 +1,18 @@
 """How memories answer as they become many: 10k, 100k, 1M of one repository.
 
-    PLAIT_HOME=… python -m benchmarks.memory_scale fill --memories 100000 [--agents 1]
-    PLAIT_HOME=… python -m benchmarks.memory_scale embed [--most 2000]
-    PLAIT_HOME=… python -m benchmarks.memory_scale bulk
-    PLAIT_HOME=… python -m benchmarks.memory_scale measure [--queries 200]
-    PLAIT_HOME=… python -m benchmarks.memory_scale plans
+    python -m benchmarks.memory_scale fill --memories 100000 [--agents 1] [--home DIR]
+    python -m benchmarks.memory_scale embed [--most 2000]
+    python -m benchmarks.memory_scale bulk
+    python -m benchmarks.memory_scale measure [--queries 200]
 
 `fill` stores memories in batches of 500, as `StoreMemories` does: of 400 topics with words of their own, in
 sessions of 40 turns, one in twenty a near-duplicate of an earlier one. `embed` does what the service does behind
-the writes, look-up of near-duplicates included, with vectors made of the words (a fixed vector each, of 48
+the writes, look-up of near-duplicates included, with vectors made of the words (a fixed one for each word, of 48
 dimensions inside 384, so that texts of one topic are near and near-duplicates above 0.95): what is measured is
-the store, not a model. `bulk` stores the same vectors without looking for near-duplicates and builds the index at
-the end, for a quick start of `measure`, which asks queries and recalls of texts like those stored: of one agent,
-of the repository, of one session, with a tag that few have. `plans` shows what the server does for one query of
-each kind. CPU seconds are those of this process and of PostgreSQL.
+the store, not a model. `bulk` stores the same vectors without looking for near-duplicates, for a quick start of
+`measure`, which asks queries and recalls of parts of what is stored: of the repository, of one agent, of one
+session, with a tag that few have; and how many of the exact nearest the arm by meaning finds. CPU seconds are those of
+this process and of PostgreSQL. `--home`: where the store is kept; by default in the folder `memory-scale` of PLAIT_HOME.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -39,6 +39,7 @@ from etl.truth import open as open_truth
 from plait.domain.deadline import Deadline
 from plait.domain.memory import (
     NO_ID,
+    NOW,
     MemoryEntry,
     MemoryFilter,
     MemoryMetadata,
@@ -48,12 +49,15 @@ from plait.domain.memory import (
 from plait.domain.recall import PackingOptions
 from plait.domain.values import Collection, Filter
 from plait.memory.entry import check
-from plait.retrieval.memory_query import MemoryQueryService
+from plait.retrieval.memory_query import MemoryQueryService, in_memories
 from plait.retrieval.query.analysis import SearchQuery
 from plait.retrieval.recall import RecallService
 from plait.retrieval.search_context import Deps
 from plait.settings import load
 from server.background_jobs.embedder import Embedder
+from vector.connection.halfvec import half
+from vector.search.filters import condition
+from vector.search.nearest_sql import exact
 from vector.store import Store
 
 REPO = "memories"
@@ -62,6 +66,7 @@ DIM, LATENT = 384, 48
 TOPICS, TOPIC_WORDS, WORDS = 400, 60, 20_000
 TURNS = 40  # a session
 NEAR = 0.05  # near-duplicates
+NEIGHBOURS = 150  # as many as the arm is asked for
 SYLLABLES = ("ka", "re", "mo", "ti", "sul", "ven", "par", "den", "lo", "gra", "fi", "net")
 
 Array = npt.NDArray[np.float32]
@@ -163,8 +168,8 @@ def cpu(postmaster: psutil.Process) -> Iterator[Callable[[], tuple[float, float]
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[tuple[Store, psutil.Process]]:
-    store = await open_truth(load(environ=os.environ))
+async def opened(home: Path) -> AsyncIterator[tuple[Store, psutil.Process]]:
+    store = await open_truth(load(environ={**os.environ, "PLAIT_HOME": str(home)}))
     try:
         ((pid,),) = await store.db.rows("SELECT pg_backend_pid()", {})
         parent = psutil.Process(pid).parent()
@@ -245,6 +250,7 @@ async def bulk(store: Store) -> None:
             [r[0] for r in rows], provider.vectors([r[1] for r in rows])
         )
     await store.vectors.finish(REPO)
+    print("every memory has its vector")
 
 
 def questions(n: int, of: int) -> list[str]:
@@ -305,8 +311,29 @@ async def measure(store: Store, server: psutil.Process, queries: int) -> None:
 
     for name, where in scopes(of).items():
         await timed(f"query of {name}", query(where), asked, server)
+    for name, where in scopes(of).items():
+        await agreement(store, provider, name, where, asked[:30])
     await timed("recall of the repository", recall, asked, server)
     await timed("recall of one agent's memories", recall_memories, asked, server)
+
+
+async def agreement(
+    store: Store, provider: WordVectors, name: str, where: MemoryFilter, asked: Sequence[str]
+) -> None:
+    """How many of the exact nearest the arm by meaning returns."""
+    found = in_memories(where, NOW)
+    view = await store.search.view(found)
+    shares = []
+    for said in asked:
+        vector = await provider.embed_query(said)
+        arm = store.search.nearest(view, vector, found, NEIGHBOURS)
+        cond = condition(view, found)
+        params = {**cond.params, "query": half(vector), "k": NEIGHBOURS, "limit": None}
+        rows = await store.db.rows(exact(cond, DIM), params)
+        least = min((row[-1] for row in rows), default=1.0) - 1e-6
+        near = [one for one in await arm if one.score >= least]
+        shares.append(len(near) / max(1, len(rows)))
+    print(f"{name}: {np.mean(shares):.3f} of the {NEIGHBOURS} exact nearest", flush=True)
 
 
 async def timed(
@@ -340,7 +367,7 @@ async def timed(
 
 
 async def run(args: argparse.Namespace) -> None:
-    async with opened() as (store, server):
+    async with opened(args.home) as (store, server):
         if args.what == "fill":
             await fill(store, server, args.memories, args.agents)
         elif args.what == "embed":
@@ -358,7 +385,12 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=1)
     parser.add_argument("--most", type=int, default=0, help="texts to embed; 0: all")
     parser.add_argument("--queries", type=int, default=200)
-    asyncio.run(run(parser.parse_args()))
+    parser.add_argument("--home", type=Path)
+    args = parser.parse_args()
+    args.home = args.home or load(environ=os.environ).home / "memory-scale"
+    args.home.mkdir(parents=True, exist_ok=True)
+    args.home.chmod(0o711)  # PostgreSQL runs as another user where this one is root
+    asyncio.run(run(args))
 
 
 if __name__ == "__main__":
