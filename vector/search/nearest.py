@@ -12,14 +12,13 @@ import numpy.typing as npt
 
 from plait.domain.errors import EmbeddingModelMismatch
 from plait.domain.gather import all_of
-from plait.domain.values import Candidate, Collection, Filter, ItemId
+from plait.domain.values import Candidate, Collection, Filter
 from plait.ports import View
 from vector.connection.halfvec import half
 from vector.connection.pool import OVER_FETCH, Scoped
 from vector.search.filters import condition
 from vector.search.nearest_agents import NearestOfAgents
-from vector.search.nearest_sql import by_index, exact
-from vector.search.store import PLACE_COLUMNS, remember
+from vector.search.nearest_sql import best, by_index, candidates, exact
 
 # Up to here the filtered rows are compared one by one: recall 1, and faster than HNSW with a filter
 # that keeps one row in a hundred.
@@ -41,40 +40,35 @@ class Nearest:
         if vector.shape != (view.dim,):
             raise EmbeddingModelMismatch(view.model, view.dim, "the query's", vector.size)
         query, asked = half(vector), where.collections or tuple(Collection)
-        reads: list[Coroutine[Any, Any, list[tuple[Any, ...]]]] = []
-        if Collection.FILES in asked and any(r.embedded for r in view.revisions):
+        reads: list[Coroutine[Any, Any, list[Candidate]]] = []
+        if Collection.FILES in asked and _embedded(view):
             code = replace(where, collections=(Collection.FILES,))
             reads.append(self._code(view, query, code, k))
         theirs = tuple(c for c in asked if c is not Collection.FILES)
         if theirs:
             of_agents = replace(where, collections=theirs)
             reads.append(self._of_agents.nearest(view, query, of_agents, k))
-        rows = [row for found in await all_of(*reads) for row in found]
-        if len(reads) > 1:
-            rows = sorted(rows, key=lambda row: (-row[1], row[0]))[:k]
-        return [Candidate(ItemId(id_), score) for id_, score in rows]
+        if len(reads) == 1:
+            return await reads[0]
+        found = [one for part in await all_of(*reads) for one in part]
+        return sorted(found, key=lambda one: (-one.score, one.id.int))[:k]
 
-    async def _code(
-        self, view: View, query: object, where: Filter, k: int
-    ) -> list[tuple[Any, ...]]:
-        """`(id, score)`, best first."""
+    async def _code(self, view: View, query: object, where: Filter, k: int) -> list[Candidate]:
         cond = condition(view, where)
         params = {**cond.params, "query": query, "k": k, "limit": EXACT_ROWS + 1}
-        plain_and_many = not cond.restrictive and _embedded(view) > EXACT_ROWS
-        rows: list[tuple[Any, ...]] = []
-        if not plain_and_many:
+        if cond.restrictive or _embedded(view) <= EXACT_ROWS:
             rows = await self._app.rows(exact(cond, view.dim), params, tenant=view.tenant)
-        if plain_and_many or (rows and rows[0][1] > EXACT_ROWS):
-            more = OVER_FETCH_FILTERED if cond.restrictive else OVER_FETCH
-            params["more"] = math.ceil(more * k)
-            # With a filter the plan decides whether the index or each row is looked at, so what is found:
-            # the server would change it at a connection's sixth call for one that fits any values.
-            prepare = False if cond.restrictive else None
-            query_sql = by_index(cond, view.dim, PLACE_COLUMNS)
-            rows = await self._app.rows(query_sql, params, tenant=view.tenant, prepare=prepare)
-            # The index reads the rows anyway: where they stand need not be asked once more.
-            remember(view, (row[:-1] for row in rows))
-        return [(row[0], row[-1]) for row in rows]
+            if not rows or rows[0][1] <= EXACT_ROWS:
+                return candidates(rows)
+        more = OVER_FETCH_FILTERED if cond.restrictive else OVER_FETCH
+        params["more"] = math.ceil(more * k)
+        # With a filter the plan decides whether the index or each row is looked at, so what is found:
+        # the server would change it at a connection's sixth call for one that fits any values.
+        prepare = False if cond.restrictive else None
+        ((ids, distances),) = await self._app.rows(
+            by_index(cond, view.dim), params, tenant=view.tenant, prepare=prepare
+        )
+        return best(ids, distances, k)
 
 
 def _embedded(view: View) -> int:

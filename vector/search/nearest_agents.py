@@ -13,14 +13,13 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from plait.domain.memory import NOW
-from plait.domain.values import Collection, Filter
+from plait.domain.values import Candidate, Collection, Filter
 from plait.ports import View
 from vector.connection.pool import OVER_FETCH, Scoped
 from vector.search.filters import condition
-from vector.search.nearest_sql import by_index, exact
+from vector.search.nearest_sql import ID_BYTES, best, by_index, candidates, exact
 from vector.search.snapshots import PinnedView
 
 # Up to here rows are compared one by one: 5,000 of 384 dimensions take 2 ms, as long as the index of 100,000.
@@ -32,12 +31,9 @@ FOUND_COST, MOST_FOUND = 20, 20_000
 SAMPLE, MOST_COUNTED = 2_000, 200_000
 KEPT_S = 300.0
 MOST_KEPT = 10_000  # numbers
-Rows = list[tuple[Any, ...]]
 
-_COUNT = """
-SELECT (SELECT count(*) FROM (SELECT FROM {table} i WHERE {scope} LIMIT %(counted)s) few),
-       (SELECT reltuples::bigint FROM pg_class WHERE oid = '{table}'::regclass)
-"""
+_ALL = "SELECT reltuples::bigint FROM pg_class WHERE oid = %(table)s::regclass"
+_COUNT = "SELECT count(*) FROM (SELECT FROM {table} i WHERE {scope} LIMIT %(counted)s) few"
 _SHARE = """
 SELECT count(*), count(*) FILTER (WHERE {where}) FROM (SELECT * FROM {table} i WHERE {scope} LIMIT %(sample)s) i
 """
@@ -56,58 +52,60 @@ class NearestOfAgents:
         self._app = app
         self._known: OrderedDict[tuple[object, ...], _Known] = OrderedDict()
 
-    async def nearest(self, view: View, query: object, where: Filter, k: int) -> Rows:
-        """`(id, score)` of the `k` nearest, best first. `where` names collections, code not among them."""
+    async def nearest(self, view: View, query: object, where: Filter, k: int) -> list[Candidate]:
+        """The `k` nearest, best first. `where` names collections, code not among them."""
         assert isinstance(view, PinnedView), "views come from `view`"
         docs: Counter[str] = Counter()
         for segment in view.segments:
             docs[segment.collection] += segment.docs
         there = [c for c in where.collections if docs[c.value]]
         few = [c for c in there if docs[c.value] <= EXACT_ROWS]
-        rows = await self._exact(view, query, where, few, k) if few else []
+        found = await self._exact(view, query, where, few, k) if few else []
         for collection in there:
-            if docs[collection.value] > EXACT_ROWS:
-                rows += await self._of_many(
-                    view, query, replace(where, collections=(collection,)), k
-                )
-        return sorted(rows, key=lambda row: (-row[-1], row[0]))[:k]
+            if (most := docs[collection.value]) > EXACT_ROWS:
+                one = replace(where, collections=(collection,))
+                found += await self._of_many(view, query, one, k, most)
+        return sorted(found, key=lambda one: (-one.score, one.id.int))[:k]
 
     async def _exact(
         self, view: View, query: object, where: Filter, collections: Sequence[Collection], k: int
-    ) -> Rows:
+    ) -> list[Candidate]:
         cond = condition(view, replace(where, collections=tuple(collections)))
         params = {**cond.params, "query": query, "k": k, "limit": None}
         rows = await self._app.rows(exact(cond, view.dim), params, tenant=view.tenant)
-        return [(row[0], row[-1]) for row in rows]
+        return candidates(rows)
 
-    async def _of_many(self, view: View, query: object, where: Filter, k: int) -> Rows:
-        """By HNSW; all one by one where the filter keeps few of many, or too few were found that way."""
+    async def _of_many(
+        self, view: View, query: object, where: Filter, k: int, docs: int
+    ) -> list[Candidate]:
+        """By HNSW; all one by one where the filter keeps few of many, or too few were found that way. `docs`: what
+        the repositories have at most."""
         cond = condition(view, where)
-        if cond.restrictive and not await self._asks_index(view, where, k):
+        if not await self._asks_index(view, where, k, docs):
             return await self._exact(view, query, where, where.collections, k)
         params = {**cond.params, "query": query, "k": k, "more": math.ceil(OVER_FETCH * k)}
         # The plan decides whether the index or each row is looked at, so what is found: the server would change
         # it at a connection's sixth call for one that fits any values.
-        rows = await self._app.rows(
-            by_index(cond, view.dim, "i.id"), params, tenant=view.tenant, prepare=False
+        ((ids, distances),) = await self._app.rows(
+            by_index(cond, view.dim), params, tenant=view.tenant, prepare=False
         )
-        if len(rows) < k:
+        if len(ids) < ID_BYTES * k:
             return await self._exact(view, query, where, where.collections, k)
-        return rows
+        return best(ids, distances, k)
 
-    async def _asks_index(self, view: View, where: Filter, k: int) -> bool:
+    async def _asks_index(self, view: View, where: Filter, k: int, docs: int) -> bool:
         """Whether the index is the faster way to what `where` keeps."""
         repos = tuple(r.repo_id for r in view.revisions)
         key = (repos, k, replace(where, repos=(), tenant=view.tenant, as_of=NOW))
         known = self._known.get(key)
         if known is None or known.until < time.monotonic():
-            known = _Known(await self._is_faster(view, where, k), time.monotonic() + KEPT_S)
+            known = _Known(await self._is_faster(view, where, k, docs), time.monotonic() + KEPT_S)
             self._known[key] = known
             while len(self._known) > MOST_KEPT:
                 self._known.popitem(last=False)
         return known.index
 
-    async def _is_faster(self, view: View, where: Filter, k: int) -> bool:
+    async def _is_faster(self, view: View, where: Filter, k: int, docs: int) -> bool:
         """By how many rows its agent and session have, of how many, and by the share of those that the rest of
         `where` keeps."""
         scope = Filter(
@@ -117,9 +115,12 @@ class NearestOfAgents:
         params = {**cond.params, "counted": MOST_COUNTED, "sample": SAMPLE}
         parts = {"table": cond.table, "scope": _scope(scope), "where": cond.where}
         params |= {"in": [r.repo_id for r in view.revisions]}
-        ((kept, of),) = await self._app.rows(
-            _COUNT.format(**parts), params, tenant=view.tenant, prepare=False
-        )
+        ((of,),) = await self._app.rows(_ALL, {"table": cond.table}, tenant=view.tenant)
+        kept = docs
+        if scope.agent_id or scope.session_key:
+            ((kept,),) = await self._app.rows(
+                _COUNT.format(**parts), params, tenant=view.tenant, prepare=False
+            )
         if kept <= EXACT_ROWS:
             return False
         share = kept / max(kept, of)
