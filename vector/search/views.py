@@ -16,6 +16,26 @@ from vector.search.versions import Versions
 
 MOST = 200
 _CODE = (Collection.FILES,)
+# Of a filter what chooses among a view's rows, and not the view; whatever else it says is part of the key.
+_NARROWING = frozenset(
+    [
+        "kinds",
+        "languages",
+        "path_glob",
+        "tags_any",
+        "tags_all",
+        "since",
+        "until",
+        "agent_id",
+        "session_key",
+        "sources",
+        "types",
+        "importance_min",
+        "created_after",
+        "created_before",
+    ]
+)
+_of_view = attrgetter(*(f.name for f in fields(Filter) if f.name not in _NARROWING))
 
 
 class Views:
@@ -24,7 +44,7 @@ class Views:
     def __init__(self, app: Scoped, versions: Versions) -> None:
         self._app = app
         self._versions = versions
-        self._kept: OrderedDict[tuple[str, tuple[str, ...]], PinnedView] = OrderedDict()
+        self._kept: OrderedDict[tuple[object, ...], PinnedView] = OrderedDict()
 
     async def view(self, where: Filter) -> View:
         """As `SearchStore.view`."""
