@@ -424,7 +424,7 @@ async def _parse_and_write(
     changed: Sequence[str],
     progress: Progress,
 ) -> None:
-    """Parse `changed` in worker processes and write files, chunks and one BM25 segment."""
+    """Parse `changed` in worker processes and write files, chunks and BM25 segments, mostly one."""
     if not changed:
         return
     segment = SegmentBuilder()
@@ -435,6 +435,13 @@ async def _parse_and_write(
             await _write_batch(run, draft, truth, settings, batch)
             segment.add([chunk.id for chunk in batch.chunks], batch.index)
             progress.advance(len(batch.files) + len(batch.skipped))
+            if segment.is_full:
+                await _write_segment(draft, truth, segment)
+                segment = SegmentBuilder()
+    await _write_segment(draft, truth, segment)
+
+
+async def _write_segment(draft: Draft, truth: Truth, segment: SegmentBuilder) -> None:
     if built := await asyncio.to_thread(segment.build):
         await truth.index.write_segment(draft, built)
 
