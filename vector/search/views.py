@@ -4,10 +4,10 @@ of one of repositories, segments and their dead."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import attrgetter
 
 from plait.domain.memory import NOW
-from plait.domain.scope import check_tenant
 from plait.domain.values import Collection, Filter
 from plait.ports import View
 from vector.connection.pool import Scoped
@@ -55,11 +55,11 @@ class Views:
             or where.skip_unknown
         ):
             return await read_view(self._app, where)
-        key = (check_tenant(where.tenant), tuple(sorted(set(where.repos))))
+        key = _of_view(where)
         kept = self._kept.get(key)
         if kept is not None:
-            read = await self._versions.read(key[1])
-            if read.of(key[1]) == kept.version:
+            read = await self._versions.read(where.repos)
+            if read.of(where.repos) == kept.version:
                 return replace(kept, valid=read.now, seen={})
         made = await read_view(self._app, where)
         # What agents wrote has no part in the version.
