@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from plait.domain.errors import EmbeddingModelMismatch
 from plait.domain.gather import all_of
-from plait.domain.values import Candidate, Collection, Filter
+from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.ports import View
+from vector.connection.arrays import uuid_array
 from vector.connection.halfvec import half
 from vector.connection.pool import OVER_FETCH, Scoped
 from vector.search.filters import condition
@@ -52,6 +53,17 @@ class Nearest:
             return await reads[0]
         found = [one for part in await all_of(*reads) for one in part]
         return sorted(found, key=lambda one: (-one.score, one.id.int))[:k]
+
+    async def cosines(
+        self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
+    ) -> dict[ItemId, float]:
+        query = (
+            f"SELECT i.id, 1 - (i.embedding <=> %(query)s::halfvec({view.dim})) FROM files i"
+            " WHERE i.id = ANY(%(ids)s) AND i.embedding IS NOT NULL"
+        )
+        params = {"query": half(vector), "ids": uuid_array(ids)}
+        rows = await self._app.rows(query, params, tenant=view.tenant)
+        return {ItemId(id_): cosine for id_, cosine in rows}
 
     async def _code(self, view: View, query: object, where: Filter, k: int) -> list[Candidate]:
         cond = condition(view, where)
