@@ -112,6 +112,8 @@ class IndexSettings(_Section, frozen=True):
     outage_s: Annotated[float, Meta(ge=0)] = 300.0
     # How long a replaced revision can still be searched as of its time; 0: the one before at most.
     keep_s: Annotated[float, Meta(ge=0)] = 0.0
+    # Of so many branches the last tree stays stored, for a switch back to it.
+    keep_trees: Annotated[int, Meta(ge=0, le=1000)] = 16
     # Memory in which a service holds what repositories in use were bound from; 0: none is held.
     bindings_bytes: Annotated[int, Meta(ge=0)] = 512 * 2**20
 

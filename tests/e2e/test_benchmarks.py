@@ -264,6 +264,7 @@ SMALLEST = {
     "scale": ("fill {tree}/src --chunks 20", "measure --queries 2"),
     "search_latency": ("--repo click-8.1.7 --queries 2 --callers 1 2",),
     "secrets_found": ("{tree}",),
+    "switches": ("--switches 2",),
     "tests_to_run": ("{tree} {tests}",),
 }
 # Run by a test of their own; the two traces also by `world`, in the toy's own process.
