@@ -266,6 +266,7 @@ SMALLEST = {
     "secrets_found": ("{tree}",),
     "switches": ("--switches 2",),
     "tests_to_run": ("{tree} {tests}",),
+    "tiers": (f"{{eval}} {CACHE} --project flask",),
 }
 # Run by a test of their own; the two traces also by `world`, in the toy's own process.
 ELSEWHERE = {
@@ -273,6 +274,7 @@ ELSEWHERE = {
     "call_trace": "the fixture `world`",
     "goldens": "tests/unit/test_goldens.py",
     "soak": "tests/e2e/test_faults.py",
+    "static_table": "tests/unit/test_static_training.py",
     "test_trace": "the fixture `world`",
 }
 
