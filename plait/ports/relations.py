@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -15,30 +15,50 @@ from plait.ports.search import View
 
 
 @dataclass(frozen=True, slots=True)
+class Sites:
+    """Where an edge stands, and the rule that bound it; `lines` ascending, with repeats."""
+
+    lines: tuple[int, ...]
+    resolver: str
+
+
+@dataclass(frozen=True, slots=True)
 class CodeGraph:
     """The code graph of one revision of one repository, compact: nodes are rows, edges CSR both ways.
 
     `ids`: node ids without `repo:`, row → id; `row`: id → row. `out_*` are the edges by source, `in_*` by
     target: `start` has shape (n + 1,), `other` and `relation` shape (m,), `weight` is the confidence.
-    `relation` is an index into `relations`. Immutable and shared: never write to an array."""
+    `relation` is an index into `relations`, `label` into `labels`, `kind` and `language` into `words`.
+    `qualified` has the qualified names of the nodes whose id is not theirs, by row. `edge` is an edge's
+    number, the same from both sides, for `sites`. Immutable and shared: never write to an array."""
 
     repo: str
     revision: int
     relations: tuple[str, ...]
+    labels: tuple[str, ...]
+    words: Sequence[str]
     ids: Sequence[str]
     row: Mapping[str, int]
     names: Sequence[str]
+    qualified: Mapping[int, str]
     paths: Sequence[str]
     lines: npt.NDArray[np.int32]  # (n,) first lines
+    end_lines: npt.NDArray[np.int32]  # (n,)
+    label: npt.NDArray[np.int8]  # (n,)
+    kind: npt.NDArray[np.int16]  # (n,)
+    language: npt.NDArray[np.int16]  # (n,)
     is_test: npt.NDArray[np.bool_]  # (n,)
+    sites: Callable[[int], Sites]  # decodes them: ask for edges that are shown, not for all
     out_start: npt.NDArray[np.int64]
     out_other: npt.NDArray[np.int32]
     out_relation: npt.NDArray[np.int8]
     out_weight: npt.NDArray[np.float32]
+    out_edge: npt.NDArray[np.int32]
     in_start: npt.NDArray[np.int64]
     in_other: npt.NDArray[np.int32]
     in_relation: npt.NDArray[np.int8]
     in_weight: npt.NDArray[np.float32]
+    in_edge: npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
