@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vector.connection.pool import Connection
+from vector.index.visible import chunk, held
 
 MAX_CHUNKS = 200  # of one anchor: a more common name is no anchor
 MAX_ANCHORS = 2_000  # of one batch
@@ -23,7 +24,7 @@ HASH = f"""
                WHERE a.leaf <> '' AND i.repo_id = a.repo_id AND i.name <> ''
                  AND i.name >= a.leaf AND i.name < a.leaf || '$'
                  AND (i.name = a.leaf OR i.name >= a.leaf || '#')
-                 AND i.rev_from <= a.number AND (i.rev_to IS NULL OR i.rev_to > a.number)
+                 AND {chunk("i", "a.number")}
                  AND (a.path = '' OR i.path = a.path)
                  AND (split_part(i.symbol, '#', 1) = a.symbol
                       OR right(split_part(i.symbol, '#', 1), length(a.symbol) + 1) = '.' || a.symbol
@@ -33,7 +34,7 @@ HASH = f"""
        UNION ALL
       SELECT sha256(f.content_hash) FROM plait.source_file f
        WHERE a.leaf = '' AND f.repo_id = a.repo_id AND f.path = a.path
-         AND f.rev_from <= a.number AND (f.rev_to IS NULL OR f.rev_to > a.number)
+         AND {held("f", "a.number")}
     ) h ON h.hash IS NOT NULL
 """
 

@@ -16,6 +16,7 @@ from plait.text.code_digest import gist
 from plait.text.mentions import Mentions
 from vector.anchors.anchored import MAX_ANCHORS, MAX_CHUNKS, Anchor, leaf
 from vector.connection.pool import Connection
+from vector.index.visible import chunk, held
 
 MAX_AN_ITEM = 8
 MAX_PLACES = 1_000  # of one name; a more common name is ambiguous
@@ -25,21 +26,21 @@ MAX_CODE = 40_000  # characters of one definition
 
 # How the anchor `a` (repo_id, number, path, symbol, leaf), all of it as the index has it, reads: as
 # `vector.anchors.anchored.HASH`. Who names a module means its file: its own chunk is no definition.
-_READS = """
+_READS = f"""
  CROSS JOIN LATERAL (
-      SELECT sha256(string_agg(c.content_hash, ''::bytea ORDER BY c.content_hash)) AS hash{code}
+      SELECT sha256(string_agg(c.content_hash, ''::bytea ORDER BY c.content_hash)) AS hash{{code}}
         FROM (SELECT i.content_hash, i.language, i.content, i.start_line FROM plait.files i
                WHERE a.leaf <> '' AND i.repo_id = a.repo_id AND i.name <> '' AND i.path = a.path
                  AND i.name >= a.leaf AND i.name < a.leaf || '$'
                  AND (i.name = a.leaf OR i.name >= a.leaf || '#')
-                 AND i.rev_from <= a.number AND (i.rev_to IS NULL OR i.rev_to > a.number)
+                 AND {chunk("i", "a.number")}
                  AND split_part(i.symbol, '#', 1) = a.symbol AND i.kind <> 'module'
-               LIMIT {most}) c
+               LIMIT {{most}}) c
       HAVING count(*) > 0
        UNION ALL
-      SELECT sha256(f.content_hash){none} FROM plait.source_file f
+      SELECT sha256(f.content_hash){{none}} FROM plait.source_file f
        WHERE a.leaf = '' AND f.repo_id = a.repo_id AND f.path = a.path
-         AND f.rev_from <= a.number AND (f.rev_to IS NULL OR f.rev_to > a.number)
+         AND {held("f", "a.number")}
     ) h
 """
 HASHES = _READS.format(code="", none="", most=MAX_CHUNKS)

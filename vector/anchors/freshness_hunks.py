@@ -10,6 +10,7 @@ from uuid import UUID
 
 from plait.domain.off_loop import off_loop
 from vector.connection.pool import Scoped
+from vector.index.visible import chunk
 
 # Files of episodes' own diffs whose hunks are searched for in the current code.
 MAX_FILES = 40
@@ -34,7 +35,7 @@ _CODE = f"""
 SELECT w.repo, w.path, left(string_agg(f.content, E'\\n'), {MAX_FILE_CHARS})
   FROM unnest(%(repos)s::int[], %(numbers)s::int[], %(paths)s::text[]) AS w (repo, number, path)
   JOIN files f ON f.repo_id = w.repo AND f.path = w.path
-   AND f.rev_from <= w.number AND (f.rev_to IS NULL OR f.rev_to > w.number)
+   AND {chunk("f", "w.number")}
  GROUP BY w.repo, w.path
 """
 

@@ -14,6 +14,7 @@ from plait.text.code_digest import gist
 from vector.anchors.anchored import leaf
 from vector.anchors.anchored_text import HASHES, MAX_AN_ITEM, MAX_CODE, SIZE
 from vector.connection.pool import Scoped
+from vector.index.visible import chunk
 
 MAX_ANCHORS = 1_000  # of one query, each look-up some 30 µs; those beyond have no state
 # Definitions whose code is read: those changed or gone from their location.
@@ -44,7 +45,7 @@ SELECT a.n, c.path, c.symbol, c.language, c.content
         WHERE i.repo_id = a.repo_id AND i.name <> '' AND i.name >= a.leaf AND i.name < a.leaf || '$'
           AND (i.name = a.leaf OR i.name >= a.leaf || '#') AND i.kind <> 'module'
           AND (a.gone OR i.path = a.path AND split_part(i.symbol, '#', 1) = a.symbol)
-          AND i.rev_from <= a.number AND (i.rev_to IS NULL OR i.rev_to > a.number)
+          AND {chunk("i", "a.number")}
         GROUP BY i.path, split_part(i.symbol, '#', 1)
         ORDER BY substring(split_part(i.symbol, '#', 1) from '(?:[^.]*[.])?[^.]*$')
                  = ANY(string_to_array(a.tails, E'\\n')) DESC, 1, 2

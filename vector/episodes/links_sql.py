@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from vector.index.visible import chunk, held
+
 # With whether any of the episodes has what can be settled.
 REPOSITORY = """
 SELECT name, published,
@@ -17,25 +19,25 @@ SELECT item_id, ordinal, path, old_start, new_start, heading, body FROM hunk
 """
 
 # Lines of a published file by what its chunks hold, and its part of the graph, which has the functions.
-CHUNKS = """
+CHUNKS = f"""
 SELECT path, start_line, end_line, content FROM files
  WHERE repo_id = %(repo)s AND path = ANY(%(paths)s)
-   AND rev_from <= %(at)s AND (rev_to IS NULL OR rev_to > %(at)s)
+   AND {chunk("files", "%(at)s")}
 """
-NODES = """
+NODES = f"""
 SELECT path, nodes FROM file_graph
  WHERE repo_id = %(repo)s AND path = ANY(%(paths)s)
-   AND rev_from <= %(at)s AND (rev_to IS NULL OR rev_to > %(at)s)
+   AND {held("file_graph", "%(at)s")}
 """
 
 OPEN_TESTS = """
 SELECT DISTINCT reported, name FROM test_result
  WHERE repo_id = %(repo)s AND episode_id = ANY(%(episodes)s) AND test = '' AND name <> ''
 """
-TESTS_NAMED = """
+TESTS_NAMED = f"""
 SELECT DISTINCT symbol, path, name FROM files
  WHERE repo_id = %(repo)s AND name = ANY(%(names)s) AND is_test AND symbol <> ''
-   AND rev_from <= %(at)s AND (rev_to IS NULL OR rev_to > %(at)s)
+   AND {chunk("files", "%(at)s")}
 """
 
 SET_SYMBOLS = """
@@ -168,15 +170,15 @@ SELECT %(repo)s, 'episode', id FROM unnest(%(episodes)s::uuid[]) AS sent (id)
 
 # After an index event is done and before `graph_number` moves on: episodes whose open hunks or tests
 # are in files that this publication brought or changed are projected again. Parameters: repo, target.
-REQUEUE_OPEN = """
+REQUEUE_OPEN = f"""
 WITH fresh AS (
     SELECT path FROM source_file
-     WHERE repo_id = %(repo)s AND rev_from <= %(target)s AND (rev_to IS NULL OR rev_to > %(target)s)
+     WHERE repo_id = %(repo)s AND {held("source_file", "%(target)s")}
        AND rev_from > (SELECT graph_number FROM repository WHERE id = %(repo)s)
 ), named AS (
     SELECT DISTINCT f.name FROM files f JOIN fresh USING (path)
      WHERE f.repo_id = %(repo)s AND f.is_test AND f.name <> ''
-       AND f.rev_from <= %(target)s AND (f.rev_to IS NULL OR f.rev_to > %(target)s)
+       AND {chunk("f", "%(target)s")}
 ), open AS (
     SELECT h.episode_id FROM hunk h JOIN fresh USING (path)
      WHERE h.repo_id = %(repo)s AND h.symbols IS NULL

@@ -12,16 +12,17 @@ from vector.connection import locks
 from vector.connection.errors import translated
 from vector.connection.pool import Database
 from vector.index.repositories import collect_garbage
+from vector.index.visible import chunk
 
 PAGE = 500
 _FIRST = UUID(int=0)
 
 # One page each, by id. All give: id, repository, root, place, path, line, language, text.
-_ITEMS = """
+_ITEMS = f"""
 SELECT i.id, r.name, r.root, i.collection, i.path, i.start_line, i.language,
        i.content || E'\\n' || i.context || E'\\n' || i.meta::text,
        coalesce(i.episode_id, i.entry_id, i.id),
-       i.collection = 'files' AND i.rev_to IS NOT NULL AND i.rev_to <= r.published
+       i.collection = 'files' AND i.rev_from <= r.published AND NOT ({chunk("i", "r.published")})
   FROM item i JOIN repository r ON r.id = i.repo_id WHERE i.id > %(after)s ORDER BY i.id LIMIT %(page)s
 """
 _EPISODES = """

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-_HERE = "repo_id = %(repo)s AND rev_from <= %(number)s AND (rev_to IS NULL OR rev_to > %(number)s)"
+from vector.index.visible import chunk, held
 
-PATHS = f"SELECT DISTINCT path FROM source_file WHERE {_HERE} AND path = ANY(%(paths)s)"
+_FILES = "repo_id = %(repo)s AND " + held("source_file", "%(number)s")
+_CHUNKS = "repo_id = %(repo)s AND " + chunk("files", "%(number)s")
+
+PATHS = f"SELECT DISTINCT path FROM source_file WHERE {_FILES} AND path = ANY(%(paths)s)"
 
 # A diff that was made in a folder of the repository names files from there. One pass over all paths, joined
 # by their last part: new files, which are nowhere, are many. Two paths tell "several".
 _NAME = "reverse(split_part(reverse({0}.path), '/', 1))"
 PATHS_BY_END = f"""
-SELECT wanted.path, min(found.path), max(found.path)
-  FROM source_file found
+SELECT wanted.path, min(source_file.path), max(source_file.path)
+  FROM source_file
   JOIN unnest(%(paths)s::text[]) AS wanted (path)
-    ON {_NAME.format("found")} = {_NAME.format("wanted")}
-   AND right(found.path, length(wanted.path) + 1) = '/' || wanted.path
- WHERE {_HERE} GROUP BY wanted.path
+    ON {_NAME.format("source_file")} = {_NAME.format("wanted")}
+   AND right(source_file.path, length(wanted.path) + 1) = '/' || wanted.path
+ WHERE {_FILES} GROUP BY wanted.path
 """
 
 CHUNKS = f"""
 SELECT path, symbol, kind, start_line, end_line, content, is_test FROM files
- WHERE {_HERE} AND path = ANY(%(paths)s) ORDER BY path, start_line, end_line DESC, symbol
+ WHERE {_CHUNKS} AND path = ANY(%(paths)s) ORDER BY path, start_line, end_line DESC, symbol
  LIMIT %(limit)s
 """
 

@@ -14,6 +14,7 @@ from plait.domain.errors import EmbeddingModelMismatch, InvalidInput, Repository
 from plait.domain.values import Collection, embedded_text
 from plait.ports import PendingText, Vectors
 from vector.connection.pool import Connection, Database
+from vector.index.visible import chunk
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ logger = logging.getLogger(__name__)
 INDEX_FROM_ROWS = 10_000
 
 # Agents' items first, they are few and asked for soon; then code, tests, prose. Equal texts once.
-PENDING = """
+PENDING = f"""
 WITH waiting AS MATERIALIZED (
     SELECT id, rank FROM (
         SELECT DISTINCT ON (i.content_hash) i.id,
@@ -31,16 +32,14 @@ WITH waiting AS MATERIALIZED (
          WHERE i.repo_id = (SELECT id FROM repository WHERE name = %(repo)s)
            AND (%(code)s OR i.collection <> 'files')
            AND i.embedding IS NULL AND (i.superseded_at IS NULL OR i.kept_until > now())
-           AND i.rev_from <= (SELECT published FROM repository WHERE name = %(repo)s)
-           AND (i.rev_to IS NULL
-                OR i.rev_to > (SELECT published FROM repository WHERE name = %(repo)s))
+           AND {chunk("i", "(SELECT published FROM repository WHERE name = %(repo)s)")}
          ORDER BY i.content_hash, rank, i.id) distinct_texts
      ORDER BY rank, id LIMIT %(limit)s)
 SELECT i.content_hash, i.path, i.symbol, i.content, i.context
   FROM waiting w JOIN item i USING (id) ORDER BY w.rank, w.id
 """
 
-STORE = """
+STORE = f"""
 WITH stored AS (
     UPDATE item i SET embedding = v.embedding, embedding_model = %(model)s
       FROM new_vector v
@@ -48,8 +47,7 @@ WITH stored AS (
     RETURNING i.repo_id, i.collection, i.rev_from, i.rev_to),
 counted AS (
     SELECT s.repo_id, count(*) AS n FROM stored s JOIN repository r ON r.id = s.repo_id
-     WHERE s.collection = 'files' AND s.rev_from <= r.published
-       AND (s.rev_to IS NULL OR s.rev_to > r.published) GROUP BY s.repo_id)
+     WHERE s.collection = 'files' AND {chunk("s", "r.published")} GROUP BY s.repo_id)
 UPDATE repository r SET embedded = embedded + n FROM counted c WHERE r.id = c.repo_id
 """
 
@@ -60,10 +58,10 @@ SELECT embedded, chunks,
   FROM repository r WHERE r.name = %(repo)s
 """
 
-RECOUNT = """
+RECOUNT = f"""
 UPDATE repository r SET embedded =
        (SELECT count(*) FROM files f WHERE f.repo_id = r.id AND f.embedding IS NOT NULL
-           AND f.rev_from <= r.published AND (f.rev_to IS NULL OR f.rev_to > r.published))
+           AND {chunk("f", "r.published")})
  WHERE r.name = %(repo)s
 """
 

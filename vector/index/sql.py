@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from plait.ports import IndexStats
+from vector.index.visible import held
 
 # Refused once another process has begun a newer draft; waits for one that begins right now.
 FENCE = "SELECT draft_writes FROM repository WHERE id = %s AND draft_token = %s FOR SHARE"
@@ -16,19 +17,18 @@ UPDATE repository SET draft_writes = draft_writes + 1 WHERE id = %s AND draft_to
 RETURNING draft_writes
 """
 
-STORED_FILES = """
+STORED_FILES = f"""
 SELECT f.path, f.content_hash, f.language, f.lines, coalesce(g.graph_hash, ''::bytea)
   FROM source_file f
   LEFT JOIN file_graph g ON g.repo_id = f.repo_id AND g.path = f.path
-       AND g.rev_from <= %(base)s AND (g.rev_to IS NULL OR g.rev_to > %(base)s)
- WHERE f.repo_id = %(repo)s AND f.rev_from <= %(base)s
-   AND (f.rev_to IS NULL OR f.rev_to > %(base)s)
+       AND {held("g", "%(base)s")}
+ WHERE f.repo_id = %(repo)s AND {held("f", "%(base)s")}
 """
 
-FACTS = """
+FACTS = f"""
 SELECT path, facts FROM source_file
  WHERE repo_id = %(repo)s AND path = ANY(%(paths)s)
-   AND rev_from <= %(base)s AND (rev_to IS NULL OR rev_to > %(base)s)
+   AND {held("source_file", "%(base)s")}
  ORDER BY path
 """
 

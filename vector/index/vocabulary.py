@@ -15,6 +15,7 @@ from plait.domain.values import Revision
 from plait.ports import View
 from plait.text.tokenize import tokens
 from vector.connection.pool import Scoped
+from vector.index.visible import chunk
 
 # Words of one family begin alike, so far, and one of them ends at most `TAIL` letters after that:
 # serialize, serialization, serializer. Found on benchmarks/localisation.py; 4 and 6 letters gave less.
@@ -27,9 +28,9 @@ MAX_NAMES = 200_000
 CACHED_TERMS = 1_000_000  # of all revisions together, some 100 bytes each
 MAX_WORDS = 500  # of a question
 
-NAMES = """
+NAMES = f"""
 SELECT DISTINCT name FROM files
- WHERE repo_id = %(repo)s AND rev_from <= %(number)s AND (rev_to IS NULL OR rev_to > %(number)s)
+ WHERE repo_id = %(repo)s AND {chunk("files", "%(number)s")}
    AND name <> '' AND NOT is_test
  LIMIT %(most)s
 """

@@ -21,6 +21,7 @@ from vector.anchors import anchored_text
 from vector.anchors.anchored_text import Index
 from vector.connection.arrays import bigint_array
 from vector.connection.pool import Connection, Cursor
+from vector.index.visible import chunk, held
 from vector.memories.write import Edge
 
 # Two short texts that share four of five words differ in meaning about as often as not: they are linked, not merged.
@@ -34,29 +35,29 @@ MAX_SYMBOLS = 20_000
 
 NOTHING = Mentions()
 
-PATHS = """
+PATHS = f"""
 SELECT f.path FROM source_file f JOIN repository r ON r.id = f.repo_id
  WHERE f.repo_id = %(repo)s AND f.path = ANY(%(paths)s)
-   AND f.rev_from <= r.published AND (f.rev_to IS NULL OR f.rev_to > r.published)
+   AND {held("f", "r.published")}
 """
-SYMBOLS = """
+SYMBOLS = f"""
 SELECT d.name, d.symbol, d.path, count(*) OVER (PARTITION BY d.name) AS n FROM (
        SELECT DISTINCT f.name, f.symbol, f.path FROM files f JOIN repository r ON r.id = f.repo_id
         WHERE f.repo_id = %(repo)s AND f.name <> ''
           AND f.name = ANY(SELECT s.name FROM symbol_name s
                             WHERE s.repo_id = %(repo)s AND s.name = ANY(%(names)s))
-          AND f.rev_from <= r.published AND (f.rev_to IS NULL OR f.rev_to > r.published)) d
+          AND {chunk("f", "r.published")}) d
  ORDER BY n, d.name, d.symbol, d.path LIMIT %(most)s
 """
 # The narrowest definition that holds a line.
-LINES = """
+LINES = f"""
 SELECT w.path, w.line, f.symbol
   FROM repository r CROSS JOIN unnest(%(line_paths)s::text[], %(lines)s::int[]) AS w (path, line)
  CROSS JOIN LATERAL (
        SELECT i.symbol FROM files i
         WHERE i.repo_id = r.id AND i.path = w.path AND i.start_line <= w.line AND i.end_line >= w.line
           AND i.symbol <> '' AND i.kind <> 'module'
-          AND i.rev_from <= r.published AND (i.rev_to IS NULL OR i.rev_to > r.published)
+          AND {chunk("i", "r.published")}
         ORDER BY i.end_line - i.start_line LIMIT 1) f
  WHERE r.id = %(repo)s
 """

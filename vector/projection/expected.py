@@ -15,12 +15,13 @@ from plait.domain.graph import (
 )
 from plait.ports import GraphContents
 from vector.connection.pool import Connection, Database
+from vector.index.visible import held
 from vector.projection import layer
 
 # The parts of the revision that the graph shows.
-PARTS = """
+PARTS = f"""
 SELECT nodes, edges FROM file_graph
- WHERE repo_id = %(repo)s AND rev_from <= %(number)s AND (rev_to IS NULL OR rev_to > %(number)s)
+ WHERE repo_id = %(repo)s AND {held("file_graph", "%(number)s")}
  ORDER BY path
 """
 

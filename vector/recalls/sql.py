@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plait.domain.graph import Relation
+from vector.index.visible import chunk
 
 BATCH = 5_000  # rows that retention takes at once
 
@@ -86,10 +87,10 @@ UPDATE feedback_item SET superseded_at = %(at)s
 
 # -- links ---------------------------------------------------------------------------------------------
 
-TESTS_NAMED = """
+TESTS_NAMED = f"""
 SELECT DISTINCT f.symbol, f.path, f.name FROM files f JOIN repository r ON r.id = f.repo_id
  WHERE f.repo_id = %(repo)s AND f.name = ANY(%(names)s) AND f.is_test AND f.symbol <> ''
-   AND f.rev_from <= r.published AND (f.rev_to IS NULL OR f.rev_to > r.published)
+   AND {chunk("f", "r.published")}
 """
 # Only what is there still: `forget` has the clock when it removes it, and so does who writes this.
 LINK = f"""

@@ -9,6 +9,7 @@ from typing import Any
 from plait.domain.errors import InvalidInput
 from plait.domain.values import Collection, Filter
 from plait.ports import View
+from vector.index.visible import chunk
 from vector.search.compacted import SEEN_NOW, seen_as_of
 
 # PostgreSQL compiles a pattern to an automaton, so matching is linear in the path; its size is not
@@ -64,7 +65,7 @@ def condition(view: View, where: Filter) -> Condition:
 
 
 def _visible(view: View) -> tuple[str, ...]:
-    """Rows of the pinned revisions. Rows without revisions have rev_from 0 and no rev_to."""
+    """Rows of the pinned revisions."""
     if len(view.revisions) == 1:
         number, repos = "%(number)s", "i.repo_id = %(repo)s"
     else:
@@ -72,8 +73,7 @@ def _visible(view: View) -> tuple[str, ...]:
         repos = "i.repo_id = ANY(%(repos)s)"
     return (
         repos,
-        f"i.rev_from <= {number}",
-        f"(i.rev_to IS NULL OR i.rev_to > {number})",
+        chunk("i", number),
     )
 
 

@@ -16,6 +16,7 @@ from uuid import UUID
 from plait.domain.values import Collection, Filter, ItemId, Revision
 from plait.ports import Spot, View
 from vector.connection.pool import Scoped
+from vector.index.visible import held
 from vector.search.filters import condition
 
 MAX_PATHS = 1_000_000  # cached, of all revisions together; a path takes about 200 bytes
@@ -24,10 +25,9 @@ MAX_FILES = 20  # that one end of a path may match; with more it is ambiguous
 MAX_NAMED = 100  # chunks of one name that are examined
 WHOLE = 1_000  # added to the fit of a path that is the whole end of another
 
-_PATHS = """
+_PATHS = f"""
 SELECT w.repo_id, f.path FROM unnest(%(repos)s::int[], %(numbers)s::int[]) AS w (repo_id, number)
-  JOIN source_file f ON f.repo_id = w.repo_id AND f.rev_from <= w.number
-   AND (f.rev_to IS NULL OR f.rev_to > w.number)
+  JOIN source_file f ON f.repo_id = w.repo_id AND {held("f", "w.number")}
 """
 
 # Each spot by its own index scan. `at` 1: the chunk holds the spot's lines, or it asks for none.

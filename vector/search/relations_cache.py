@@ -12,6 +12,7 @@ from typing import Any
 
 from plait.domain.values import Revision
 from plait.ports import CodeGraph
+from vector.index.visible import held
 from vector.search import codegraph
 from vector.search.codegraph import Names, Part
 
@@ -29,7 +30,7 @@ MOST_GONE = 2.0
 # Cached revisions of one repository: the published one, and the one before for readers that still use it.
 MAX_REVISIONS = 2
 
-_AT = "repo_id = %(repo)s AND rev_from <= %(number)s AND (rev_to IS NULL OR rev_to > %(number)s)"
+_AT = "repo_id = %(repo)s AND " + held("file_graph", "%(number)s")
 PARTS = f"""
 SELECT path, nodes, edges FROM file_graph
  WHERE {_AT} AND path > %(after)s ORDER BY path LIMIT %(page)s

@@ -14,6 +14,7 @@ from vector.connection.clock import hold
 from vector.connection.pool import Scoped
 from vector.index.bm25 import SegmentRef
 from vector.index.repositories import COLUMNS, to_revision
+from vector.index.visible import chunk, held
 
 _SEGMENTS = """
   LEFT JOIN embedding_space s ON s.filled
@@ -49,12 +50,10 @@ SELECT r.id, r.name, p.number, r.root, f.files, c.chunks, c.embedded, r.graph_nu
          FROM revision_log l WHERE l.repo_id = r.id) p
  CROSS JOIN LATERAL (
        SELECT count(*)::int AS files FROM source_file f
-        WHERE %(code)s AND f.repo_id = r.id AND f.rev_from <= p.number
-          AND (f.rev_to IS NULL OR f.rev_to > p.number)) f
+        WHERE %(code)s AND f.repo_id = r.id AND {held("f", "p.number")}) f
  CROSS JOIN LATERAL (
        SELECT count(*)::int AS chunks, count(i.embedding)::int AS embedded FROM files i
-        WHERE %(code)s AND i.repo_id = r.id AND i.rev_from <= p.number
-          AND (i.rev_to IS NULL OR i.rev_to > p.number)) c
+        WHERE %(code)s AND i.repo_id = r.id AND {chunk("i", "p.number")}) c
 {_SEGMENTS.format(number="p.number")}
 """
 

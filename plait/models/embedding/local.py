@@ -1,4 +1,4 @@
-"""A model on this machine's CPU: onnxruntime and tokenizers, nothing fetched, nothing sent."""
+"""A model on this machine's CPU by onnxruntime: nothing is fetched, nothing is sent."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
 from plait.domain.errors import BadModelFile, BadSettings, EmbeddingUnavailable
-from plait.models import onnx_runtime
+from plait.models import onnx_runtime, tokenizer
 from plait.models.embedding.model_files import SHIPPED_MODEL, ModelFiles, own, shipped
 from plait.ports import Vectors
 from plait.settings import EmbeddingSettings
@@ -71,9 +70,7 @@ class LocalProvider:
     def __init__(self, files: ModelFiles, *, threads: int) -> None:
         """Raises: BadModelFile."""
         self._files = files
-        self._tokenizer = _load_tokenizer(files)
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(files.max_tokens)
+        self._tokenizer = tokenizer.load(files.tokenizer)
         self._session = onnx_runtime.session(files.onnx)
         self._inputs = {i.name for i in self._session.get_inputs()}
         self._output, self._pooled = _choose_output(self._session, files)
@@ -156,24 +153,12 @@ class LocalProvider:
         text = text[:MAX_CHARS]
         if not text.isascii():  # a lone surrogate has no UTF-8, and the tokeniser would raise
             text = text.encode("utf-8", "replace").decode("utf-8")
-        ids: list[int] = self._tokenizer.encode(text).ids
         # A tokenizer without special tokens makes nothing of an empty text; a graph needs one row.
-        return ids or [0]
+        return self._tokenizer.ids(text, self._files.max_tokens) or [0]
 
 
 def _closed() -> EmbeddingUnavailable:
     return EmbeddingUnavailable("the local embedding model is closed; open it again")
-
-
-def _load_tokenizer(files: ModelFiles) -> Any:
-    try:
-        return Tokenizer.from_file(str(files.tokenizer))
-    except Exception as exc:  # tokenizers raises bare Exception
-        raise BadModelFile(
-            f"{files.tokenizer} is not a tokenizer of the `tokenizers` library: {exc}; "
-            "export the model again",
-            file=files.tokenizer,
-        ) from exc
 
 
 def _choose_output(session: Any, files: ModelFiles) -> tuple[str, bool]:

@@ -1,4 +1,4 @@
-"""A `Reranker` over a cross-encoder of the user's own: onnxruntime and tokenizers, nothing fetched.
+"""A `Reranker` over a cross-encoder of the user's own: onnxruntime and tokenizers (`plait[models]`), nothing is fetched.
 
 The folder is laid out as sentence-transformers exports a `CrossEncoder` to ONNX: `model.onnx` or
 `onnx/model.onnx`, `tokenizer.json`, and where present `config.json`. Plait ships none: no package holds a
@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
 from plait.domain.errors import BadModelFile, LanguageModelUnavailable
 from plait.models import onnx_runtime as onnx
+from plait.models import tokenizer
 from plait.settings import RerankSettings
 
 # Bounds the tokeniser's work on a long text; no model reads so much.
@@ -203,17 +203,10 @@ def _config(path: Path) -> dict[str, Any]:
 
 
 def _load_tokenizer(files: CrossEncoderFiles) -> Any:
-    try:
-        tokenizer = Tokenizer.from_file(str(files.tokenizer))
-    except Exception as exc:  # tokenizers raises bare Exception
-        raise BadModelFile(
-            f"{files.tokenizer} is not a tokenizer of the `tokenizers` library: {exc}; "
-            "export the model again",
-            file=files.tokenizer,
-        ) from exc
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
+    loaded = tokenizer.library(files.tokenizer)
+    loaded.no_padding()
+    loaded.no_truncation()
+    return loaded
 
 
 def _cores() -> int:
