@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from plait.domain.graph import Link, Node
 from plait.domain.values import Filter, ItemId
 from plait.ports.search import View
 
@@ -28,7 +29,8 @@ class CodeGraph:
 
     `ids`: node ids without `repo:`, row → id; `row`: id → row. `out_*` are the edges by source, `in_*` by
     target: `start` has shape (n + 1,), `other` and `relation` shape (m,), `weight` is the confidence.
-    `relation` is an index into `relations`, `label` into `labels`, `kind` and `language` into `words`.
+    `relation` is an index into `relations`, `label` into `labels`, `kind`, `language` and `name` into `words`,
+    where `word` finds a text. `words` may hold more than this revision has: they grow with the next one.
     `qualified` has the qualified names of the nodes whose id is not theirs, by row. `edge` is an edge's
     number, the same from both sides, for `sites`. Immutable and shared: never write to an array."""
 
@@ -37,6 +39,7 @@ class CodeGraph:
     relations: tuple[str, ...]
     labels: tuple[str, ...]
     words: Sequence[str]
+    word: Mapping[str, int]
     ids: Sequence[str]
     row: Mapping[str, int]
     names: Sequence[str]
@@ -45,8 +48,9 @@ class CodeGraph:
     lines: npt.NDArray[np.int32]  # (n,) first lines
     end_lines: npt.NDArray[np.int32]  # (n,)
     label: npt.NDArray[np.int8]  # (n,)
-    kind: npt.NDArray[np.int16]  # (n,)
-    language: npt.NDArray[np.int16]  # (n,)
+    kind: npt.NDArray[np.int32]  # (n,)
+    language: npt.NDArray[np.int32]  # (n,)
+    name: npt.NDArray[np.int32]  # (n,)
     is_test: npt.NDArray[np.bool_]  # (n,)
     sites: Callable[[int], Sites]  # decodes them: ask for edges that are shown, not for all
     out_start: npt.NDArray[np.int64]
@@ -74,6 +78,15 @@ class MemoryLink:
     at: datetime  # when it was recorded
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryNode:
+    """An episode, diff, memory, issue or commit, as it is now. `properties`: what its label has besides the
+    fields of every node; what is unknown is absent."""
+
+    node: Node
+    properties: Mapping[str, Any]
+
+
 class RelationStore(Protocol):
     async def code_graph(self, view: View, repo: str, *, wait_s: float = 0.0) -> CodeGraph | None:
         """The graph of `repo` at the view's revision. It is read once a revision, in the background, and
@@ -90,6 +103,33 @@ class RelationStore(Protocol):
     ) -> list[MemoryLink]:
         """Living memory-layer links with one of `ends` (repo, node id without `repo:`) as source or target,
         as of the view's times, the newest first."""
+        ...
+
+    async def memory_nodes(
+        self, view: View, repo: str, names: Sequence[str]
+    ) -> Mapping[str, MemoryNode]:
+        """Those of `names` (node ids without `repo:`) that are there, by name."""
+        ...
+
+    async def commits(self, view: View, repo: str, digits: str) -> list[str]:
+        """Names of the commits that texts of `repo` name and whose digits begin with `digits`, in their order, at
+        most 50."""
+        ...
+
+    async def memory_links(
+        self,
+        view: View,
+        repo: str,
+        ends: Sequence[str],
+        relations: Sequence[str] = (),
+        *,
+        into: bool,
+        limit: int,
+        sources: Sequence[str] = (),
+    ) -> list[Link]:
+        """Links of the memory layer whose target (`into`), or else source, is one of `ends`, as of the view's
+        times: those recorded last, newest first, then by id. `relations` empty: of every one. `sources`: kinds of
+        node (`diff`, `episode`, …) that they may come from, empty for all."""
         ...
 
     async def items_of(

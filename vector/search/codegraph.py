@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -56,24 +55,21 @@ _lines = msgspec.msgpack.Decoder(tuple[int, ...])
 
 class Names:
     """Numbers of one repository's texts, over all its revisions: of its node ids, and of the `words` that
-    kinds, languages and rules are. They only grow."""
+    nodes' own names, their kinds and languages, and rules are. They only grow."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
-        self._words: dict[str, int] = {}
         self.words: list[str] = []
+        self.word_numbers: dict[str, int] = {}
 
     def number(self, name: str) -> int:
         return self.numbers.setdefault(name, len(self.numbers))
 
     def word(self, text: str) -> int:
-        """Raises: OverflowError, past 32,767 of them: a language has a dozen kinds and rules."""
-        known = self._words.get(text)
+        known = self.word_numbers.get(text)
         if known is None:
-            known = self._words[text] = len(self.words)
+            known = self.word_numbers[text] = len(self.words)
             self.words.append(text)
-            if known > np.iinfo(np.int16).max:
-                raise OverflowError("more kinds, languages and rules than a code graph can number")
         return known
 
     def __len__(self) -> int:
@@ -87,15 +83,14 @@ class Part:
 
     path: str
     ids: Sequence[str]
-    names: Sequence[str]
     qualified: dict[int, str]
     paths: Sequence[str]
-    nodes: Ints  # (5, n): first and last lines, label, kind, language
+    nodes: Ints  # (6, n): first and last lines, label, kind, language, name
     source: Ints  # (m,)
     target: Ints  # (m,)
     relation: npt.NDArray[np.int8]  # (m,)
     weight: npt.NDArray[np.float32]  # (m,)
-    resolver: npt.NDArray[np.int16]  # (m,)
+    resolver: Ints  # (m,)
     sites: bytes
     site_end: Ints  # (m,)
 
@@ -115,11 +110,11 @@ def part(repo: str, path: str, nodes: bytes, edges: bytes, names: Names) -> Part
         [_LABEL[node.label] for node in found],
         [word(node.kind) for node in found],
         [word(node.language) for node in found],
+        [word(node.name) for node in found],
     )
     return Part(
         path,
         ids,
-        [sys.intern(node.name) for node in found],
         {
             row: node.qualified_name
             for row, (node, id_) in enumerate(zip(found, ids, strict=True))
@@ -131,7 +126,7 @@ def part(repo: str, path: str, nodes: bytes, edges: bytes, names: Names) -> Part
         np.array([number(e.target[cut:]) for e in known], np.int32),
         np.array([_CODE[e.relation] for e in known], np.int8),
         np.array([e.confidence for e in known], np.float32),
-        np.array([word(e.resolver) for e in known], np.int16),
+        np.array([word(e.resolver) for e in known], np.int32),
         b"".join(sites),
         np.cumsum([len(site) for site in sites], dtype=np.int32),
     )
@@ -148,28 +143,31 @@ def build(repo: str, revision: int, parts: Iterable[Part], names: Names) -> Code
     source, target, relation, weight, number = _edges(held, rows)
     outward = _sides(source, target, relation, weight, number, len(ids))
     inward = _sides(target, source, relation, weight, number, len(ids))
-    nodes = np.concatenate([p.nodes for p in held], axis=1) if held else np.zeros((5, 0), np.int32)
+    nodes = np.concatenate([p.nodes for p in held], axis=1) if held else np.zeros((6, 0), np.int32)
     if first is not None:
         nodes = nodes[:, first]
-    start, end, label, kind, language = nodes
+    start, end, label, kind, language, name = nodes
+    words = names.words
     return CodeGraph(
         repo,
         revision,
         RELATIONS,
         LABELS,
-        names.words,
+        words,
+        names.word_numbers,
         ids,
         {id_: row for row, id_ in enumerate(ids)},
-        _taken(list(chain.from_iterable(p.names for p in held)), first),
+        [words[number] for number in name.tolist()],
         _qualified(held, first),
         _taken(list(chain.from_iterable(p.paths for p in held)), first),
         start.copy(),
         end.copy(),
         label.astype(np.int8),
-        kind.astype(np.int16),
-        language.astype(np.int16),
+        kind.copy(),
+        language.copy(),
+        name.copy(),
         label == _TEST,
-        _SitesOf(held, names.words),
+        _SitesOf(held, words),
         *outward,
         *inward,
     )

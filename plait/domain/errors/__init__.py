@@ -69,6 +69,7 @@ from plait.domain.errors.models import (
 )
 from plait.domain.errors.query import (
     AmbiguousSymbol,
+    CodeGraphTooLarge,
     CypherInvalid,
     CypherRefused,
     DeadlineExceeded,
@@ -122,6 +123,7 @@ __all__ = [
     "BadSettings",
     "Busy",
     "CompactionUnknown",
+    "CodeGraphTooLarge",
     "Conflict",
     "CypherInvalid",
     "CypherNotAllowed",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from plait.domain.answers.graph import GraphPath, GraphResult
+from plait.domain.answers.graph import GraphEdge, GraphPath, GraphResult
 from plait.domain.graph import Relation
 from plait.ports import CodeGraph
 from plait.retrieval.code_graph.templates import lookup, steps
@@ -121,8 +121,9 @@ def _by_id(graph: CodeGraph, rows: list[int]) -> list[int]:
     return sorted(range(len(rows)), key=lambda place: graph.ids[rows[place]])
 
 
-def _lines(edge: Any) -> list[int] | None:
-    return edge.properties.get("lines")
+def _lines(edge: GraphEdge) -> list[int] | None:
+    lines: list[int] | None = edge.properties.get("lines")
+    return lines
 
 
 _ANSWERS: Mapping[str, Callable[[CodeGraph, Given], Answer]] = {

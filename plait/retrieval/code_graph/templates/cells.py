@@ -15,7 +15,6 @@ from plait.retrieval.code_graph.templates.lookup import named
 from plait.retrieval.code_graph.templates.steps import Steps
 
 _BOTH = (Label.FUNCTION.value, Label.TEST.value)
-_CELL = 16  # bytes counted for a scalar; an estimate that need not be better
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +121,5 @@ def _noted(
 
 
 def _size(value: Any) -> int:
-    if isinstance(value, (str, bytes)):
-        return _CELL + len(value)
-    if isinstance(value, dict):
-        return _CELL + sum(len(key) + _size(one) for key, one in value.items())
-    if isinstance(value, (list, tuple)):
-        return _CELL + sum(_size(one) for one in value)
-    return _CELL
+    """Roughly what it takes in a message; written out, as that is done at C's speed."""
+    return len(repr(value))
