@@ -31,10 +31,13 @@ EXAMPLE = """\
 examples:
   plait index .                          index the folder you are in, under its name
   plait index ~/src/django --repo dj     under another name
+  plait index . --wait                   return when the vectors are there too
   plait index . --no-embed               text and graph only; vectors later, by running again
   plait index . --export graph.jsonl     write the graph as JSON lines; needs no store at all
 
-A second run reads only what changed. Ctrl-C is safe at any time: run again to complete.
+It returns when text and call graph answer; the service makes the vectors in the background, and every
+answer says how many there are. A second run reads only what changed. Ctrl-C is safe at any time: run again
+to complete.
 `python -m etl.index_repo` takes the same arguments.
 """
 
@@ -42,13 +45,18 @@ A second run reads only what changed. Ctrl-C is safe at any time: run again to c
 def parser(prog: str = "plait index") -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(
         prog=prog,
-        description="Index a repository: text, call graph, then vectors.",
+        description="Index a repository: text and call graph now, vectors in the background.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     out.add_argument("path", type=_folder, metavar="PATH", help="the repository's folder")
     out.add_argument("--repo", default="", metavar="NAME", help="its name (default: the folder's)")
     out.add_argument("--no-embed", action="store_true", help="leave the vectors out")
+    out.add_argument(
+        "--wait",
+        action="store_true",
+        help="wait for the vectors too, and for an external graph server",
+    )
     out.add_argument(
         "--move", action="store_true", help="the repository of this name lives at PATH now"
     )
@@ -120,8 +128,11 @@ def _run(args: argparse.Namespace) -> int:
     request = IndexRequest(
         args.path, args.repo, embed=not args.no_embed, move=args.move, tenant=tenant
     )
-    report = asyncio.run(_index(request, settings, _progress(args)))
-    report = replace(report, repo=unqualify(tenant, report.repo))
+    # Without a service nobody would make them afterwards.
+    wait = args.wait or not settings.client.autostart
+    report = asyncio.run(_index(request, settings, _progress(args), wait))
+    filling = request.embed and report.embedded < report.chunks
+    report = replace(report, repo=unqualify(tenant, report.repo), filling=filling)
     _start_service(settings)
     if args.json:
         print(to_json(report.to_json()))
@@ -130,10 +141,13 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _index(request: IndexRequest, settings: Settings, progress: Progress) -> IndexReport:
-    """Open what the run needs, run it, close it again."""
+async def _index(
+    request: IndexRequest, settings: Settings, progress: Progress, wait: bool
+) -> IndexReport:
+    """Open what the run needs, run it, close it again. `wait`: for all that a service would do afterwards."""
     from contextlib import AsyncExitStack
 
+    from etl.embed import check_model
     from etl.pipeline import index_repository
     from etl.plan import make_plan, repository_name
     from etl.truth import open as open_truth
@@ -146,11 +160,13 @@ async def _index(request: IndexRequest, settings: Settings, progress: Progress) 
         truth = await open_truth(settings)
         stack.push_async_callback(truth.close)
         provider = None
-        if request.embed:
+        if request.embed and wait:
             import plait.models.embedding
 
             provider = await plait.models.embedding.open(settings.embedding)
             stack.push_async_callback(provider.close)
+        elif request.embed:
+            await check_model(truth.vectors, settings.embedding)
         opened: list[GraphStore] = []
 
         async def open_graph() -> GraphStore:
@@ -161,7 +177,9 @@ async def _index(request: IndexRequest, settings: Settings, progress: Progress) 
                 stack.push_async_callback(opened[0].close)
             return opened[0]
 
-        return await index_repository(request, settings, truth, open_graph, provider, progress)
+        # The embedded one starts with the first Cypher.
+        graph_too = open_graph if wait and settings.graph.uri else None
+        return await index_repository(request, settings, truth, graph_too, provider, progress)
 
 
 def _refuse_elsewhere(settings: Settings) -> None:

@@ -1,8 +1,8 @@
-"""Index a repository: walk → parse → resolve → write → publish → project → embed.
+"""Index a repository: walk → parse → resolve → write → publish.
 
 Readers see the last published revision until `publish`; a run that ends before it leaves nothing
-that they, or the next run, could trip over. Text is searchable from `publish`, the graph from the
-projection a few seconds later, and vectors fill in after that.
+that they, or the next run, could trip over. Text and the code graph's rows answer from `publish` on. The
+graph server and the vectors follow: in the background of a service, or of a caller who waits for them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -77,7 +78,7 @@ class Truth(Protocol):
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
     """`repo` "" takes the folder's name; inside the stores it is qualified by `tenant`. `move`: the
-    named repository now lives at `root`.
+    named repository now lives at `root`. `embed`: it is to have vectors, whoever makes them.
 
     `plan`: of this root, when the caller has made it already.
     """
@@ -125,14 +126,15 @@ async def index_repository(
     request: IndexRequest,
     settings: Settings,
     truth: Truth,
-    open_graph: Callable[[], Awaitable[GraphStore]],
+    open_graph: Callable[[], Awaitable[GraphStore]] | None,
     provider: EmbeddingProvider | None,
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Bring the index of `request.root` up to date, in both stores; then its vectors.
+    """Bring the index of `request.root` up to date; then the graph server and its vectors, where asked.
 
-    `provider` None leaves the vectors out. Cancelling is safe at any point: before `publish` nothing
-    of the run is visible, after it the next run resumes where this one stopped.
+    `open_graph` None leaves the graph server for later: the outbox has what it lacks. `provider` None
+    leaves the vectors to whoever fills in what is wanted. Cancelling is safe at any point: before
+    `publish` nothing of the run is visible, after it whoever comes next goes on where this one stopped.
 
     Raises: NotARepository, EmptyRepository, NoSymbols, RepositoryBusy, RepositoryNameTaken,
         StoreUnavailable, StoreFull, EmbeddingModelMismatch, EmbeddingUnavailable.
@@ -146,7 +148,7 @@ async def _index(
     request: IndexRequest,
     settings: Settings,
     truth: Truth,
-    open_graph: Callable[[], Awaitable[GraphStore]],
+    open_graph: Callable[[], Awaitable[GraphStore]] | None,
     provider: EmbeddingProvider | None,
     progress: Progress,
     outage: Outage,
@@ -160,9 +162,11 @@ async def _index(
         await truth.vectors.ensure_space(provider.model, provider.dim)
     run, draft, revision = await _published(request, todo, root, settings, truth, progress)
     repo = draft.repo
-    with run.phase("graph"):
-        progress.start("graph")
-        await outage.through(lambda: _project(truth, open_graph, repo))
+    await truth.vectors.want(repo, request.embed)
+    if open_graph is not None:
+        with run.phase("graph"):
+            progress.start("graph")
+            await outage.through(partial(_project, truth, open_graph, repo))
     if provider is not None:
         with run.phase("vectors"):
             await fill_vectors(truth.vectors, provider, repo, progress, settings.index.batch_items)
@@ -503,6 +507,6 @@ def _report(
         masked_files=tuple(sorted(run.masked)),
         embedded=final.embedded,
         model=provider.model if provider else "",
-        graph_published=final.graph_number == final.number,
+        graph_revision=final.graph_number,
         phases=run.phases,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from asyncio import FIRST_COMPLETED
 from collections.abc import Awaitable, Callable
 from typing import Literal
@@ -27,22 +28,37 @@ PAUSE_S = 0.03
 # What another process queues, it projects itself: a look now and then is for one that died over it. A server
 # that nobody calls is to cost no CPU.
 LONGEST_IDLE_S = 15.0
+# Between two looks at how much waits for a graph that nobody asks: each reads through what is kept for it.
+SHORTEN_S = 30.0
 # Tries of an event that fails by an error that is not ours, before it makes way for what waits behind it.
 BUG_ATTEMPTS = 3
 
 
 class Projector:
     """Moves events from `outbox` to the graph. `open_graph` is called on the first event only, so a
-    process that never projects never starts a graph server. The graph stays the caller's to close."""
+    process that never projects never starts a graph server. The graph stays the caller's to close.
 
-    def __init__(self, outbox: Outbox, open_graph: Callable[[], Awaitable[GraphStore]]) -> None:
+    `wanted`: whether `run_forever` is to project now. While it is not, events are settled (what they
+    decide in the primary store) and wait; when too many do, they become one that makes the graph anew.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        open_graph: Callable[[], Awaitable[GraphStore]],
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._outbox = outbox
         self._open_graph = open_graph
+        self._wanted = wanted
         self._woken = asyncio.Event()
         self.at_work = False  # an event is being projected
+        self._shorten_at = 0.0  # not before this `time.monotonic()`
+        self._was_woken = True
 
     def wake(self) -> None:
         """Something was queued: `run_forever` looks at once instead of at its next turn."""
+        self._was_woken = True
         self._woken.set()
 
     async def run_until_idle(self, stop: asyncio.Event | None = None) -> int:
@@ -69,7 +85,10 @@ class Projector:
                 self._woken.clear()
                 projected = 1
                 try:
-                    projected = await self.run_until_idle(stop)
+                    if self._wanted():
+                        projected = await self.run_until_idle(stop)
+                    else:
+                        projected = await self.settle()
                 except PlaitError as exc:
                     extra = {"reason": exc.reason, "error": str(exc)}
                     logger.warning("projection failed", extra=extra)
@@ -78,6 +97,15 @@ class Projector:
                 pause_s = idle_s if woken or projected else min(1.2 * pause_s, LONGEST_IDLE_S)
         finally:
             stopping.cancel()
+
+    async def settle(self) -> int:
+        """What need not wait for the next projection, whenever that comes; in how many repositories."""
+        settled = await self._outbox.settle()
+        if time.monotonic() >= self._shorten_at and (settled or self._was_woken):
+            self._shorten_at = time.monotonic() + SHORTEN_S
+            self._was_woken = False
+            await self._outbox.shorten()
+        return settled
 
     async def _rest(self, stopping: asyncio.Future[Literal[True]], idle_s: float) -> bool:
         """Whether a wake-up came before `idle_s` had passed."""

@@ -46,7 +46,9 @@ def waiting_line(store: str, waited_s: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """One run's result. `phases`: wall seconds by phase. `skipped`: files left out, by cause."""
+    """One run's result. `phases`: wall seconds by phase. `skipped`: files left out, by cause.
+    `graph_revision`: what the graph server shows, 0 for nothing; it follows `revision` with the next Cypher
+    (an external one soon), and templates don't need it. `filling`: vectors are made in the background."""
 
     repo: str
     root: str
@@ -69,7 +71,8 @@ class IndexReport:
     masked_files: tuple[tuple[str, int], ...] = ()  # read by this run: path, credentials covered
     embedded: int = 0
     model: str = ""
-    graph_published: bool = False
+    graph_revision: int = 0
+    filling: bool = False
     phases: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -168,7 +171,12 @@ def _coverage(report: IndexReport) -> str:
     share = 100 * report.embedded / report.chunks
     text = f"{report.embedded:,} of {report.chunks:,} chunks ({share:.0f} %)"
     if report.embedded < report.chunks:
-        return f"{text}; search ranks the rest by text alone; run again to fill in"
+        rest = (
+            "the service fills in the rest (`plait status`)"
+            if report.filling
+            else "run again without --no-embed to fill in"
+        )
+        return f"{text}; search ranks the others by text alone; {rest}"
     return f"{text}, {report.model}" if report.model else text
 
 

@@ -120,6 +120,8 @@ class SearchSettings(_Section, frozen=True):
     candidates: Annotated[int, Meta(ge=10, le=1000)] = 150  # an arm
     timeout_s: Annotated[float, Meta(gt=0)] = 10.0
     ef_search: Annotated[int, Meta(ge=1, le=1000)] = 128
+    # Answers to searches of code, kept while the code is the same; 0: none.
+    cache_bytes: Annotated[int, Meta(ge=0)] = 16 * 2**20
     # How long a query waits for what another one is reading into memory, before it continues without.
     graph_wait_s: Annotated[float, Meta(ge=0)] = (
         1.0  # a code graph; at most a share of the deadline

@@ -12,6 +12,7 @@ from collections.abc import (
     AsyncIterator,
     Collection,
     Coroutine,
+    Sequence,
 )
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -21,10 +22,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import plait.models.embedding
 from etl.project import Projector
 from etl.truth import open as open_truth
+from graph.server.embedded import has_data
 from plait import settings as plait_settings
 from plait.domain import failpoint
 from plait.domain.deadline import Deadline
-from plait.domain.errors import PlaitError
+from plait.domain.errors import GraphUpdating, PlaitError
 from plait.domain.scope import Scope
 from plait.models import language
 from plait.models.embedding.cache import CachedProvider
@@ -39,6 +41,8 @@ from plait.retrieval.recall import RecallService
 from plait.retrieval.search import SearchService
 from plait.retrieval.search_context import Deps
 from plait.settings import Settings
+from server.answers import Answers
+from server.background_jobs.code_vectors import CodeVectors
 from server.background_jobs.collect import Collector
 from server.background_jobs.embedder import Embedder
 from server.background_jobs.index_jobs import Jobs
@@ -57,6 +61,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RESTART_S = 5.0
+LEVEL_LOOK_S = 0.02  # how often a question that waits for the graph looks at it
 OLD_COMMIT_S = 10.0  # how long a store that is back may take to answer the commits sent before
 
 
@@ -97,10 +102,12 @@ class App:
         )
         self.deps = deps  # of what is asked without a pipeline
         self.search = SearchService.over(deps)
+        self.answers = Answers(settings.search.cache_bytes)
         self.recall = RecallService(deps)
         self.memory_query = MemoryQueryService(deps, truth.memories)
-        self.projector = Projector(truth.outbox, graph)
-        self.jobs = Jobs(settings, truth, graph, provider)
+        self.projector = Projector(truth.outbox, graph.open, self._graph_is_wanted)
+        self.code_vectors = CodeVectors(truth.vectors, provider, settings.index.batch_items)
+        self.jobs = Jobs(settings, truth, self._published, self.code_vectors)
         self.embedder = Embedder(
             truth.vectors, truth.memories, truth.repositories, truth.search, provider
         )
@@ -109,6 +116,8 @@ class App:
         self.calls = Calls()
         self.stores = Stores(truth, graph, self._end_old_commits)
         graph.on_need = self.stores.need_graph
+        self._graph_asked = False  # by Cypher, since it was opened last
+        graph.on_close = self._graph_rests
         self._commits: set[asyncio.Task[Any]] = set()
         self._projecting: asyncio.Task[int] | None = None
 
@@ -126,6 +135,7 @@ class App:
     async def _end_old_commits(self) -> None:
         """The store is back: what was sent to it before it fell silent, and has no answer soon, gets
         none. Its caller has gone, and a repeat under its request id finds what was stored."""
+        self.answers.clear()  # what was not on disk yet is gone, and its version may come again
         old = set(self._commits)
         asyncio.get_running_loop().call_later(OLD_COMMIT_S, lambda: [task.cancel() for task in old])
 
@@ -143,42 +153,93 @@ class App:
             self.retention.add(scopes)
         self.project_soon()
 
+    def _published(self) -> None:
+        """A revision was published: what episodes touch in it is settled, and an open graph follows."""
+        self.code_vectors.wake()
+        self.project_soon()
+
     def _foresee(self, text: str) -> None:
         provider = self.provider.opened
         if isinstance(provider, CachedProvider):
             provider.begin(text)
 
+    def _graph_rests(self) -> None:
+        self._graph_asked = False
+
     async def clear_caches(self) -> None:
-        """Hot queries may hold words that were just forgotten."""
+        """Hot queries and answers may hold words that were just forgotten."""
+        self.answers.clear()
         if self.provider.is_open:
             provider = await self.provider()
             if isinstance(provider, CachedProvider):
                 provider.clear()
 
+    def _graph_is_wanted(self) -> bool:
+        """Whether the graph follows what is written. An external one always does; the embedded one while it
+        runs, which is from the first Cypher until it rests: its start costs more than most index runs."""
+        return bool(self.settings.graph.uri) or self._graph_asked or self.graph.is_open
+
+    @property
+    def graph_is_empty(self) -> bool:
+        """Whether an embedded graph was never made: nothing can be in its files."""
+        return not self.settings.graph.uri and not has_data(self.settings.home)
+
+    def level_soon(self) -> None:
+        """Bring the graph up to date in the background, started if need be."""
+        self._graph_asked = True
+        self.project_soon()
+
+    def remove_soon(self) -> None:
+        """Something was removed: the graph's files must not keep it until somebody asks."""
+        if self.graph_is_empty:
+            self.project_soon()
+        else:
+            self.level_soon()
+
+    async def graph_holds(self, repos: Sequence[str], deadline: Deadline) -> None:
+        """Wait until the embedded graph holds what is published and written of `repos` (all when empty) by
+        now. One that is not there yet, or that nobody asked for a while, is brought level in the
+        background, whether the caller waits or not.
+
+        Raises: GraphUpdating, when the deadline is too short for that.
+        """
+        if self.settings.graph.uri and self.background:
+            return
+        outbox = self.truth.outbox
+        last = await outbox.last_event()
+        while await outbox.behind(repos, last):
+            self.level_soon()
+            # Half of what is left is for the read itself.
+            if deadline.left_s <= 2 * LEVEL_LOOK_S:
+                waiting = await outbox.waiting(repos)
+                names = ", ".join(sorted(repos)) or "all repositories"
+                raise GraphUpdating(
+                    f"the graph server starts with the first Cypher and is being brought level with what was "
+                    f"indexed and stored since: {waiting:,} changes of {names} wait, and the deadline of "
+                    f"{deadline.limit_s:g} s is too short for them; it goes on in the background, so ask again "
+                    "in a moment, or allow more time (`--timeout`)",
+                    repositories=names,
+                    waiting=waiting,
+                    limit_s=deadline.limit_s,
+                )
+            await asyncio.sleep(LEVEL_LOOK_S)
+
     def project_soon(self) -> None:
-        """Bring the graph up to date in the background, if nobody is at it."""
+        """Bring the graph up to date in the background, if it is wanted and nobody is at it."""
         if self.background:
             self.projector.wake()
             return
         if self._projecting is None or self._projecting.done():
-            self._projecting = asyncio.ensure_future(self.projector.run_until_idle())
+            work = (
+                self.projector.run_until_idle if self._graph_is_wanted() else self.projector.settle
+            )
+            self._projecting = asyncio.ensure_future(work())
             self._projecting.add_done_callback(_log_failure)
 
-    async def graph_is_current(self, deadline: Deadline) -> None:
-        """Project what waits before a read, where no projector runs in the background.
-
-        When it takes longer than half the deadline, the read goes on with the older state.
-        """
-        if await self.truth.outbox.waiting() == 0:
-            return
-        self.project_soon()
-        assert self._projecting is not None
-        await asyncio.wait({self._projecting}, timeout=deadline.left_s / 2)
-
     @property
-    def heavy(self) -> tuple[Lazy[Any], ...]:
-        """What takes memory or a process and can be opened anew: the graph, models."""
-        found = (self.graph, self.provider, self._reranker)
+    def heavy(self) -> tuple[Lazy[Any] | Answers, ...]:
+        """What takes memory or a process and can be had anew: the graph, models, answers."""
+        found = (self.graph, self.provider, self._reranker, self.answers)
         return tuple(one for one in found if one is not None)
 
     @property
@@ -191,6 +252,7 @@ class App:
             or self.jobs.running
             or self.projector.at_work
             or self.embedder.at_work
+            or self.code_vectors.at_work
             or (self._projecting is not None and not self._projecting.done())
         )
 
@@ -242,6 +304,7 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
         stack.push_async_callback(app.stores.close)
         stack.push_async_callback(app.retention.close)
         stack.push_async_callback(app.settle)
+        stack.push_async_callback(app.code_vectors.close)
         stack.push_async_callback(app.jobs.close)
         if not background:
             # What a short-lived server wrote gets its vectors before it ends, if they are few.
@@ -252,6 +315,7 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
         for name, work in (
             ("projector", partial(_project_forever, app)),
             ("embedder", app.embedder.run_forever),
+            ("code vectors", app.code_vectors.run_forever),
             ("retention", app.retention.run_forever),
             ("collector", Collector(truth.recalls).run_forever),
             ("warmer", Warmer(truth.repositories, truth.search, truth.relations).run_forever),

@@ -98,7 +98,7 @@ class Store:
             index=Drafts(db),
             repositories=Repositories(db, app),
             vectors=Queue(db),
-            search=Search(app, lexical),
+            search=Search(db, app, lexical),
             relations=Relations(app),
             impact=Impacts(app),
             episodes=Episodes(app, merger, rules),
@@ -169,6 +169,7 @@ if TYPE_CHECKING:
         repositories: ports.RepositoryStore = store.repositories
         vectors: ports.VectorQueue = store.vectors
         search: ports.SearchStore = store.search
+        versions: ports.CodeVersions = store.search
         relations: ports.RelationStore = store.relations
         impact: ports.ImpactStore = store.impact
         episodes: ports.EpisodeStore = store.episodes
@@ -180,4 +181,4 @@ if TYPE_CHECKING:
         keys: ports.KeyStore = store.keys
         outbox: ports.Outbox = store.outbox
         stores = (index, repositories, vectors, search, relations, impact, episodes, memories)
-        return (*stores, retention, forgetting, recalls, savings, keys, outbox)
+        return (*stores, versions, retention, forgetting, recalls, savings, keys, outbox)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def direct(args: argparse.Namespace) -> AsyncIterator[Sink]:
-    """The truth store itself; at the end the graph is brought up to date.
+    """The truth store itself; at the end an external graph is brought up to date.
 
     When that fails the episodes are safe: the next projector, of any process, goes on.
     """
@@ -47,9 +47,11 @@ async def direct(args: argparse.Namespace) -> AsyncIterator[Sink]:
     truth = await open_truth(settings)
     try:
         yield _Direct(truth, settings)
+        # The embedded graph catches up when it is asked; what needs no graph is done now.
         projector = Projector(truth.outbox, open_graph)
+        rest = projector.run_until_idle if settings.graph.uri else projector.settle
         waits = patience()
-        await (waits.through(projector.run_until_idle) if waits else projector.run_until_idle())
+        await (waits.through(rest) if waits else rest())
     finally:
         for store in opened:
             await store.close()

@@ -130,6 +130,11 @@ def ensure(settings: Settings) -> GraphLease:
     return GraphLease(Lease(spec), folder)
 
 
+def has_data(home: Path) -> bool:
+    """Whether the graph server of `home` was ever started: else its files hold nothing."""
+    return (home / "graph" / "data" / "databases").is_dir()
+
+
 def package() -> Path:
     """The folder of `arcadedb-embedded` (jars and a Java runtime), found without importing it.
 

@@ -42,6 +42,7 @@ from plait.ports.relations import Sites as Sites
 from plait.ports.repositories import RepositoryStore as RepositoryStore
 from plait.ports.savings import SavingsStore as SavingsStore
 from plait.ports.search import Around as Around
+from plait.ports.search import CodeVersions as CodeVersions
 from plait.ports.search import ItemState as ItemState
 from plait.ports.search import Place as Place
 from plait.ports.search import SearchStore as SearchStore

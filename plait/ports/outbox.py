@@ -86,6 +86,28 @@ class Outbox(Protocol):
         claimed again at once; then the result is True."""
         ...
 
+    async def settle(self) -> int:
+        """Decide, without a graph, what new episodes and new revisions leave open: which functions a hunk
+        touches, which test a result is of, and the links that follow. In how many repositories there was
+        something. Projecting does it too; a repository that is being projected is left out. Safe to repeat."""
+        ...
+
+    async def shorten(self, most: int = ...) -> int:
+        """Where so much waits that the difference costs more than all of it (over `most` events, or more
+        parts of old revisions than the published one has): forget the difference; the next projection
+        removes the repository from the graph and makes it anew. How many repositories. The rows that
+        were kept for the difference go with the next collection of garbage."""
+        ...
+
+    async def last_event(self) -> int:
+        """The newest event's number, for `behind`; 0: none waits."""
+        ...
+
+    async def behind(self, repos: Sequence[str], last: int) -> bool:
+        """Whether the graph of `repos` (all when empty) lacks an event up to `last`, or code that was
+        published since."""
+        ...
+
     async def waiting(self, repos: Sequence[str] = ()) -> int:
         """Events not yet projected, of `repos` or of all."""
         ...

@@ -35,6 +35,9 @@ class View:
     tenant: str = DEFAULT_TENANT
     valid: datetime | None = None  # rows valid at this time; None: at the moment of the read
     recorded: datetime | None = None  # rows as recorded then; None: as recorded now
+    # Of the code of its repositories; "": not told, as of a past time. Where `CodeVersions.version` still says the same,
+    # a search of their code finds the same.
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,18 @@ class ItemState:
 
 # By memory, its neighbours with their offsets: -1 right before, 1 right after, 2 the one after that.
 Around = Mapping[ItemId, Mapping[ItemId, int]]
+
+
+class CodeVersions(Protocol):
+    """Whether a search of code would still find what it found."""
+
+    async def version(self, repos: Sequence[str]) -> str:
+        """The version of the code of `repos` (qualified names) now, as `View.version` has it: another one after each
+        publish, removal, and vector that filled in. Costs one small read, shared by those who ask at once.
+
+        Raises: StoreUnavailable.
+        """
+        ...
 
 
 class SearchStore(Protocol):

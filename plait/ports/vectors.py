@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,4 +42,17 @@ class VectorQueue(Protocol):
 
     async def finish(self, repo: str) -> None:
         """Build or refresh what nearest-neighbour search needs after a load (HNSW, statistics)."""
+        ...
+
+    async def want(self, repo: str, wanted: bool) -> None:
+        """Whether `repo` is to have vectors of its code, from now on. Raises: RepositoryNotIndexed."""
+        ...
+
+    async def wanting(self) -> Sequence[str]:
+        """Repositories whose code is to have vectors and lacks some, the smallest rest first."""
+        ...
+
+    def filling(self, repo: str) -> AbstractAsyncContextManager[bool]:
+        """Be the one process that fills in `repo`, for the length of the block; False: another is. The
+        lock goes with the process, however it dies. Raises: RepositoryNotIndexed."""
         ...

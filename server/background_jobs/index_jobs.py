@@ -1,21 +1,26 @@
-"""Index runs asked for over the wire: one at a time, each a value that watchers see change."""
+"""Index runs asked for over the wire: one at a time, each a value that watchers see change.
+
+A job is published when text and graph rows are; from then on the next one may run. It ends when its vectors
+are there, which `code_vectors` makes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from uuid import uuid4
 
+from etl.embed import check_model
 from etl.pipeline import IndexRequest, Truth, index_repository
 from etl.report import IndexReport
 from plait.domain.errors import IndexJobUnknown, PlaitError, TooManyJobs
 from plait.domain.values import Revision
-from plait.ports import EmbeddingProvider, GraphStore
 from plait.settings import Settings
+from server.background_jobs.code_vectors import CodeVectors
 
 logger = logging.getLogger(__name__)
 
@@ -68,16 +73,12 @@ class Job:
 class _Reporter:
     """`etl.report.Progress` that writes into the job's value."""
 
-    # The pipeline reads and writes until it starts its graph phase, which is after publishing.
-    PUBLISHED = frozenset({"graph", "vectors", "embed"})
-
     def __init__(self, jobs: Jobs, job_id: str) -> None:
         self._jobs = jobs
         self._id = job_id
 
     def start(self, phase: str, total: int | None = None) -> None:
-        state = JobState.PUBLISHED if phase in self.PUBLISHED else JobState.RUNNING
-        self._jobs.update(self._id, state=state, progress=JobProgress(phase, 0, total or 0))
+        self._jobs.update(self._id, progress=JobProgress(phase, 0, total or 0))
 
     def advance(self, n: int = 1) -> None:
         now = self._jobs.get(self._id).progress
@@ -103,13 +104,14 @@ class Jobs:
         self,
         settings: Settings,
         truth: Truth,
-        graph: Callable[[], Awaitable[GraphStore]],
-        provider: Callable[[], Awaitable[EmbeddingProvider]],
+        published: Callable[[], None],
+        vectors: CodeVectors,
     ) -> None:
+        """`published` is called after each revision."""
         self._settings = settings
         self._truth = truth
-        self._graph = graph
-        self._provider = provider
+        self._published = published
+        self._vectors = vectors
         self._jobs: dict[str, Job] = {}
         self._by_request: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -118,7 +120,10 @@ class Jobs:
         self._turn = asyncio.Semaphore(1)
 
     def start(self, request: IndexRequest, request_id: str = "") -> Job:
-        """A new job; or the one of this `request_id`, or the one that already runs on the repository.
+        """A new job; or the one of this `request_id`, or one on the repository that has yet to begin.
+
+        One that runs is not joined: it may have read a file before the caller changed it. So while one runs,
+        all that ask share the one that comes after it.
 
         Raises: TooManyJobs.
         """
@@ -126,14 +131,14 @@ class Jobs:
             return self._jobs[self._by_request[request_id]]
         repo = request.repo or request.root.name
         for job in self._jobs.values():
-            known = (job.request.root, job.repo, job.request.tenant)
-            same = known == (request.root, repo, request.tenant)
-            if same and not job.state.final:
+            if job.state is JobState.QUEUED and _same(job.request, request, job.repo == repo):
+                if request_id:
+                    self._by_request[request_id] = job.id
                 return job
-        if len(self._tasks) >= MAX_WAITING:
+        busy = sum(job.state in (JobState.QUEUED, JobState.RUNNING) for job in self._jobs.values())
+        if busy >= MAX_WAITING:
             raise TooManyJobs(
-                f"{len(self._tasks)} index jobs wait or run already; wait for one to end",
-                jobs=len(self._tasks),
+                f"{busy} index jobs wait or run already; wait for one to end", jobs=busy
             )
         job = Job(uuid4().hex, request, repo)
         self._jobs[job.id] = job
@@ -187,7 +192,13 @@ class Jobs:
             async with self._turn:
                 self.update(job_id, state=JobState.RUNNING, started_at=datetime.now(UTC))
                 report = await self._index(job_id)
+            revision = await self._truth.repositories.revision(report.repo)
+            self.update(job_id, state=JobState.PUBLISHED, report=report, revision=revision)
+            self._published()
+            if self.get(job_id).request.embed:
+                await self._vectors.fill(report.repo, _Reporter(self, job_id))
                 revision = await self._truth.repositories.revision(report.repo)
+                report = replace(report, embedded=revision.embedded)
             self._end(job_id, JobState.SUCCEEDED, report=report, revision=revision)
         except PlaitError as exc:
             self._end(job_id, JobState.FAILED, error=exc)
@@ -203,11 +214,10 @@ class Jobs:
 
     async def _index(self, job_id: str) -> IndexReport:
         request = self.get(job_id).request
-        provider = await self._provider() if request.embed else None
         progress = _Reporter(self, job_id)
-        return await index_repository(
-            request, self._settings, self._truth, self._graph, provider, progress
-        )
+        if request.embed:
+            await check_model(self._truth.vectors, self._settings.embedding)
+        return await index_repository(request, self._settings, self._truth, None, None, progress)
 
     def _end(self, job_id: str, state: JobState, **changes: object) -> None:
         self.update(job_id, state=state, ended_at=datetime.now(UTC), **changes)
@@ -217,3 +227,9 @@ class Jobs:
         for job_id in ended[: max(0, len(self._jobs) - MAX_KEPT)]:
             del self._jobs[job_id]
         self._by_request = {r: j for r, j in self._by_request.items() if j in self._jobs}
+
+
+def _same(known: IndexRequest, asked: IndexRequest, same_name: bool) -> bool:
+    """Whether the run of `known` is all that `asked` wants."""
+    of = (known.root, known.tenant, known.move, known.embed)
+    return same_name and of == (asked.root, asked.tenant, asked.move, asked.embed)

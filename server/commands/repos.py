@@ -22,7 +22,8 @@ EXAMPLES = """\
   plait repos --json
   plait repos delete django --yes   remove an index, episodes and memories too
 
-Exit code 3: nothing is indexed.
+graph: the server behind `plait graph --cypher`; one that waits catches up with the next Cypher, all else
+answers without it. Exit code 3: nothing is indexed.
 """
 
 
@@ -77,7 +78,7 @@ def show(found: Sequence[Repository]) -> None:
             f"{r.files:,}",
             f"{r.revision.total:,}",
             f"{100 * r.revision.embedded // max(1, r.revision.total)} %",
-            "current" if r.revision.graph_revision == r.revision.revision else "behind",
+            "current" if r.revision.graph_revision == r.revision.revision else "waits",
             r.root,
         )
         for r in found

@@ -162,7 +162,7 @@ def notes(
             continue
         lines += [
             f"{r.embedded:,} of {r.total:,} chunks of {r.repository} have a vector; the rest is "
-            "ranked by its words alone (`plait index` goes on filling in)"
+            "ranked by its words alone (`plait index --wait` returns when all have one)"
             for r in revisions
             if r.embedded < r.total
         ]

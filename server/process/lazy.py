@@ -24,6 +24,7 @@ class Lazy(Generic[C]):
         self._opened: C | None = None
         self._opening_since = 0.0
         self.on_need: Callable[[], None] | None = None  # called at each need; may raise
+        self.on_close: Callable[[], None] | None = None  # called when nobody needs it any more
         self.used_at = 0.0  # `time.monotonic()` of the last need
 
     @property
@@ -44,6 +45,10 @@ class Lazy(Generic[C]):
         if self.on_need is not None:
             self.on_need()
         self.used_at = time.monotonic()
+        return await self.open()
+
+    async def open(self) -> C:
+        """As a call, but no need of anybody's: it keeps nothing open."""
         if self._opened is not None:
             return self._opened
         # Shielded: a caller whose deadline passes leaves the opening to those who wait with it.
@@ -63,5 +68,7 @@ class Lazy(Generic[C]):
         """Close what is open; the next need opens it anew, once this is done. Nobody may be using it."""
         async with self._lock:
             opened, self._opened = self._opened, None
+            if self.on_close is not None:
+                self.on_close()
             if opened is not None:
                 await opened.close()

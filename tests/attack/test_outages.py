@@ -115,7 +115,7 @@ async def away(proxy: Proxy, kind: str) -> AsyncIterator[None]:
 
 
 def index(root: Path, repo: str) -> tuple[str, ...]:
-    return ("-m", "etl.index_repo", str(root), "--repo", repo, "--no-embed", "--json")
+    return ("-m", "etl.index_repo", str(root), "--repo", repo, "--no-embed", "--wait", "--json")
 
 
 async def test_postgresql_goes_away_while_a_run_writes(behind: Behind, source: Path) -> None:
@@ -127,7 +127,7 @@ async def test_postgresql_goes_away_while_a_run_writes(behind: Behind, source: P
             await run.has_waited("PostgreSQL")
         assert await run.end() == 0, run.errors()
     report = json.loads("".join(run.printed))
-    assert (report["files"], report["graph_published"]) == (FILES, True)
+    assert (report["files"], report["graph_revision"]) == (FILES, 1)
     ((chunks,),) = await rows(
         behind,
         "SELECT count(*) FROM files f JOIN repository r ON r.id = f.repo_id WHERE r.name = %s",
@@ -142,7 +142,7 @@ async def test_the_graph_server_is_away_when_a_run_needs_it(behind: Behind, sour
         async with away(behind.graph, "cut"):
             await run.has_waited("the graph server")
         assert await run.end() == 0, run.errors()
-    assert json.loads("".join(run.printed))["graph_published"] is True
+    assert json.loads("".join(run.printed))["graph_revision"] == 1
 
 
 async def test_a_store_that_stays_away_ends_the_run_and_the_next_one_completes_it(
@@ -155,7 +155,7 @@ async def test_a_store_that_stays_away_ends_the_run_and_the_next_one_completes_i
         assert json.loads("".join(run.printed))["error"]["reason"] == "GRAPH_UNAVAILABLE"
     async with command(env, *words) as run:
         assert await run.end() == 0, run.errors()
-    assert json.loads("".join(run.printed))["graph_published"] is True
+    assert json.loads("".join(run.printed))["graph_revision"] == 1
 
 
 def episode(number: int) -> bytes:

@@ -381,3 +381,43 @@ async def test_the_chain_is_in_the_graph(
         CHAIN_QUERY, {"issue": f"{repo}:issue/12"}, max_rows=10, deadline=Deadline.after(LIMIT_S)
     )
     assert [tuple(row) for row in answer.rows] == [("12", "shop/cart.py", MEAN, NONE)]
+
+
+# -- without a graph: nobody has asked Cypher yet ----------------------------------------------------------
+
+
+async def publish(store: Store, settings: Settings, root: Path, cart: str) -> None:
+    """Index `root`, and leave what waits."""
+    (root / "shop/cart.py").write_text(cart)
+    await index_repository(IndexRequest(root, "shop", embed=False), settings, store, None, None)
+
+
+async def test_what_episodes_touch_is_settled_while_no_graph_runs(
+    store: Store, truth_settings: Settings, root: Path, edges: Callable[..., set[Edge]]
+) -> None:
+    await publish(store, truth_settings, root, BAD)
+    await store.episodes.append(
+        episode(1, ran("failed"), summary="reproduced #12", status="failure")
+    )
+    await store.episodes.append(episode(2, diff(), ran("passed"), summary="guard for no prices"))
+    assert await store.outbox.settle() == 1
+    assert edges("FIXES") == {("diff/shop/cart.py", "FIXES", "issue/12")}
+    assert ("diff/shop/cart.py", "TOUCHES", MEAN) in edges("TOUCHES")
+    assert (MEAN, "VALIDATED_BY", NONE) in edges("VALIDATED_BY")
+    assert await store.outbox.settle() == 0
+    before = edges("FIXES", "TOUCHES", "VALIDATED_BY", "MENTIONS")
+    await project(store)
+    assert edges("FIXES", "TOUCHES", "VALIDATED_BY", "MENTIONS") == before
+    assert await store.outbox.waiting() == 0
+
+
+async def test_an_episode_from_before_the_index_is_settled_when_its_code_is_published(
+    store: Store, truth_settings: Settings, root: Path, edges: Callable[..., set[Edge]]
+) -> None:
+    await store.episodes.append(episode(1, diff(), ran("passed")))
+    await store.outbox.settle()
+    assert ("diff/shop/cart.py", "TOUCHES", MEAN) not in edges("TOUCHES")
+    await publish(store, truth_settings, root, GOOD)
+    assert await store.outbox.settle() == 1
+    assert ("diff/shop/cart.py", "TOUCHES", MEAN) in edges("TOUCHES")
+    assert ("episode", "VALIDATED_BY", NONE) in edges("VALIDATED_BY")

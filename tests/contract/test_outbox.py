@@ -614,3 +614,67 @@ async def test_a_server_that_answers_nothing_holds_up_no_end(
     # Told by the end of its connection, the server lets go of the claim.
     delta = await eventually(store.outbox.claim)
     assert delta.repo == "r"
+
+
+# -- a graph that nobody asks --------------------------------------------------------------------------
+
+
+async def test_more_events_than_worth_keeping_become_one_that_makes_the_graph_anew(
+    store: Store, index: IndexFiles
+) -> None:
+    await index(store, "r", CODE)
+    await drain(store)
+    await index(store, "quiet", CODE)
+    for n in range(1, 5):
+        await store.episodes.append(note("r", n))
+    await store.outbox.settle()
+    assert await store.outbox.shorten(most=4) == 0
+    await store.episodes.append(note("r", 5))
+    assert await store.outbox.shorten(most=4) == 0, "the last one is not settled yet"
+    await store.outbox.settle()
+    assert await store.outbox.shorten(most=4) == 1
+    assert await store.outbox.waiting(["r"]) == 1
+    assert await store.outbox.waiting(["quiet"]) == 1
+    assert (await store.repositories.revision("r")).graph_number == 0
+    await store.episodes.append(note("r", 6))  # comes with all of it
+    removal, *rest = [delta for delta in await drain(store) if delta.repo == "r"]
+    assert removal.remove_repo
+    assert [delta.number for delta in rest] == [1, 0]
+    assert rest[0].fresh
+    episodes = [node.id for node in rest[1].nodes if node.label == "Episode"]
+    assert len(episodes) == 6
+    assert await store.outbox.waiting() == 0
+    assert (await store.repositories.revision("r")).graph_number == 1
+
+
+async def test_parts_of_old_revisions_are_not_kept_for_a_graph_that_lags(
+    store: Store, index: IndexFiles, truth_dsn: str
+) -> None:
+    await index(store, "r", CODE)
+    await drain(store)
+    parts = "SELECT count(*) FROM file_graph WHERE rev_to IS NOT NULL"
+    for n in range(6):
+        await index(store, "r", {**CODE, "b.toy": [f"beta{n}:"]})
+    assert sql(truth_dsn, parts)[0][0] > 4, "the difference needs them"
+    assert await store.outbox.shorten(most=4) == 1
+    await index(store, "r", {**CODE, "b.toy": ["last:"]})
+    assert sql(truth_dsn, parts)[0][0] <= 2, "a reader of the revision before may"
+    deltas = await drain(store)
+    assert [(d.remove_repo, d.number) for d in deltas] == [(True, 0), (False, 8)]
+    assert "r:b.last" in [node.id for node in deltas[1].nodes]
+
+
+async def test_a_question_knows_when_the_graph_holds_what_it_asked_after(
+    store: Store, index: IndexFiles
+) -> None:
+    assert not await store.outbox.behind(["r"], await store.outbox.last_event())
+    await index(store, "r", CODE)
+    last = await store.outbox.last_event()
+    assert await store.outbox.behind(["r"], last)
+    assert await store.outbox.behind([], last)
+    assert not await store.outbox.behind(["other"], last)
+    await drain(store)
+    await store.episodes.append(note("r"))  # after the question: not waited for
+    assert not await store.outbox.behind(["r"], last)
+    await index(store, "r", {"a.toy": ["alpha:"]})  # new code is
+    assert await store.outbox.behind(["r"], last)

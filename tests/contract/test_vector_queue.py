@@ -173,3 +173,35 @@ async def test_an_index_is_built_where_workers_find_no_shared_memory(
     with psycopg.connect(truth_dsn, autocommit=True) as conn:
         conn.execute("ALTER TABLE plait.files RESET (parallel_workers)")
         conn.execute("DROP INDEX plait.files_embedding_3")
+
+
+async def test_who_wants_vectors_is_known_until_they_are_there(
+    store: Store, index: IndexFiles
+) -> None:
+    await index(store, "big", {**CODE, "b.toy": ["gamma:"]})
+    await index(store, "small", {"x.toy": ["delta:"]})
+    await index(store, "not", {"y.toy": ["epsilon:"]})
+    assert await store.vectors.wanting() == []
+    await store.vectors.want("big", True)
+    await store.vectors.want("small", True)
+    assert await store.vectors.wanting() == ["small", "big"]
+    await store.vectors.ensure_space("m", 3)
+    await fill(store, "small")
+    assert await store.vectors.wanting() == ["big"]
+    await store.vectors.want("big", False)
+    assert await store.vectors.wanting() == []
+    with pytest.raises(RepositoryNotIndexed):
+        await store.vectors.want("unknown", True)
+
+
+async def test_one_process_fills_in_a_repository(store: Store, index: IndexFiles) -> None:
+    await index(store, "r", CODE)
+    await index(store, "s", {"x.toy": ["delta:"]})
+    async with store.vectors.filling("r") as mine:
+        assert mine
+        async with store.vectors.filling("r") as another:
+            assert not another
+        async with store.vectors.filling("s") as of_another:
+            assert of_another
+    async with store.vectors.filling("r") as again:
+        assert again

@@ -76,8 +76,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_index_search_graph_and_episode_on_external_stores(
     run: Run, root: Path, fresh_module_home: Path, tmp_path: Path
 ) -> None:
-    report = run("index", root, "--repo", "outside")
-    assert (report["graph_published"], report["embedded"]) == (True, report["chunks"])
+    report = run("index", root, "--repo", "outside", "--wait")
+    assert (report["graph_revision"], report["embedded"]) == (1, report["chunks"])
     assert run("index", root, "--repo", "outside")["changed"] is False
 
     found = run("search", "sum of what is in the cart", "--repo", "outside")

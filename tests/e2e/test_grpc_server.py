@@ -481,37 +481,35 @@ async def test_the_same_request_id_gets_the_same_job(
     await ended(client, one)
 
 
-async def test_a_job_ends_when_the_graph_has_followed_whoever_projects_it(
+async def test_a_job_ends_at_publish_and_cypher_waits_for_the_graph_to_follow(
     client: AsyncPlaitClient, app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.py").write_text("def one():\n    return 1\n")
-    at_it, let_go = asyncio.Event(), asyncio.Event()
+    let_go = asyncio.Event()
     store: Any = await app.graph()
-    publish, apply = app.truth.index.publish, store.apply
-
-    async def published(draft: Any, stats: Any) -> Any:
-        revision = await publish(draft, stats)
-        await asyncio.wait_for(
-            at_it.wait(), LIMIT_S
-        )  # until the server's own projector has claimed it
-        return revision
+    apply = store.apply
 
     async def held(delta: Any) -> None:
         if delta.repo == "followed":
-            at_it.set()
             await let_go.wait()
         await apply(delta)
 
-    monkeypatch.setattr(app.truth.index, "publish", published)
     monkeypatch.setattr(store, "apply", held)
-    job = await client.start_index(str(tmp_path), repository="followed", embed=False)
-    async for state in client.watch_index_job(job.id):
-        job = state
-        if state.state not in ("queued", "running"):
-            let_go.set()
+    job = await ended(
+        client, await client.start_index(str(tmp_path), repository="followed", embed=False)
+    )
     assert job.state == "succeeded", job
     assert job.revision is not None
-    assert job.revision.graph_revision == job.revision.revision
+    assert job.revision.graph_revision == 0
+    names = "MATCH (f:Function {repo: 'followed'}) RETURN f.name AS name"
+    error = await refused(client.graph_query(names, repositories=["followed"], timeout_s=0.5))
+    assert error.reason == "GRAPH_UPDATING"
+    assert "followed" in error.message
+    assert "background" in error.message
+    let_go.set()  # the work went on meanwhile
+    answer = await client.graph_query(names, repositories=["followed"])
+    assert [list(row) for row in answer.rows] == [["one"]]
+    assert answer.revisions[0].graph_revision == answer.revisions[0].revision == 1
 
 
 async def test_stats_and_rebuild(client: AsyncPlaitClient, app: App, indexed: str) -> None:

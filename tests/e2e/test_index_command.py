@@ -88,7 +88,7 @@ def refused(done: subprocess.CompletedProcess[str], reason: str) -> str:
 
 def test_a_first_run_then_nothing_then_one_file_then_a_deletion(index: Index, repo: Path) -> None:
     first = result(index(repo, "--no-embed", "--json"))
-    assert (first["changed"], first["files"], first["graph_published"]) == (True, 5, True)
+    assert (first["changed"], first["files"], first["graph_revision"]) == (True, 5, 0)
     assert first["edges"]["CALLS"] >= 2
 
     again = result(index(repo, "--no-embed", "--json"))
@@ -108,7 +108,7 @@ def test_vectors_fill_in_behind_and_the_report_says_the_coverage(
 ) -> None:
     root = write(tmp_path / "vectors", APP)
     assert result(index(root, "--no-embed", "--json"))["embedded"] == 0
-    full = result(index(root, "--json"))
+    full = result(index(root, "--wait", "--json"))
     assert full["embedded"] == full["chunks"] > 0
 
 
@@ -308,7 +308,7 @@ def test_a_run_that_is_stopped_half_way_is_completed_by_the_next(
 
     wait_until(let_go)
     report = result(ran[-1])
-    assert (report["files"], report["graph_published"]) == (405, True)
+    assert (report["files"], report["graph_revision"]) == (405, 0)
     assert result(index(root, "--no-embed", "--json"))["changed"] is False
 
 

@@ -1,17 +1,21 @@
-"""Watching an index job: whoever watches, however slowly, gets its end."""
+"""Index jobs: whoever watches, however slowly, gets the end; whoever asks gets a run that began afterwards."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from etl.pipeline import IndexRequest
+from etl.report import IndexReport
 from plait.domain.errors import IndexJobUnknown
+from plait.domain.values import Revision
 from plait.settings import load
+from server.background_jobs import index_jobs
 from server.background_jobs.index_jobs import Job, JobProgress, Jobs, JobState
 from tests.processes import LIMIT_S
 
@@ -22,7 +26,7 @@ ID = "job"
 def jobs() -> Jobs:
     """With one job, which only the test changes."""
     none: Any = None
-    out = Jobs(load(environ={}), none, none, none)
+    out = Jobs(load(environ={}), none, lambda: None, none)
     out._jobs[ID] = Job(ID, IndexRequest(Path("/nowhere")), "r", JobState.RUNNING)
     return out
 
@@ -63,3 +67,101 @@ async def test_an_ended_job_is_told_once(jobs: Jobs) -> None:
     assert [job.state async for job in jobs.watch(ID)] == [JobState.CANCELLED]
     with pytest.raises(IndexJobUnknown):
         await soon(jobs.watch("another"))
+
+
+# -- who joins which run ---------------------------------------------------------------------------------
+
+
+class Runs:
+    """The pipeline of these tests: counts its runs, each of which waits until the test lets it go."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.at_work: asyncio.Queue[int] = asyncio.Queue()
+        self.go = asyncio.Semaphore(0)
+
+    async def index(self, request: IndexRequest, *_: Any) -> IndexReport:
+        self.begun += 1
+        self.at_work.put_nowait(self.begun)
+        await self.go.acquire()
+        return IndexReport(request.repo, str(request.root), self.begun, changed=True)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    out = Runs()
+    monkeypatch.setattr(index_jobs, "index_repository", out.index)
+    return out
+
+
+class Truth:
+    """Of the primary store what jobs ask: the published revision."""
+
+    repositories: Any = None
+
+    def __init__(self) -> None:
+        self.repositories = self
+
+    async def revision(self, repo: str) -> Revision:
+        return Revision(1, repo, 1)
+
+
+@pytest.fixture
+def queue(runs: Runs) -> Jobs:
+    truth: Any = Truth()
+    vectors: Any = None
+    return Jobs(load(environ={}), truth, lambda: None, vectors)
+
+
+A_REQUEST = IndexRequest(Path("/nowhere"), "r", embed=False)
+
+
+async def until_begun(runs: Runs, count: int) -> None:
+    while await asyncio.wait_for(runs.at_work.get(), LIMIT_S) < count:
+        pass
+
+
+async def test_a_request_during_a_run_gets_one_that_begins_after_it(
+    queue: Jobs, runs: Runs
+) -> None:
+    first = queue.start(A_REQUEST)
+    await until_begun(runs, 1)
+    second = queue.start(A_REQUEST)
+    assert second.id != first.id
+    runs.go.release()
+    await until_begun(runs, 2)
+    assert queue.get(first.id).state is JobState.SUCCEEDED
+    assert queue.get(second.id).state is JobState.RUNNING
+    await queue.close()
+
+
+async def test_all_requests_during_a_run_share_the_next_one(queue: Jobs, runs: Runs) -> None:
+    queue.start(A_REQUEST)
+    await until_begun(runs, 1)
+    waiting = {queue.start(A_REQUEST).id for _ in range(10)}
+    assert len(waiting) == 1
+    for _ in range(2):
+        runs.go.release()
+    *_, last = [job async for job in queue.watch(waiting.pop())]
+    assert (last.state, runs.begun) == (JobState.SUCCEEDED, 2)
+
+
+async def test_a_request_that_wants_more_than_the_queued_one_is_its_own(
+    queue: Jobs, runs: Runs
+) -> None:
+    queue.start(A_REQUEST)
+    await until_begun(runs, 1)
+    queued = queue.start(A_REQUEST)
+    assert queue.start(replace(A_REQUEST, move=True)).id != queued.id
+    assert queue.start(replace(A_REQUEST, root=Path("/elsewhere"))).id != queued.id
+    assert queue.start(replace(A_REQUEST, tenant="acme")).id != queued.id
+    await queue.close()
+
+
+async def test_a_repeated_request_id_gets_its_job_though_that_runs(queue: Jobs, runs: Runs) -> None:
+    first = queue.start(A_REQUEST, "one")
+    await until_begun(runs, 1)
+    assert queue.start(A_REQUEST, "one").id == first.id
+    joined = queue.start(A_REQUEST, "two")
+    assert queue.start(A_REQUEST, "two").id == joined.id != first.id
+    await queue.close()

@@ -16,6 +16,8 @@ PROJECTING: Final = 0x504C0002
 MERGING: Final = 0x504C0003
 # Shared by who keeps a receipt (vector/sql/0005_recall.sql has the number too), alone `forget`'s.
 RECALLING: Final = 0x504C0004
+# Who makes a repository's vectors.
+EMBEDDING: Final = 0x504C0005
 
 # How long a server is waited for that is told to let go of what ends with its connection anyway.
 RELEASE_S = 5.0

@@ -168,13 +168,13 @@ INSERT INTO outbox (repo_id, kind, episode_id)
 SELECT %(repo)s, 'episode', id FROM unnest(%(episodes)s::uuid[]) AS sent (id)
 """
 
-# After an index event is done and before `graph_number` moves on: episodes whose open hunks or tests
-# are in files that this publication brought or changed are projected again. Parameters: repo, target.
+# Before `settled` moves on to `target`: episodes whose open hunks or tests are in files that the revisions
+# up to it brought or changed are settled, and projected, again; those that wait, once. Parameters: repo, target.
 REQUEUE_OPEN = f"""
 WITH fresh AS (
     SELECT path FROM source_file
      WHERE repo_id = %(repo)s AND {held("source_file", "%(target)s")}
-       AND rev_from > (SELECT graph_number FROM repository WHERE id = %(repo)s)
+       AND rev_from > (SELECT settled FROM repository WHERE id = %(repo)s)
 ), named AS (
     SELECT DISTINCT f.name FROM files f JOIN fresh USING (path)
      WHERE f.repo_id = %(repo)s AND f.is_test AND f.name <> ''
@@ -185,9 +185,16 @@ WITH fresh AS (
     UNION
     SELECT t.episode_id FROM test_result t JOIN named USING (name)
      WHERE t.repo_id = %(repo)s AND t.test = '' AND t.name <> ''
+), again AS (
+    UPDATE outbox o SET settled = false FROM open
+     WHERE o.repo_id = %(repo)s AND o.kind = 'episode' AND o.episode_id = open.episode_id
 )
 INSERT INTO outbox (repo_id, kind, episode_id)
 SELECT %(repo)s, 'episode', e.id FROM episode e JOIN open ON open.episode_id = e.id
  WHERE NOT EXISTS (SELECT FROM outbox o WHERE o.repo_id = %(repo)s AND o.episode_id = e.id)
  ORDER BY e.recorded_at, e.id
+"""
+
+SETTLED_TO = """
+UPDATE repository SET settled = GREATEST(settled, %(target)s) WHERE id = %(repo)s
 """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import numpy as np
 from psycopg.errors import DiskFull, OutOfMemory
@@ -13,6 +14,7 @@ from plait.domain import failpoint
 from plait.domain.errors import EmbeddingModelMismatch, InvalidInput, RepositoryNotIndexed
 from plait.domain.values import Collection, embedded_text
 from plait.ports import PendingText, Vectors
+from vector.connection import locks
 from vector.connection.pool import Connection, Database
 from vector.index.visible import chunk
 
@@ -63,6 +65,13 @@ UPDATE repository r SET embedded =
        (SELECT count(*) FROM files f WHERE f.repo_id = r.id AND f.embedding IS NOT NULL
            AND {chunk("f", "r.published")})
  WHERE r.name = %(repo)s
+"""
+
+
+# Dead texts may keep the counts apart for a while after a merge: `finish` counts anew.
+WANTING = """
+SELECT name FROM repository WHERE vectors_wanted AND published > 0 AND embedded < chunks
+ ORDER BY chunks - embedded, name
 """
 
 
@@ -126,6 +135,34 @@ class Queue:
         if not rows:
             raise RepositoryNotIndexed(repo)
         return int(rows[0][0]), int(rows[0][1] + rows[0][2])
+
+    async def want(self, repo: str, wanted: bool) -> None:
+        async def write(_attempt: int) -> None:
+            async with self._db.connection() as conn:
+                cursor = await conn.execute(
+                    "UPDATE repository SET vectors_wanted = %s WHERE name = %s RETURNING id",
+                    (wanted, repo),
+                )
+                if await cursor.fetchone() is None:
+                    raise RepositoryNotIndexed(repo)
+
+        await self._db.retry(write)
+
+    async def wanting(self) -> Sequence[str]:
+        return [name for (name,) in await self._db.rows(WANTING, {})]
+
+    @asynccontextmanager
+    async def filling(self, repo: str) -> AsyncIterator[bool]:
+        rows = await self._db.rows(
+            "SELECT id FROM repository WHERE name = %(repo)s", {"repo": repo}
+        )
+        if not rows:
+            raise RepositoryNotIndexed(repo)
+        conn = await self._db.dedicated()
+        try:
+            yield await locks.try_lock(conn, locks.EMBEDDING, rows[0][0])
+        finally:
+            await locks.release(conn, locks.EMBEDDING, rows[0][0])
 
     async def finish(self, repo: str) -> None:
         """Count what is embedded, and index each collection that is large enough for an index to pay."""

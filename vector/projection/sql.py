@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vector.episodes.links_sql import REQUEUE_OPEN
+from vector.episodes.links_sql import REQUEUE_OPEN as REQUEUE_OPEN
+from vector.episodes.links_sql import SETTLED_TO as SETTLED_TO
 
 # What is due: `not_before` has come. One that lies further ahead than any wait (`outbox.MAX_WAIT_S`) was
 # written while the clock was ahead, and is not waited for.
@@ -73,6 +74,7 @@ DELETE = "DELETE FROM outbox WHERE id = %(event)s RETURNING id"
 DONE = {
     "index": (
         REQUEUE_OPEN,
+        SETTLED_TO,
         """
 DELETE FROM outbox o WHERE repo_id = %(repo)s AND kind = 'index' AND number <= %(target)s
    AND NOT EXISTS (SELECT FROM outbox b WHERE b.repo_id = o.repo_id AND b.kind = 'remove'
@@ -99,6 +101,49 @@ WITH gone AS (DELETE FROM outbox WHERE repo_id = %(repo)s AND batch = %(event)s 
                 WHERE id IN (SELECT episode_id FROM gone) AND NOT projected)
 UPDATE repository SET memory_busy = false WHERE id = %(repo)s AND EXISTS (SELECT FROM gone)
 """
+
+# -- without a graph ---------------------------------------------------------------------------------
+
+# Repositories with something to settle: new episodes, or a new revision that older ones may touch.
+UNSETTLED = """
+SELECT repo_id FROM outbox WHERE kind = 'episode' AND NOT settled
+ UNION SELECT id FROM repository WHERE published > settled
+"""
+PUBLISHED = "SELECT published, published > settled FROM repository WHERE id = %(repo)s"
+EPISODES_UNSETTLED = """
+SELECT id, episode_id FROM outbox WHERE repo_id = %(repo)s AND kind = 'episode' AND NOT settled
+ ORDER BY id LIMIT %(limit)s
+"""
+SET_SETTLED = "UPDATE outbox SET settled = true WHERE id = ANY(%(ids)s)"
+
+# Where the graph lags so far that projecting all of it costs less than what is kept for the difference:
+# more events than `most`, or more parts of old revisions than the published one has.
+TOO_LONG = """
+SELECT repo_id FROM outbox o GROUP BY repo_id
+HAVING count(*) > %(most)s AND NOT bool_or(kind = 'episode' AND NOT settled)
+ UNION
+SELECT r.id FROM repository r, LATERAL (
+       SELECT count(*) FILTER (WHERE rev_to IS NOT NULL) AS old,
+              count(*) FILTER (WHERE rev_to IS NULL) AS live
+         FROM file_graph f WHERE f.repo_id = r.id) AS parts
+ WHERE r.graph_number > 0 AND r.graph_number < r.published
+   AND parts.old > GREATEST(parts.live, %(most)s)
+"""
+ANEW = """
+UPDATE repository SET graph_anew = true, graph_number = 0, graph_target = 0 WHERE id = %(repo)s
+"""
+WAS_ANEW = """
+UPDATE repository SET graph_anew = false WHERE id = %(repo)s AND graph_anew RETURNING id
+"""
+
+# Whether what waited at event `last` is projected, and no code waits that came meanwhile.
+BEHIND = """
+SELECT EXISTS (SELECT FROM outbox WHERE (id <= %(last)s OR kind IN ('index', 'remove')) AND {which})
+"""
+_OF_NAMED = "repo_id IN (SELECT id FROM repository WHERE name = ANY(%(repos)s))"
+BEHIND_NAMED = BEHIND.format(which=_OF_NAMED)
+BEHIND_ALL = BEHIND.format(which="true")
+LAST_EVENT = "SELECT coalesce(max(id), 0) FROM outbox"
 
 LATER = """
 UPDATE outbox SET not_before = now() + make_interval(secs => %(wait)s), claimed_by = NULL,

@@ -11,6 +11,7 @@ as the first, batch for batch, and can go on where the first one ended.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import socket
@@ -20,7 +21,13 @@ from typing import Any
 from uuid import UUID
 
 from plait.domain import failpoint
-from plait.domain.errors import InvalidInput, PlaitError, RepositoryNotIndexed, StoreUnavailable
+from plait.domain.errors import (
+    InvalidInput,
+    PlaitError,
+    RepositoryNotIndexed,
+    StoreFull,
+    StoreUnavailable,
+)
 from plait.ports import DeadLetter, GraphContents, GraphDelta
 from plait.ports.rules import Rules
 from vector.connection import locks
@@ -33,6 +40,8 @@ from vector.projection import delta, expected
 from vector.projection import sql as q
 from vector.projection.layer import NOTHING, Work
 
+logger = logging.getLogger(__name__)
+
 # Seconds before an event that failed is tried again: 1, 2, 4 … with jitter, at most this.
 MAX_WAIT_S = 30.0
 
@@ -41,6 +50,8 @@ MAX_WAIT_S = 30.0
 BATCH_ITEMS = 500
 # Tries of an event whose delta fails by an error that is not ours.
 BUG_ATTEMPTS = 3
+# Events of a repository that may wait for a graph that nobody asks; more become one (`Outbox.shorten`).
+MOST_WAITING = 1_000
 MEMORY_KINDS = frozenset({"episode", "memory", "forget"})
 
 
@@ -105,12 +116,21 @@ async def queue_forget(
 
 async def _queue_everything(conn: Connection, repo_id: int) -> None:
     """Queue the graph's removal and then all of it anew, in place of whatever waits."""
-    params = {"repo": repo_id}
+    await _queue_removal(conn, repo_id)
+    await _queue_all(conn, repo_id)
+
+
+async def _queue_removal(conn: Connection, repo_id: int) -> None:
+    """In place of whatever waits."""
     # Whoever stores a memory ends first: its event would come before the removal, and what it is about
     # is not to be seen yet.
     await tick(conn, repo_id)
-    await conn.execute("DELETE FROM outbox WHERE repo_id = %(repo)s", params)
-    await conn.execute("INSERT INTO outbox (repo_id, kind) VALUES (%(repo)s, 'remove')", params)
+    await conn.execute("DELETE FROM outbox WHERE repo_id = %s", (repo_id,))
+    await conn.execute("INSERT INTO outbox (repo_id, kind) VALUES (%s, 'remove')", (repo_id,))
+
+
+async def _queue_all(conn: Connection, repo_id: int) -> None:
+    params = {"repo": repo_id}
     await conn.execute(q.QUEUE_PUBLISHED, params)
     await conn.execute("UPDATE episode SET projected = false WHERE repo_id = %(repo)s", params)
     await conn.execute(q.QUEUE_EPISODES, params)
@@ -209,6 +229,8 @@ class Outbox:
                     return  # reset, or ended by another after this process had lost its lease
                 for statement in q.DONE[claim.kind]:
                     await conn.execute(statement, params)
+                if claim.kind == "remove":
+                    await _begin_anew(conn, claim.repo_id)
 
         try:
             await self._db.retry(write)
@@ -253,6 +275,61 @@ class Outbox:
         if claim is None:
             raise PlaitError(f"event {event_id} is not claimed by this process", event=event_id)
         return claim
+
+    async def settle(self) -> int:
+        done = 0
+        for (repo_id,) in await self._db.rows(q.UNSETTLED, {}):
+            if repo_id in self._locked or not await self._try_lock(repo_id):
+                continue  # who projects it settles it
+            try:
+                await self._settle(repo_id)
+            finally:
+                await self._unlock(repo_id)
+            done += 1
+        return done
+
+    async def _settle(self, repo_id: int) -> None:
+        """The lock is ours."""
+        async with self._db.transaction() as conn:
+            cursor = await conn.execute(q.PUBLISHED, {"repo": repo_id})
+            published, newer = await cursor.fetchone() or (0, False)
+            if newer:
+                given = {"repo": repo_id, "target": published}
+                await conn.execute(q.REQUEUE_OPEN, given)
+                await conn.execute(q.SETTLED_TO, given)
+        given = {"repo": repo_id, "limit": BATCH_ITEMS}
+        while events := await self._db.rows(q.EPISODES_UNSETTLED, given):
+            episodes = tuple(dict.fromkeys(episode for _, episode in events))
+            async with self._db.connection() as conn:
+                try:
+                    await relink(conn, repo_id, episodes, self._rules)
+                    await links.resolve(conn, repo_id, episodes, self._rules.evidence)
+                except (StoreUnavailable, StoreFull):
+                    raise
+                except Exception:  # the projector meets it too, and finds the one that is to blame
+                    logger.exception("settling episodes failed", extra={"repo_id": repo_id})
+                await conn.execute(q.SET_SETTLED, {"ids": [id_ for id_, _ in events]})
+
+    async def shorten(self, most: int = MOST_WAITING) -> int:
+        done = 0
+        for (repo_id,) in await self._db.rows(q.TOO_LONG, {"most": most}):
+            if repo_id in self._locked or not await self._try_lock(repo_id):
+                continue
+            try:
+                async with self._db.transaction() as conn:
+                    await _queue_removal(conn, repo_id)
+                    await conn.execute(q.ANEW, {"repo": repo_id})
+            finally:
+                await self._unlock(repo_id)
+            done += 1
+        return done
+
+    async def last_event(self) -> int:
+        return int((await self._db.rows(q.LAST_EVENT, {}))[0][0])
+
+    async def behind(self, repos: Sequence[str], last: int) -> bool:
+        query = q.BEHIND_NAMED if repos else q.BEHIND_ALL
+        return bool((await self._db.rows(query, {"repos": list(repos), "last": last}))[0][0])
 
     async def waiting(self, repos: Sequence[str] = ()) -> int:
         query = q.WAITING_NAMED if repos else "SELECT count(*) FROM outbox"
@@ -419,6 +496,17 @@ async def _start(conn: Connection, claim: _Claim) -> _Claim:
         tuple(dict.fromkeys(name for row in rows for name in row[3] or ())),
     )
     return replace(claim, ids=tuple(row[0] for row in rows), work=work)
+
+
+async def _begin_anew(conn: Connection, repo_id: int) -> None:
+    """The graph is empty because too much had waited (`Outbox.shorten`): all that there is now follows, in place
+    of what came meanwhile."""
+    cursor = await conn.execute(q.WAS_ANEW, {"repo": repo_id})
+    if await cursor.fetchone() is None:
+        return
+    await tick(conn, repo_id)
+    await conn.execute("DELETE FROM outbox WHERE repo_id = %s", (repo_id,))
+    await _queue_all(conn, repo_id)
 
 
 async def _delta(conn: Connection, claim: _Claim) -> GraphDelta:

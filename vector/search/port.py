@@ -10,17 +10,19 @@ import numpy.typing as npt
 from plait.domain.values import Candidate, Filter, Item, ItemId
 from plait.ports import Around, ItemState, Place, Spot, View
 from vector.anchors.freshness import ItemStates
-from vector.connection.pool import Scoped
+from vector.connection.pool import Database, Scoped
 from vector.index.vocabulary import Words
 from vector.search.located import Located, chunks_of
 from vector.search.nearest import Nearest
 from vector.search.store import Lexical
 from vector.search.threads import Threads
+from vector.search.versions import Versions
 
 
 class Search:
-    def __init__(self, app: Scoped, lexical: Lexical) -> None:
+    def __init__(self, db: Database, app: Scoped, lexical: Lexical) -> None:
         self._app = app
+        self._versions = Versions(db)
         self._lexical = lexical
         self._nearest = Nearest(app)
         self._located = Located(app)
@@ -30,9 +32,13 @@ class Search:
 
     async def close(self) -> None:
         await self._words.close()
+        await self._versions.close()
 
     async def view(self, where: Filter) -> View:
         return await self._lexical.view(where)
+
+    async def version(self, repos: Sequence[str]) -> str:
+        return await self._versions.of(repos)
 
     async def lexical(
         self,

@@ -15,6 +15,7 @@ from vector.connection.pool import Scoped
 from vector.index.bm25 import SegmentRef
 from vector.index.repositories import COLUMNS, to_revision
 from vector.index.visible import chunk, held
+from vector.search import versions
 
 _SEGMENTS = """
   LEFT JOIN embedding_space s ON s.filled
@@ -30,7 +31,7 @@ _ALL = " WHERE r.published > 0 OR g.segments IS NOT NULL ORDER BY r.name"
 _NAMED = " WHERE r.name = ANY(%(repos)s) ORDER BY r.name"
 
 _NOW = f"""
-SELECT {COLUMNS}, s.model, s.dim, now(), g.segments
+SELECT {COLUMNS}, s.model, s.dim, now(), g.segments, {versions.COLUMNS}
   FROM repository r {_SEGMENTS.format(number="r.published")}
 """
 
@@ -96,8 +97,19 @@ async def read_view(app: Scoped, where: Filter) -> PinnedView:
         for id_, collection, docs, dead in row[12] or ()
     )
     valid = where.as_of.valid or now
+    version = ""
+    if recorded is None:
+        version = versions.joined([(row[1], versions.of_row(*row[13:15])) for row in rows])
     return PinnedView(
-        revisions, model or "", dim or 0, tenant, valid, recorded, segments, where.collections
+        revisions,
+        model or "",
+        dim or 0,
+        tenant,
+        valid,
+        recorded,
+        version,
+        segments,
+        where.collections,
     )
 
 

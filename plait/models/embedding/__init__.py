@@ -28,6 +28,17 @@ async def open(settings: EmbeddingSettings) -> EmbeddingProvider:
     return CachedProvider(provider, size=settings.cache_size, ttl_s=settings.cache_ttl_s)
 
 
+def identity(settings: EmbeddingSettings) -> tuple[str, int] | None:
+    """`(id, dimension)` of the model that `settings` names, where it is known without loading it: the
+    shipped one's. None: open it to know."""
+    from plait.models.embedding.model_files import SHIPPED_DIM, SHIPPED_ID, SHIPPED_MODEL
+
+    shipped = settings.provider == "local" and not settings.model_dir
+    if not shipped or settings.model not in ("", SHIPPED_MODEL):
+        return None
+    return (SHIPPED_ID, SHIPPED_DIM) if settings.dimension in (0, SHIPPED_DIM) else None
+
+
 async def _open(settings: EmbeddingSettings) -> EmbeddingProvider:
     # Imports inside: each adapter brings a library that costs a command line 50 to 600 ms.
     match settings.provider:

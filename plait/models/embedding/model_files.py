@@ -13,6 +13,7 @@ from plait.domain.errors import BadModelFile
 
 SHIPPED_MODEL = "all-MiniLM-L6-v2"
 SHIPPED_ID = "local:all-MiniLM-L6-v2-int8"
+SHIPPED_DIM = 384
 # sha256 of what Plait ships; see weights/minilm_l6_v2_int8/NOTICE.
 SHIPPED_DIGESTS = {
     "model-int8.onnx": "04d8a7831f9e2965633d8765628de2dfae66cdcbc09c31d96583870fc4f28ce0",

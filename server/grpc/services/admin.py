@@ -89,7 +89,7 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         for name in names:
             await self._app.truth.outbox.reset(name)
         waiting = await self._app.truth.outbox.waiting(names)
-        self._app.project_soon()
+        self._app.level_soon()
         return waiting
 
     async def ListDeadLetters(
@@ -173,7 +173,7 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
             )
             if not request.dry_run:
                 await self._app.clear_caches()
-                self._app.project_soon()
+                self._app.remove_soon()
             return done
 
         receipt = await self._app.commit(forget())
@@ -187,7 +187,10 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         return response
 
     async def _followed(self, repo: str) -> bool:
-        """Whether the graph shows what the truth holds of `repo`, within `server.follow_s`."""
+        """Whether the graph shows what the truth holds of `repo`, within `server.follow_s`; one that was
+        never made holds nothing that has to go."""
+        if self._app.graph_is_empty:
+            return True
         deadline = Deadline.after(self._app.settings.server.follow_s)
         while await self._app.truth.outbox.waiting([repo]):
             if deadline.left_s <= 0:

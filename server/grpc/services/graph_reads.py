@@ -74,14 +74,13 @@ class GraphReader:
         Raises: RepositoryNotIndexed, CypherRefused, GraphUpdating; and as `GraphStore.query`.
         """
         truth = self._app.truth
-        if not self._app.background:
-            await self._app.graph_is_current(self._deadline)
         visible.check_cypher()
         # A wrong name is answered before a graph is started.
         view = await self._view(asked)
         await self._check_alone()
         names = asked.repos or tuple(r.repo for r in view.revisions)
         store = await self._app.graph()
+        await self._app.graph_holds(names, self._deadline)
 
         async def read() -> tuple[GraphResult, View]:
             answer = store.query(

@@ -99,4 +99,5 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
 
     async def _delete(self, name: str, tenant: str) -> None:
         await self._app.truth.repositories.delete(name, tenant)
-        self._app.project_soon()
+        await self._app.clear_caches()
+        self._app.remove_soon()

@@ -15,11 +15,12 @@ from plait.v1 import knowledge_service_pb2 as pb
 from plait.v1 import knowledge_service_pb2_grpc
 from plait.wire import episodes, graph
 from plait.wire import search as wire_search
+from server.answers import Answer
 from server.app import App
 from server.grpc import visible
 from server.grpc.limits import Limits
 from server.grpc.messages import convert, parse, scope, times
-from server.grpc.services import graph_reads, ingest
+from server.grpc.services import graph_reads, ingest, searches
 from server.grpc.services.recall import Recalls
 from server.grpc.services.template_reads import TemplateQuestion, TemplateReader
 
@@ -38,6 +39,10 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
     async def Search(self, request: pb.SearchRequest, context: Any) -> pb.SearchResponse:
         start = perf_counter()
         tenant = self._tenant(context)
+        key = searches.key_of(tenant, request, self._app.settings)
+        if (known := await self._known(tenant, key, request)) is not None:
+            known.took_ms = (perf_counter() - start) * 1e3
+            return known
         deadline = self._limits.deadline(_SERVICE + "Search", context)
         query = parse.search(request, deadline)
         where = replace(scope.filter_in(tenant, query.where), as_of=times.as_of(request.as_of))
@@ -47,8 +52,26 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         response = wire_search.response(convert.search(tenant, answer, query))
         # A tenth stays for what frames the message and for what `fit` itself adds.
         convert.fit(response, self._app.settings.server.max_message_bytes * 9 // 10)
+        if key is not None and searches.is_whole(answer):
+            kept = Answer(answer.view.version, response.SerializeToString())
+            self._app.answers.put(key, kept)
         response.took_ms = (perf_counter() - start) * 1e3
         return response
+
+    async def _known(
+        self, tenant: str, key: searches.Key | None, request: pb.SearchRequest
+    ) -> pb.SearchResponse | None:
+        """The answer that an equal request got before, if its code is still the same.
+
+        Raises: RepositoryNotAllowed, as without one; StoreUnavailable.
+        """
+        if key is None or (kept := self._app.answers.get(key)) is None:
+            return None
+        repos = scope.names_in(tenant, request.filter.repositories, "filter.repositories")
+        if await self._app.truth.search.version(repos) != kept.version:
+            self._app.answers.drop(key)
+            return None
+        return pb.SearchResponse.FromString(kept.message)
 
     async def GraphQuery(
         self, request: pb.GraphQueryRequest, context: Any

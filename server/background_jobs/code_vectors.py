@@ -1,0 +1,177 @@
+"""Vectors of indexed code, filled in behind a published revision: a loop beside the server's calls.
+
+An index run ends when its text and graph rows are published, and only notes that vectors are wanted. So a run
+never waits for them, one that was killed loses none, and a service that ended goes on where it was at its next
+start. The vectors of what agents keep are `embedder`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+from etl.embed import fill_vectors
+from etl.report import NoProgress, Progress
+from plait.domain.errors import EmbeddingModelMismatch, PlaitError, RepositoryNotIndexed
+from plait.ports import EmbeddingProvider, VectorQueue
+
+logger = logging.getLogger(__name__)
+
+# A command that indexes tells this process nothing: the table does, one short query a look.
+LOOK_S = 5.0
+FIRST_RETRY_S = 1.0
+LONGEST_RETRY_S = 60.0
+# Texts a round: some 0.3 s of two cores. Between two of them whoever else wants the model or the store has
+# its turn; the model's own threads for documents run at low priority besides.
+ROUND = 64
+
+
+class _Run(NoProgress):
+    """One run over a repository, and all who follow it."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self._listeners: list[Progress] = []
+        self._total: int | None = None
+        self._done = 0
+
+    async def join(self, listener: Progress) -> None:
+        """Follow until it ends. Raises: its error."""
+        assert self.task is not None
+        self._listeners.append(listener)
+        if self._total is not None:
+            listener.start("vectors", self._total)
+            listener.advance(self._done)
+        try:
+            await asyncio.shield(self.task)
+        finally:
+            self._listeners.remove(listener)
+
+    def start(self, phase: str, total: int | None = None) -> None:
+        self._total, self._done = total, 0
+        for listener in self._listeners:
+            listener.start(phase, total)
+
+    def advance(self, n: int = 1) -> None:
+        self._done += n
+        for listener in self._listeners:
+            listener.advance(n)
+
+
+class CodeVectors:
+    """`provider` opens the model on first need; `batch_items`: the most texts of one transaction."""
+
+    def __init__(
+        self,
+        vectors: VectorQueue,
+        provider: Callable[[], Awaitable[EmbeddingProvider]],
+        batch_items: int,
+    ) -> None:
+        self._vectors = vectors
+        self._provider = provider
+        self._size = min(ROUND, batch_items)
+        self._woken = asyncio.Event()
+        self._runs: dict[str, _Run] = {}  # by repository
+
+    @property
+    def at_work(self) -> bool:
+        """Whether vectors are being made."""
+        return bool(self._runs)
+
+    def wake(self) -> None:
+        """A revision was published: look at once."""
+        self._woken.set()
+
+    async def fill(self, repo: str, progress: Progress | None = None) -> None:
+        """Make what `repo` lacks; returns when it has all, whoever made them. All who ask share one run, which
+        goes on when they leave.
+
+        Raises: as `etl.embed.fill_vectors`; RepositoryNotIndexed, when it is removed meanwhile.
+        """
+        listener = progress or NoProgress()
+        # What is published as a run of others ends, that one may not have seen.
+        while (run := self._runs.get(repo)) is not None:
+            await run.join(listener)
+        await self._begin(repo).join(listener)
+
+    def _begin(self, repo: str) -> _Run:
+        run = _Run()
+
+        async def work() -> None:
+            try:
+                provider = await self._provider()
+                await fill_vectors(self._vectors, provider, repo, run, self._size)
+            finally:
+                del self._runs[repo]
+
+        self._runs[repo] = run
+        run.task = asyncio.ensure_future(work())
+        return run
+
+    async def close(self) -> None:
+        """End what runs: vectors that are missing are the next start's."""
+        tasks = [run.task for run in self._runs.values() if run.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def run_forever(self, stop: asyncio.Event) -> None:
+        """Fill what is wanted until `stop` is set. Errors are logged, and tried again later and later."""
+        stopping = asyncio.ensure_future(stop.wait())
+        retry_s = FIRST_RETRY_S
+        try:
+            while not stop.is_set():
+                self._woken.clear()
+                try:
+                    await self._once(stop)
+                    retry_s = FIRST_RETRY_S
+                except Exception as exc:
+                    _log(exc, retry_s)
+                    await asyncio.wait({stopping}, timeout=retry_s)
+                    retry_s = min(2 * retry_s, LONGEST_RETRY_S)
+                    continue
+                await self._rest(stopping)
+        finally:
+            stopping.cancel()
+
+    async def _once(self, stop: asyncio.Event) -> None:
+        """Each repository that wants vectors now, the one with the least to do first."""
+        for repo in await self._vectors.wanting():
+            if repo in self._runs:
+                continue
+            filling = asyncio.ensure_future(self.fill(repo))
+            stopped = asyncio.ensure_future(stop.wait())
+            try:
+                await asyncio.wait({filling, stopped}, return_when=asyncio.FIRST_COMPLETED)
+                if stop.is_set():
+                    logger.info("vectors wait for the next start", extra={"repo": repo})
+                    return
+                await filling
+                logger.info("vectors are complete", extra={"repo": repo})
+            except RepositoryNotIndexed:
+                continue  # removed meanwhile
+            finally:
+                stopped.cancel()
+                filling.cancel()
+                await asyncio.gather(filling, return_exceptions=True)
+
+    async def _rest(self, stopping: asyncio.Future[Literal[True]]) -> None:
+        woken = asyncio.ensure_future(self._woken.wait())
+        try:
+            await asyncio.wait(
+                {stopping, woken}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            woken.cancel()
+
+
+def _log(exc: Exception, again_s: float) -> None:
+    if isinstance(exc, EmbeddingModelMismatch):
+        logger.error("vectors are not made", extra={"reason": exc.reason, "error": str(exc)})
+    elif isinstance(exc, PlaitError):
+        extra = {"reason": exc.reason, "error": str(exc), "again_in_s": again_s}
+        logger.warning("vectors wait", extra=extra)
+    else:
+        logger.exception("vectors wait", extra={"again_in_s": again_s})
