@@ -69,7 +69,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 def _line(template: Template) -> str:
     words = [template.name]
-    words += [p.name.upper() if p.kind is not Kind.INT else f"[{p.name.upper()}]" for p in template.params]
+    words += [
+        p.name.upper() if p.kind is not Kind.INT else f"[{p.name.upper()}]" for p in template.params
+    ]
     return f"  {' '.join(words):<30} {template.title}"
 
 

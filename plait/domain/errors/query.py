@@ -37,7 +37,7 @@ class ResultTooLarge(Exhausted):
     reason = "RESULT_TOO_LARGE"
 
 
-class CodeGraphTooLarge(Precondition):
+class CodeGraphTooLarge(Exhausted):
     """A repository has more edges than the service may hold in memory."""
 
     reason = "CODE_GRAPH_TOO_LARGE"

@@ -204,5 +204,6 @@ class _Question:
                 )
         self.deadline.check("reading the code graph")
         raise _NotRead(
-            f"the code graph of {repo!r} could not be read; the service's log says why", repository=repo
+            f"the code graph of {repo!r} could not be read; the service's log says why",
+            repository=repo,
         )

@@ -110,7 +110,9 @@ _FAR = Param("depth", Kind.INT, 8, 1, 8)
 
 _ALL = (
     Template(
-        "callees", "What a symbol calls directly: one row a callee, with the call sites.", (_SYMBOL,)
+        "callees",
+        "What a symbol calls directly: one row a callee, with the call sites.",
+        (_SYMBOL,),
     ),
     Template(
         "callers", "Who calls a symbol directly: one row a caller, with the call sites.", (_SYMBOL,)

@@ -77,7 +77,8 @@ def ambiguous(text: str, ids: Sequence[str]) -> AmbiguousSymbol:
 
 def unknown(graph: CodeGraph, text: str, *, files: bool = False) -> UnknownSymbol:
     """With the names nearest to it among those that begin alike."""
-    name = text.replace("/", ".").rpartition(".")[2] or text
+    name = text.rpartition("/")[2] if files else text.replace("/", ".").rpartition(".")[2]
+    name = name or text
     start = name[:2].lower()
     rows: Iterable[int] = _of(graph, Label.FILE) if files else range(len(graph.ids))
     near = {graph.names[row] for row in rows}

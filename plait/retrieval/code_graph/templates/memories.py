@@ -54,7 +54,9 @@ async def answer(
     return replace(found, truncated=found.truncated or cut)
 
 
-Answer = tuple[tuple[str, ...], list[Row], bool]  # the columns, the rows, and whether there are more
+Answer = tuple[
+    tuple[str, ...], list[Row], bool
+]  # the columns, the rows, and whether there are more
 
 
 async def _history(source: Source, given: Mapping[str, Any], limits: Limits) -> Answer:
@@ -171,9 +173,7 @@ async def _nodes(source: Source, names: Iterable[str]) -> dict[str, GraphNode]:
     layer = [name for name in unique if _LAYER.match(name)]
     found = {
         name: _memory_cell(source.repo, one.node, one.properties)
-        for name, one in (
-            await source.store.memory_nodes(source.view, source.repo, layer)
-        ).items()
+        for name, one in (await source.store.memory_nodes(source.view, source.repo, layer)).items()
     }
     code = [name for name in unique if not _LAYER.match(name)]
     if code and (graph := await source.graph()) is not None:
