@@ -66,7 +66,7 @@ async def measure(batches: int, home: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--batches", type=int, default=40, help="at least 2")
     args = parser.parse_args()
     home = Path(mkdtemp(prefix="plait-bench-", dir="/tmp"))
     home.chmod(0o711)

@@ -1,14 +1,15 @@
 """Bytes that differ after `plait install` and `plait uninstall`, for every agent and scope.
 
-    python -m benchmarks.install_round_trip
+    python -m benchmarks.install_round_trip [--large MB]
 
 For each agent: a home with nothing of it; files as users have them (comments, tabs, CRLF, trailing commas, no
-last line end, empty files); and files of 10 MB. Printed beside it: whether a second install changed a byte, and
-the time of a plan over the large file.
+last line end, empty files); and large files. Printed beside it: whether a second install
+changed a byte, and the time of a plan over the large file.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
@@ -36,12 +37,14 @@ TOMLS = (
     b'a = 1\n\n[projects."/p"]\n\n',
 )
 TEXTS = (b"", b"# Mine", b"# Mine\r\n\r\n", b"\n\n", b"\xef\xbb\xbfmine\n")
-LARGE = 10_000_000
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--large", type=float, default=10.0, help="MB of the large files")
+    size = int(parser.parse_args().large * 1_000_000)
     total = 0
-    print(f"{'agent':<12} {'files':>5} {'homes':>5} {'differ':>6} {'2nd install':>11} {'10 MB':>7}")
+    print(f"{'agent':<12} {'files':>5} {'homes':>5} {'differ':>6} {'2nd install':>11} {'large':>7}")
     for agent in AGENTS:
         files, homes, differ, again = 0, 0, 0, 0
         for scope in Scope:
@@ -49,7 +52,7 @@ def main() -> int:
                 wrote, bytes_off, changed = round_trip(agent, scope, turn)
                 files, homes = files + wrote, homes + 1
                 differ, again = differ + bytes_off, again + changed
-        seconds, off = large(agent)
+        seconds, off = large(agent, size)
         differ += off
         total += differ + again
         print(f"{agent.name:<12} {files:>5} {homes:>5} {differ:>6} {again:>11} {seconds:>6.1f}s")
@@ -71,8 +74,8 @@ def round_trip(agent: Agent, scope: Scope, turn: int) -> tuple[int, int, int]:
         return wrote, difference(before, contents(root)), again
 
 
-def large(agent: Agent) -> tuple[float, int]:
-    """Seconds of a plan over a server file of 10 MB, and bytes that differ after the round trip."""
+def large(agent: Agent, size: int) -> tuple[float, int]:
+    """Seconds of a plan over a server file of `size` bytes, and bytes that differ after the round trip."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name).resolve()
         here = a_machine(root)
@@ -80,10 +83,10 @@ def large(agent: Agent) -> tuple[float, int]:
         path.parent.mkdir(parents=True, exist_ok=True)
         if agent.server.form is Form.TOML:
             table = "[projects.'/home/user/src/repository-{}']\ntrust_level = 'trusted'\n"
-            path.write_text("".join(table.format(i) for i in range(LARGE // 70)))
+            path.write_text("".join(table.format(i) for i in range(size // 70)))
         else:
             row = {"history": ["what is this", "and that"], "cost": 0.25, "on": True}
-            path.write_text(json.dumps({f"/p/{i}": row for i in range(LARGE // 85)}, indent=1))
+            path.write_text(json.dumps({f"/p/{i}": row for i in range(size // 85)}, indent=1))
         before = contents(root)
         start = perf_counter()
         plan.make([agent], Wanted(), Scope.USER, here, "plait")

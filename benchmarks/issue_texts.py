@@ -1,6 +1,6 @@
 """How well search finds the functions that closed an issue, from the issue's text.
 
-    python -m benchmarks.issue_texts [--cache DIR] [--show]
+    python -m benchmarks.issue_texts [--texts FILE] [--cache DIR] [--show]
 
 The texts in issue_texts.txt are written for this, in the manner of bug reports: prose, code to reproduce, errors,
 versions, templates. Each tells of a fault that the release after the named one mended; the functions are those
@@ -105,7 +105,7 @@ async def results(
 
 
 async def run(args: argparse.Namespace) -> None:
-    queries, versions = read_texts(TEXTS)
+    queries, versions = read_texts(args.texts)
     provider = await embedding.open(EmbeddingSettings())
     stores = {}
     for package, version in versions.items():
@@ -143,6 +143,9 @@ def main() -> None:
     cache = Path(platformdirs.user_cache_dir("plait-benchmarks", appauthor=False))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--cache", type=Path, default=cache, help="sdists and vectors")
+    parser.add_argument(
+        "--texts", type=Path, default=TEXTS, help="issues of your own, in that form"
+    )
     parser.add_argument("--show", action="store_true", help="print what missed the first place")
     asyncio.run(run(parser.parse_args()))
 

@@ -88,7 +88,7 @@ def report(name: str, took: list[float]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--batches", type=int, default=40, help="at least 2")
     parser.add_argument("--home", type=Path, help="a PLAIT_HOME to use; default: a new one in /tmp")
     args = parser.parse_args()
     home = args.home

@@ -108,7 +108,7 @@ def show(columns: Sequence[Column]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--neo4j", metavar="VERSION", default="5.26.30")
+    parser.add_argument("--neo4j", metavar="VERSION", default="5.26.30", help='"": none')
     parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--rate", type=float, default=100.0)
     parser.add_argument("--seconds", type=float, default=20.0)
@@ -116,7 +116,7 @@ def main() -> int:
     collect_seldom()
     columns = [
         uvloop.run(measure(server, given.batches, given.rate, given.seconds))
-        for server in ("", given.neo4j)
+        for server in dict.fromkeys(("", given.neo4j))
     ]
     show(columns)
     return 0 if all(column.consistent for column in columns) else 1

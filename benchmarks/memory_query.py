@@ -148,9 +148,9 @@ async def ask(history: History, ids: Ids, ranked: Mapping[str, Ranked]) -> list[
     return found
 
 
-async def measure(families: Sequence[str], cache: Path) -> list[Asked]:
+async def measure(families: Sequence[str], cache: Path, count: int) -> list[Asked]:
     by_name: Mapping[str, Callable[[], list[History]]] = {
-        "made": lambda: histories(8),
+        "made": lambda: histories(count),
         "chats": lambda: chats(cache / "wheels"),
         "runs": runs,
     }
@@ -186,6 +186,7 @@ def main() -> None:
     default = Path(platformdirs.user_cache_dir("plait-benchmarks"))
     parser.add_argument("--cache", type=Path, default=default)
     parser.add_argument("--families", default="chats,made")
+    parser.add_argument("--histories", type=int, default=8, help="of the family `made`")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="plait-memory-query-"))
@@ -193,7 +194,7 @@ def main() -> None:
     os.environ["PLAIT_HOME"] = str(home)
     logging.disable(logging.WARNING)  # of the row that has no model, one a question
     try:
-        asked = asyncio.run(measure(args.families.split(","), args.cache))
+        asked = asyncio.run(measure(args.families.split(","), args.cache, args.histories))
         for lock in home.rglob("keeper.lock"):
             wait_stopped(lock.parent, 60.0)
     finally:

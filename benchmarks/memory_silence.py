@@ -78,7 +78,7 @@ async def collect(args: argparse.Namespace) -> list[Case]:
     provider = await embedding.open(EmbeddingSettings())
     out = Collector(provider)
     queries, versions = read_queries(args.eval)
-    made = histories()
+    made = histories(args.histories)
     chats = []
     for history in made:
         vectors = await embed(pieces(history), provider, args.cache / "memory-vectors")
@@ -204,6 +204,7 @@ def main() -> None:
     parser.add_argument(
         "--without", default="", help="with --fit: coefficients that are 0, by commas"
     )
+    parser.add_argument("--histories", type=int, default=8, help="of people")
     parser.add_argument("--only", default="", help="these packages alone, by commas")
     args = parser.parse_args()
     cases = asyncio.run(collect(args))

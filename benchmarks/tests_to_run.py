@@ -183,6 +183,9 @@ COLUMNS = ("answered", "size", "precision", "recall", "P@1", "P@5", "P@10")
 
 
 def show(name: str, found: dict[str, float]) -> None:
+    if not found["asked"]:
+        print(f"{name:34}     0  no such function")
+        return
     said = "  ".join(
         f"{found[c]:9.1f}" if c == "size" else f"{100 * found[c]:9.1f}" for c in COLUMNS
     )

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import msgspec
 
-FACTS_VERSION = 3
+FACTS_VERSION = 4
 
 Chain = str
 

@@ -104,8 +104,11 @@ class _CodeFile:
         self.lines = text.split("\n")
         self.source = source
         # Offsets of line starts in the source, and sizes in characters before each line.
-        self.starts = [0, *accumulate(len(line) + 1 for line in source.split(b"\n"))]
-        self.sizes = [0, *accumulate(len(line) + 1 for line in self.lines)]
+        self.sizes = [0, *accumulate([len(line) + 1 for line in self.lines])]
+        if len(text) == len(source) and text.isascii():  # byte for byte the same
+            self.starts = self.sizes
+        else:
+            self.starts = [0, *accumulate([len(line) + 1 for line in source.split(b"\n")])]
 
     def chunks(self) -> list[RawChunk]:
         children: dict[int, list[int]] = {}
@@ -181,8 +184,10 @@ class _CodeFile:
         is_test = self.is_test or definition.is_test
         kind = definition.kind
         if not inner and self._size(symbol.first, symbol.last + 1) <= MAX_CHARS:
-            rows = _rows(self.lines, symbol.first, symbol.last + 1)
-            yield from _chunk(self.path, name, kind.value, rows, is_test)
+            start, end = _bounds(self.lines, symbol.first, symbol.last + 1)
+            if start < end:
+                content = "\n".join(self.lines[start:end])
+                yield _made(self.path, name, kind.value, content, start, end, is_test)
             return
         if kind is SymbolKind.MODULE:
             runs = self._gaps(symbol, inner)
@@ -227,11 +232,17 @@ def _is_comment(after: bytes) -> bool:
 
 def _rows(lines: Sequence[str], start: int, end: int) -> list[Row]:
     """Lines `[start, end)` without the blank ones around them."""
+    start, end = _bounds(lines, start, end)
+    return list(zip(range(start, end), lines[start:end], strict=True))
+
+
+def _bounds(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
+    """`[start, end)` without the blank lines around it; empty when all are blank."""
     while start < end and (not lines[start] or lines[start].isspace()):
         start += 1
     while start < end and (not lines[end - 1] or lines[end - 1].isspace()):
         end -= 1
-    return list(zip(range(start, end), lines[start:end], strict=True))
+    return start, end
 
 
 def _pack(runs: Sequence[list[Row]], limit: int) -> list[list[Row]]:
@@ -250,7 +261,7 @@ def _pack(runs: Sequence[list[Row]], limit: int) -> list[list[Row]]:
 
 
 def _length(rows: Sequence[Row]) -> int:
-    return sum(len(text) + 1 for _, text in rows)
+    return sum([len(text) for _, text in rows]) + len(rows)
 
 
 def _split(groups: Sequence[list[Row]], limit: int) -> list[list[Row]]:
@@ -281,6 +292,13 @@ def _chunk(
     if not rows:
         return
     content = "\n".join([text for _, text in rows])
-    digest = blake2b(embedded_text(path, symbol, content).encode(), digest_size=16).digest()
     last = end_line or rows[-1][0] + 1
-    yield RawChunk(symbol, kind, rows[0][0] + 1, last, content, digest, is_test)
+    yield _made(path, symbol, kind, content, rows[0][0], last, is_test)
+
+
+def _made(
+    path: str, symbol: str, kind: str, content: str, start: int, end: int, is_test: bool
+) -> RawChunk:
+    """The chunk of the lines `[start, end)`, counted from 0."""
+    digest = blake2b(embedded_text(path, symbol, content).encode(), digest_size=16).digest()
+    return RawChunk(symbol, kind, start + 1, end, content, digest, is_test)

@@ -42,6 +42,13 @@ START_TRIES = 3  # of a worker that a signal ends while it starts
 # An extractor needs about 100 bytes of memory a byte of source (473 MB for 4.8 MB).
 MEMORY_BYTES = 2 * 2**30
 TIMED_OUT = "parse timeout"
+# glibc gives large blocks back at once and asks for them again with the next batch: three page faults in
+# four, a third of a second of Django's. numpy's library of linear algebra reserves memory for each thread.
+_ALLOCATION = {
+    "MALLOC_TRIM_THRESHOLD_": str(2**26),
+    "MALLOC_MMAP_THRESHOLD_": str(2**26),
+    "OPENBLAS_NUM_THREADS": "1",
+}
 # Of a file's time, what stays for its text where that is indexed when its grammar takes too long: both
 # together take no longer than any file may. Cutting a megabyte of text takes 0.1 s.
 TEXT_SHARE = 0.2
@@ -116,7 +123,7 @@ class _Worker:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 cwd="/",
-                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", **_ALLOCATION},
                 pass_fds=(write_end,),
                 process_group=0,  # the terminal's Ctrl-C is for the indexer
             )

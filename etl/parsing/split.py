@@ -11,7 +11,8 @@ from math import ceil
 Row = tuple[int, str]
 
 # A line that goes on what the line before began is a bad place to cut.
-_GOES_ON = re.compile(r"\s*(?:[)\]}]|(?:else|elif|except|finally|catch|rescue|case|then|end)\b)")
+_GOES_ON = re.compile(r"[)\]}]|(?:else|elif|except|finally|catch|rescue|case|then|end)\b")
+_MAY_GO_ON = frozenset(")]}efcrt")  # how such a line begins
 
 _ATX = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
@@ -23,8 +24,10 @@ def split_rows(rows: Sequence[Row], limit: int) -> list[list[Row]]:
 
     A line longer than `limit` is cut in itself; its pieces keep its index.
     """
-    rows = [piece for row in rows for piece in _cut_row(row, limit)]
     sizes = [len(text) + 1 for _, text in rows]
+    if max(sizes, default=0) > limit:
+        rows = [piece for row in rows for piece in _cut_row(row, limit)]
+        sizes = [len(text) + 1 for _, text in rows]
     parts = []
     start, left = 0, sum(sizes)
     while left > limit:
@@ -57,7 +60,8 @@ def _fitness(rows: Sequence[Row], k: int) -> tuple[bool, bool, int, bool, int]:
     bare = text.lstrip()
     before = rows[k - 1][1]
     indent = len(text) - len(bare)
-    return (bool(bare), not _GOES_ON.match(text), -indent, not before.strip(), k)
+    goes_on = bare[:1] in _MAY_GO_ON and _GOES_ON.match(bare) is not None
+    return (bool(bare), not goes_on, -indent, not before or before.isspace(), k)
 
 
 def _cut_row(row: Row, limit: int) -> Iterator[Row]:

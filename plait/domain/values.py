@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NewType
+from typing import Any, NamedTuple, NewType
 from uuid import UUID
 
 from plait.domain.memory import NOW, AsOf, MemorySource, MemoryType
@@ -106,9 +106,9 @@ class Filter:
     created_before: datetime | None = None  # exclusive
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One arm's opinion of one item: larger scores are better; scales differ between arms."""
+class Candidate(NamedTuple):
+    """One arm's opinion of one item: larger scores are better; scales differ between arms. A tuple, because a search
+    makes hundreds: 0.2 µs each, a frozen dataclass takes 0.6."""
 
     id: ItemId
     score: float

@@ -35,7 +35,7 @@ _ASCII_WORDS = bytes(c if c in _WORD_BYTES else 32 for c in range(256))
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 # Digests, ids and other blobs: their parts mean nothing. Above 40 hex digits (a SHA-1) nor do they.
 _HEX = re.compile(r"(?=[0-9a-fA-F]*[0-9])(?=[0-9a-fA-F]*[a-fA-F])[0-9a-fA-F]{12,}")
-_MAX_HEX = 40
+_MIN_HEX, _MAX_HEX = 12, 40
 _VOWEL = frozenset("aeiouy")
 
 # Han, kana, and the scripts of South-East Asia that put no space between words.
@@ -215,9 +215,13 @@ def split(word: bytes | str) -> tuple[str, ...]:
 
 
 def _split_ascii(word: str) -> tuple[str, ...]:
-    if len(word) < 2 or (word := word.strip("_")) == "":
+    if len(word) < 2:
         return ()
-    if _HEX.fullmatch(word):
+    if word.isalpha() and word.islower():  # most words: no parts, no hexadecimal digits among them
+        return (_stems[word],) if len(word) <= MAX_TERM else ()
+    if (word := word.strip("_")) == "":
+        return ()
+    if len(word) >= _MIN_HEX and _HEX.fullmatch(word):
         return (word.lower(),) if len(word) <= _MAX_HEX else ()
     if len(word) > MAX_TERM and "_" not in word:
         return ()  # base64 and the like: no identifier is as long without a `_`
@@ -225,9 +229,20 @@ def _split_ascii(word: str) -> tuple[str, ...]:
     whole = stem(word.lower()[:MAX_TERM])
     if len(parts) == 1:
         return (whole,) if len(whole) > 1 else ()
-    return (whole, *(stem(part.lower()[:MAX_TERM]) for part in parts if len(part) > 1))
+    return (whole, *[_stems[part.lower()[:MAX_TERM]] for part in parts if len(part) > 1])
 
 
+class _Stems(dict[str, str]):
+    """Stems of parts, which most identifiers share. As `_known`, it never grows past `MAX_KNOWN`."""
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= MAX_KNOWN:
+            self.clear()
+        found = self[word] = stem(word)
+        return found
+
+
+_stems = _Stems()
 _USE = {"uses": "use", "used": "use", "using": "use"}
 
 

@@ -446,6 +446,12 @@ async def test_a_word_that_others_say_too_is_no_trace(store: Store) -> None:
     proved(await forget(store, ids=(entry.id,)))
 
 
+async def test_a_part_of_a_word_that_others_share_is_no_trace(store: Store) -> None:
+    entry = await remember(store, "the counter bo399 fell over")
+    await remember(store, "the counter bo128 held, and 399 others with it")
+    proved(await forget(store, ids=(entry.id,)))
+
+
 async def test_what_another_repository_says_is_no_trace_in_statistics(
     store: Store, truth_dsn: str
 ) -> None:

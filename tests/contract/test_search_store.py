@@ -278,21 +278,58 @@ async def test_the_index_agrees_with_the_exact_scan(
         assert [c.score for c in by_index] == sorted((c.score for c in by_index), reverse=True)
 
 
-async def test_where_neighbours_stand_need_not_be_read_again(
+async def test_where_code_stands_is_read_once_a_revision(
     store: Store, index: IndexFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await index(store, "r", {f"d{i}/f{i}.toy": [f"n{i}_{j}:" for j in range(4)] for i in range(30)})
-    monkeypatch.setattr("vector.index.queue.INDEX_FROM_ROWS", 100)
-    await embed(store, "r", dim=8)
-    monkeypatch.setattr(nearest_module, "EXACT_ROWS", 5)
-    view = await store.search.view(Filter())
-    near = await store.search.nearest(view, unit(1, 2, 3, 4, 5, 6, 7, 8), Filter(), 10)
-    ids = [c.id for c in near]
-    fresh = await store.search.places(await store.search.view(Filter()), ids)
-    assert list(fresh) == ids
-    assert len({place.path for place in fresh.values()}) > 1
-    monkeypatch.setattr(store.search._lexical, "_app", None)
-    assert await store.search.places(view, ids) == fresh
+    files = {f"d{i}/f{i}.toy": [f"n{i}_{j}:" for j in range(4)] for i in range(3)}
+    await index(store, "r", files)
+    where = Filter(repos=("r",))
+    view = await store.search.view(where)
+    ids = [c.id for c in await store.search.lexical(view, ["toy"], where, 12)]
+    places = await store.search.places(view, ids)
+    assert list(places) == ids
+    with monkeypatch.context() as patched:
+        patched.setattr(store.search._lexical, "_app", None)
+        again = await store.search.view(where)
+        assert await store.search.places(again, ids[::-1]) == places
+    del files["d0/f0.toy"]
+    await index(store, "r", files)
+    later = await store.search.places(await store.search.view(where), ids)
+    assert list(later) == [id_ for id_ in ids if places[id_].path != "d0/f0.toy"]
+    assert await store.search.places(view, ids) == places
+
+
+async def test_what_one_tenant_has_read_no_other_is_told(store: Store, index: IndexFiles) -> None:
+    await index(store, "r", CODE)
+    await index(store, "other", {"x.toy": ["x:"]})
+    where = Filter(repos=("r",))
+    view = await store.search.view(where)
+    ids = [c.id for c in await store.search.lexical(view, ["open_socket"], where, 10)]
+    assert await store.search.places(view, ids)
+    assert await store.search.places(await store.search.view(Filter(repos=("other",))), ids) == {}
+    with pytest.raises(RepositoryNotIndexed):
+        await store.search.view(Filter(repos=("r",), tenant="another"))
+
+
+async def test_a_view_of_code_is_kept_until_the_code_changes(
+    store: Store, index: IndexFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await index(store, "r", CODE)
+    where = Filter(repos=("r",))
+    first = await store.search.view(where)
+    with monkeypatch.context() as patched:
+        patched.setattr(store.search._views, "_app", None)
+        again = await store.search.view(where)
+    assert again.revisions == first.revisions
+    assert again.valid is not None
+    assert first.valid is not None
+    assert again.valid >= first.valid
+    await index(store, "r", {**CODE, "new.toy": ["new:"]})
+    newer = await store.search.view(where)
+    assert newer.revisions[0].number == first.revisions[0].number + 1
+    await store.repositories.delete("r", "default")
+    with pytest.raises(RepositoryNotIndexed):
+        await store.search.view(where)
 
 
 async def test_one_caller_keeps_to_one_connection(store: Store) -> None:

@@ -86,23 +86,19 @@ async def test_what_agents_wrote_keeps_its_score() -> None:
 
 async def test_files_of_one_path_in_two_repositories_are_two() -> None:
     found = [place("a.py", repo="one"), place("a.py", repo="two")]
-    assert spread([n(0), n(1)], dict(enumerate_(found)), {n(0): 0.9, n(1): 0.8}) == {}
-
-
-def enumerate_(places: Sequence[Place]) -> list[tuple[ItemId, Place]]:
-    return [(n(number), found) for number, found in enumerate(places)]
+    assert spread(found, [0.9, 0.8]) == [None, None]
 
 
 def test_of_scores_that_are_all_nothing_nothing_follows() -> None:
-    places = dict(enumerate_([place("a.py"), place("b.py")]))
-    assert coherent([n(0), n(1)], places, {n(0): 0.0, n(1): 0.0}) == {}
+    assert coherent([place("a.py"), place("b.py")], [0.0, 0.0]) == [None, None]
 
 
 def test_each_further_hit_of_a_file_counts_less() -> None:
-    places = dict(enumerate_([place("a.py", "m.a"), place("a.py", "m.b"), place("a.py", "m.b#2")]))
-    scores = {n(0): 0.9, n(1): 0.8, n(2): 0.7}
-    assert spread(list(places), places, scores) == pytest.approx(
-        {n(1): DEFAULT.files.again, n(2): DEFAULT.files.part * DEFAULT.files.again**2}
+    places = [place("a.py", "m.a"), place("a.py", "m.b"), place("a.py", "m.b#2")]
+    first, *further = spread(places, [0.9, 0.8, 0.7])
+    assert first is None
+    assert further == pytest.approx(
+        [DEFAULT.files.again, DEFAULT.files.part * DEFAULT.files.again**2]
     )
 
 
@@ -110,9 +106,9 @@ def test_each_further_hit_of_a_file_counts_less() -> None:
 def test_factors_are_of_what_is_there_and_never_above_one(
     found: list[tuple[str, str, float]],
 ) -> None:
-    places = dict(enumerate_([place(path, symbol) for path, symbol, _ in found]))
-    scores = {n(number): score for number, (_, _, score) in enumerate(found)}
-    order = sorted(places, key=lambda id_: -scores[id_])
-    for factors in (coherent(order, places, scores), spread(order, places, scores)):
-        assert set(factors) <= set(places)
-        assert all(0.0 < value <= 1.0 for value in factors.values())
+    ranked = sorted(found, key=lambda one: -one[2])
+    places = [place(path, symbol) for path, symbol, _ in ranked]
+    scores = [score for _, _, score in ranked]
+    for factors in (coherent(places, scores), spread(places, scores)):
+        assert len(factors) == len(places)
+        assert all(0.0 < value <= 1.0 for value in factors if value is not None)

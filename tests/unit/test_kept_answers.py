@@ -111,12 +111,12 @@ class Slow:
         self.go = asyncio.Event()
         self.fails = False
 
-    async def rows(self, query: str, params: dict[str, Any]) -> list[tuple[str, str, str]]:
+    async def rows(self, query: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
         self.reads.append(params["repos"])
         await self.go.wait()
         if self.fails:
             raise OSError("gone")
-        return [(name, f"{len(self.reads)}", "s") for name in params["repos"]]
+        return [(name, f"{len(self.reads)}", "s", None) for name in params["repos"]]
 
 
 async def test_who_asks_while_a_read_is_under_way_is_answered_by_the_next() -> None:

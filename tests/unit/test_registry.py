@@ -10,8 +10,9 @@ import pytest
 from etl import facts as facts_codec
 from etl.languages import registry
 from etl.languages.registry import LANGUAGES, Language, Registry
+from etl.parsing.count import Vocabulary
 from etl.parsing.pipe import WireJob
-from etl.parsing.worker import Batch, Vocabulary
+from etl.parsing.worker import Batch
 from etl.plan import make_plan
 from etl.resolve import resolve
 from etl.source.secrets import Files

@@ -117,7 +117,8 @@ class Gone:
             "names": list(self.names),
             "words": list(self.words),
             "patterns": [f"%{_escaped(word)}%" for word in self.words],
-            "terms": sorted({term for word in self.words for term in tokens(word)}),
+            # A word's parts (`bo` of `bo399`) may well be parts of other words.
+            "terms": sorted(word for word in self.words if word in tokens(word)),
         }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.ports import View
 from vector.connection.halfvec import half
 from vector.connection.pool import OVER_FETCH, Scoped
+from vector.connection.uuids import uuids
 from vector.search.filters import Condition, condition
-from vector.search.store import PLACE_COLUMNS, remember
 
 # Up to here the filtered rows are compared one by one: recall 1, and faster than HNSW with a filter
 # that keeps one row in a hundred.
@@ -23,7 +24,7 @@ EXACT_ROWS = 5_000
 EXACT_AGENT_ROWS = 20_000
 # With a filter recall needs more than `OVER_FETCH`.
 OVER_FETCH_FILTERED = 4
-CODE = Collection.FILES.value  # the partition's name
+ID_BYTES = 16
 
 
 class Nearest:
@@ -43,33 +44,46 @@ class Nearest:
         cond = condition(view, where)
         most = EXACT_ROWS if _reads_code(where) else EXACT_AGENT_ROWS
         params = {**cond.params, "query": half(vector), "k": k, "limit": most + 1}
-        plain_and_many = not cond.restrictive and code > most
-        rows: list[tuple[Any, ...]] = []
-        if not plain_and_many:
-            rows = await self._app.rows(_exact(cond, view.dim), params, tenant=view.tenant)
-        if plain_and_many or (rows and rows[0][1] > most):
-            rows = await self._of_many(view, where, cond, params)
-        return [Candidate(ItemId(row[0]), row[-1]) for row in rows]
+        if not cond.restrictive and code > most:
+            return await self._of_many(view, where, cond, params)
+        rows = await self._app.rows(_exact(cond, view.dim), params, tenant=view.tenant)
+        if rows and rows[0][1] > most:
+            return await self._of_many(view, where, cond, params)
+        return _candidates(rows)
 
     async def _of_many(
         self, view: View, where: Filter, cond: Condition, params: dict[str, Any]
-    ) -> list[tuple[Any, ...]]:
+    ) -> list[Candidate]:
         """By HNSW; of agents' items all one by one after all, where a filter keeps few of many."""
         more = OVER_FETCH_FILTERED if cond.restrictive else OVER_FETCH
         params["more"] = math.ceil(more * params["k"])
         # With a filter the plan decides whether the index or each row is looked at, so what is found:
         # the server would change it at a connection's sixth call for one that fits any values.
         prepare = None if _reads_code(where) and not cond.restrictive else False
-        rows = await self._app.rows(
+        ((ids, distances),) = await self._app.rows(
             _by_index(cond, view.dim), params, tenant=view.tenant, prepare=prepare
         )
-        if cond.table == CODE:
-            # The index reads the rows anyway: where they stand need not be asked once more.
-            remember(view, (row[:-1] for row in rows))
-        if len(rows) < params["k"] and not _reads_code(where):
+        if len(ids) < ID_BYTES * params["k"] and not _reads_code(where):
             params["limit"] = None
             rows = await self._app.rows(_exact(cond, view.dim), params, tenant=view.tenant)
-        return rows
+            return _candidates(rows)
+        return _best(ids, distances, params["k"])
+
+
+def _candidates(rows: Sequence[tuple[Any, ...]]) -> list[Candidate]:
+    return [Candidate(ItemId(row[0]), row[-1]) for row in rows]
+
+
+def _best(ids: bytes, distances: bytes, k: int) -> list[Candidate]:
+    """The `k` best of ids of 16 bytes and big-endian distances in the same order: best first, ties by id."""
+    scores = 1.0 - np.frombuffer(distances, ">f8").astype(np.float64)
+    halves = np.frombuffer(ids, ">u8").reshape(-1, 2)
+    order = np.lexsort((halves[:, 1], halves[:, 0], -scores))[:k]
+    chosen = np.frombuffer(ids, "V16")[order].tobytes()
+    return [
+        Candidate(ItemId(id_), score)
+        for id_, score in zip(uuids(chosen), scores[order].tolist(), strict=True)
+    ]
 
 
 def literal(vector: npt.NDArray[np.float32]) -> str:
@@ -96,11 +110,12 @@ def _exact(cond: Condition, dim: int) -> str:
 
 
 def _by_index(cond: Condition, dim: int) -> str:
-    # The inner query orders by distance alone: a second sort key loses the HNSW index.
+    """One row of all ids and distances: 188 rows with where they stand took the driver 0.12 ms more a search.
+    The inner query orders by distance alone: a second sort key loses the HNSW index."""
     distance = f"i.embedding::halfvec({dim}) <=> %(query)s::halfvec({dim})"
-    columns = PLACE_COLUMNS if cond.table == CODE else "i.id"
     return (
-        f"SELECT {columns}, 1 - distance AS score FROM (SELECT {columns}, {distance} AS distance"
-        f" FROM {cond.table} i WHERE {cond.where} ORDER BY {distance} LIMIT %(more)s) i"
-        " WHERE distance IS NOT NULL ORDER BY score DESC, id LIMIT %(k)s"
+        "SELECT coalesce(string_agg(uuid_send(id), ''::bytea), ''::bytea),"
+        " coalesce(string_agg(float8send(distance), ''::bytea), ''::bytea)"
+        f" FROM (SELECT i.id, {distance} AS distance FROM {cond.table} i WHERE {cond.where}"
+        f" ORDER BY {distance} LIMIT %(more)s) i WHERE distance IS NOT NULL"
     )

@@ -17,12 +17,14 @@ from vector.search.nearest import Nearest
 from vector.search.store import Lexical
 from vector.search.threads import Threads
 from vector.search.versions import Versions
+from vector.search.views import Views
 
 
 class Search:
     def __init__(self, db: Database, app: Scoped, lexical: Lexical) -> None:
         self._app = app
         self._versions = Versions(db)
+        self._views = Views(app, self._versions)
         self._lexical = lexical
         self._nearest = Nearest(app)
         self._located = Located(app)
@@ -35,7 +37,7 @@ class Search:
         await self._versions.close()
 
     async def view(self, where: Filter) -> View:
-        return await self._lexical.view(where)
+        return await self._views.view(where)
 
     async def version(self, repos: Sequence[str]) -> str:
         return await self._versions.of(repos)

@@ -61,15 +61,13 @@ SELECT r.id, r.name, p.number, r.root, f.files, c.chunks, c.embedded, r.graph_nu
 
 @dataclass(frozen=True, slots=True)
 class PinnedView(View):
-    """A view that knows the BM25 segments of its revisions, so that no arm asks again. `collections`: those
-    of the filter that it was made with, () for all. `seen`: places that this answer has read already, as rows until they are asked for, by the number of the id, which hashes
-    ten times as fast."""
+    """A view that knows the BM25 segments of its revisions, so that no arm asks again. `collections`: those of the
+    filter that it was made with, () for all. `seen`: places of agents' items that this answer has read already, by the
+    number of the id, which hashes ten times as fast."""
 
     segments: tuple[SegmentRef, ...] = ()
     collections: tuple[Collection, ...] = ()
-    seen: dict[int, Place | tuple[Any, ...]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    seen: dict[int, Place] = field(default_factory=dict, compare=False, repr=False)
 
 
 async def read_view(app: Scoped, where: Filter) -> PinnedView:

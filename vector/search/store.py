@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
@@ -21,6 +21,7 @@ from vector.index import bm25
 from vector.index.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
 from vector.index.segments import Bools, split_body
 from vector.search.filters import Condition, condition
+from vector.search.places import Places
 from vector.search.snapshots import PinnedView, read_view
 
 T = TypeVar("T")
@@ -97,6 +98,7 @@ class Lexical:
     def __init__(self, app: Scoped, spaces: bm25.SpaceCache) -> None:
         self._app = app
         self._spaces = spaces
+        self._places = Places()
 
     async def view(self, where: Filter) -> View:
         return await read_view(self._app, where)
@@ -190,20 +192,17 @@ class Lexical:
 
     async def places(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Place]:
         assert isinstance(view, PinnedView), "views come from `view`"
-        missing = [id_ for id_ in ids if id_.int not in view.seen]
+        found = self._places.known(view, ids)
+        missing = [id_ for id_ in ids if id_ not in found] if len(found) < len(ids) else []
         if missing:
             rows = await self._by_id(
                 view, missing, tuple, PLACE_COLUMNS, agents=AGENT_PLACE_COLUMNS
             )
-            remember(view, rows.values())
-        repos = {r.repo_id: r.repo for r in view.revisions}
-        found: dict[ItemId, Place] = {}
-        for id_ in ids:
-            known = view.seen.get(id_.int)
-            if isinstance(known, tuple):
-                known = view.seen[id_.int] = to_place(repos[known[1]], known)
-            if known is not None:
-                found[id_] = known
+            repos = {r.repo_id: r.repo for r in view.revisions}
+            read = {id_: (row[1], to_place(repos[row[1]], row)) for id_, row in rows.items()}
+            self._places.keep(view, read)
+            found |= {id_: place for id_, (_, place) in read.items()}
+            found = {id_: found[id_] for id_ in ids if id_ in found}
         return found
 
     async def fetch(self, view: View, ids: Sequence[ItemId]) -> dict[ItemId, Item]:
@@ -379,12 +378,6 @@ def _counted(space: Space, bodies: Sequence[tuple[int, bytes | None]], later: Bo
     """Documents of a term that are not `later`; the dead are counted, as by the sizes of lists."""
     found = [split_body(body)[0] + space.offsets[n] for n, body in bodies if body is not None]
     return sum(int(np.count_nonzero(~later[docs])) for docs in found)
-
-
-def remember(view: View, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Rows of `PLACE_COLUMNS`, or of those of agents' items, need not be read again for `view`."""
-    assert isinstance(view, PinnedView), "views come from `view`"
-    view.seen.update((row[0].int, row) for row in rows)
 
 
 def to_place(repo: str, row: tuple[Any, ...]) -> Place:

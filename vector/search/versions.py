@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from vector.connection.pool import Database
 
@@ -16,9 +19,22 @@ from vector.connection.pool import Database
 COLUMNS = "r.xmin::text || r.ctid::text, s.xmin::text || s.ctid::text"
 
 _READ = f"""
-SELECT r.name, {COLUMNS} FROM repository r LEFT JOIN embedding_space s ON s.filled
+SELECT r.name, {COLUMNS}, now() FROM repository r LEFT JOIN embedding_space s ON s.filled
  WHERE r.name = ANY(%(repos)s)
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Versions by repository, and the database's time when they were read."""
+
+    by_name: Mapping[str, str]
+    now: datetime | None
+
+    def of(self, repos: Sequence[str]) -> str:
+        """One version for `repos`."""
+        names = sorted(set(repos))
+        return joined([(name, self.by_name[name]) for name in names if name in self.by_name])
 
 
 class Versions:
@@ -28,35 +44,36 @@ class Versions:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._asked: set[str] = set()
-        self._next: asyncio.Future[Mapping[str, str]] | None = None
+        self._next: asyncio.Future[Read] | None = None
         self._reading: asyncio.Task[None] | None = None
 
     async def of(self, repos: Sequence[str]) -> str:
         """As `CodeVersions.version`. Raises: StoreUnavailable."""
+        return (await self.read(repos)).of(repos)
+
+    async def read(self, repos: Sequence[str]) -> Read:
+        """The versions of `repos`, and maybe of others. Raises: StoreUnavailable."""
         self._asked.update(repos)
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
         coming = self._next
         if self._reading is None:
-            self._reading = asyncio.create_task(self._read())
-        found = await asyncio.shield(coming)
-        return joined([(name, found[name]) for name in sorted(set(repos)) if name in found])
+            self._reading = asyncio.create_task(self._answer())
+        return await asyncio.shield(coming)
 
-    async def _read(self) -> None:
+    async def _answer(self) -> None:
         """Answer those who ask, one statement after the other, until nobody does."""
         try:
             while self._next is not None:
                 repos, answer = sorted(self._asked), self._next
                 self._asked, self._next = set(), None
                 try:
-                    rows = await self._db.rows(_READ, {"repos": repos})
+                    answer.set_result(_read(await self._db.rows(_READ, {"repos": repos})))
                 except BaseException as exc:
                     answer.set_exception(exc)
                     answer.exception()  # retrieved: those who asked may all have gone
                     if not isinstance(exc, Exception):
                         raise
-                else:
-                    answer.set_result({row[0]: of_row(row[1], row[2]) for row in rows})
         finally:
             self._reading = None
 
@@ -65,6 +82,11 @@ class Versions:
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
+
+
+def _read(rows: Sequence[tuple[Any, ...]]) -> Read:
+    by_name = {row[0]: of_row(row[1], row[2]) for row in rows}
+    return Read(by_name, rows[0][3] if rows else None)
 
 
 def of_row(repository: str, space: str | None) -> str:

@@ -11,16 +11,18 @@ from plait.retrieval.search_context import Deps, SearchContext, changed
 
 async def files(ctx: SearchContext, deps: Deps) -> SearchContext:
     """For searches only; packing joins related chunks for a context. The best hit keeps its score."""
-    scores = {id_: ctx.fused[id_] for id_ in ctx.order}
-    factors: dict[str, Mapping[ItemId, float]] = {}
     order = list(ctx.order)
+    scores = [ctx.fused[id_] for id_ in order]
+    top = max(scores)
+    factors: dict[str, Mapping[ItemId, float]] = {}
     for name, factors_of in (("file", by_file.coherent), ("again", by_file.spread)):
-        factors[name] = factors_of(order, ctx.places, scores)
-        scores = {id_: scores[id_] * factors[name].get(id_, 1.0) for id_ in order}
-        order.sort(key=lambda id_: -scores[id_])
+        found = factors_of([ctx.places[id_] for id_ in order], scores)
+        if said := {i: f for i, f in zip(order, found, strict=True) if f is not None}:
+            factors[name] = said
+        scores = [s if f is None else s * f for s, f in zip(scores, found, strict=True)]
+        ranked = by_file.by_score(scores)
+        order, scores = [order[at] for at in ranked], [scores[at] for at in ranked]
     # Scaled so that the best keeps its fused score, which is the confidence in it.
-    top, best = max(ctx.fused[id_] for id_ in order), scores[order[0]]
-    scale = top / best if best > 0.0 else 1.0
-    fused = {id_: min(1.0, scores[id_] * scale) for id_ in order}
-    applied = {name: f for name, f in factors.items() if f}
-    return changed(ctx, fused=fused, order=order, factors={**ctx.factors, **applied})
+    scale = top / scores[0] if scores[0] > 0.0 else 1.0
+    fused = {id_: min(1.0, score * scale) for id_, score in zip(order, scores, strict=True)}
+    return changed(ctx, fused=fused, order=order, factors={**ctx.factors, **factors})

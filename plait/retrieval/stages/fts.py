@@ -10,7 +10,6 @@ from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.retrieval.gather import all_of
 from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Deps, SearchContext, changed
-from plait.retrieval.stages.fetch import placed
 from plait.text.tokenize import split
 
 Ranking = Sequence[Candidate]
@@ -38,11 +37,6 @@ async def fts(ctx: SearchContext, deps: Deps) -> SearchContext:
     if analysis.exact and theirs and weights.get("exact"):
         arms["exact"] = _exact(ctx, deps, replace(where, collections=theirs))
     found = await all_of(*arms.values())
-    # The semantic arm takes longer: meanwhile prefetch the places that `fetch` will read. An item found by words alone
-    # beyond the first `placed` is not among the best of all arms.
-    best = [c.id for ranking in found for c in ranking[: placed(ctx)]]
-    if best:
-        await store.places(view, list(dict.fromkeys(best)))
     return changed(ctx, rankings={**ctx.rankings, **dict(zip(arms, found, strict=True))})
 
 

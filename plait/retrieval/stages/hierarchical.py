@@ -32,6 +32,8 @@ async def hierarchical(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 async def _threaded(ctx: SearchContext, deps: Deps) -> SearchContext:
     """`ctx` with the neighbour boost of turns; unchanged if none of the best is of a session."""
+    if not any(map(threads.in_thread, ctx.places.values())):
+        return ctx
     words = threads.by_words(ctx.rankings, ctx.strategy.weights)
     best = threads.seeds(ctx.order, ctx.places, words)
     if not best:

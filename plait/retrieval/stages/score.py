@@ -33,10 +33,13 @@ async def score(ctx: SearchContext, deps: Deps) -> SearchContext:
     ctx = await _of_agents(ctx, deps)
     query = signals.prepared(ctx.analysis)
     found = [(id_, signals.signals(ctx.places[id_], query)) for id_ in ctx.order]
-    values = [signal.apply(ctx.fused[id_]) * _factor(ctx, id_) for id_, signal in found]
+    fused = [ctx.fused[id_] for id_ in ctx.order]
+    values = [
+        signal.apply(score) * _factor(ctx, id_)
+        for score, (id_, signal) in zip(fused, found, strict=True)
+    ]
     # Scaled so that the best keeps its fused score, which is the confidence in it.
-    best = max(values, default=0.0)
-    top = max((ctx.fused[id_] for id_ in ctx.order), default=0.0)
+    best, top = max(values, default=0.0), max(fused, default=0.0)
     scale = top / best if best > top > 0.0 else 1.0
     # A stable sort over the order of fusion, which is deterministic.
     ranked = sorted(zip(values, found, strict=True), key=lambda entry: -entry[0])
@@ -55,6 +58,8 @@ def _factor(ctx: SearchContext, id_: ItemId) -> float:
 
 async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
     """`ctx` with the factors of agents' items; unchanged where there are none, as in a search for code."""
+    if not any(map(memory_score.is_agents, ctx.places.values())):
+        return ctx
     theirs = {i: p for i in ctx.order if memory_score.is_agents(p := ctx.places[i])}
     if not theirs:
         return ctx

@@ -15,6 +15,8 @@ MAX_TAGS = 200
 
 async def tags(ctx: SearchContext, deps: Deps) -> SearchContext:
     """Raise items with a tag named in the query."""
+    if not any(place.tags for place in ctx.places.values()):
+        return ctx
     terms = frozenset(ctx.analysis.terms)
     found: dict[ItemId, float] = {}
     reasons = dict(ctx.reasons)
