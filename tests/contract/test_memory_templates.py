@@ -81,7 +81,15 @@ async def story(store: Store, truth_dsn: str) -> Store:
                 "INSERT INTO memory_edge (repo_id, source, relation, target, resolver, confidence,"
                 " valid_from, valid_to, recorded_from, recorded_to)"
                 " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-                (repo, source, relation, target, resolver, confidence, *tuple(None if one is None else at(one) for one in times)),
+                (
+                    repo,
+                    source,
+                    relation,
+                    target,
+                    resolver,
+                    confidence,
+                    *tuple(None if one is None else at(one) for one in times),
+                ),
             )
     return store
 
