@@ -105,9 +105,18 @@ class RelationStore(Protocol):
         as of the view's times, the newest first."""
         ...
 
-    async def memory_nodes(
-        self, view: View, repo: str, names: Sequence[str]
-    ) -> Mapping[str, MemoryNode]:
+    async def items_of(
+        self, view: View, ends: Sequence[tuple[str, str]], where: Filter, limit: int
+    ) -> dict[tuple[str, str], list[ItemId]]:
+        """Of `ends` that are diffs, memories or runs: the items behind them that `view` sees and `where`
+        lets through, at most `limit` together, the newest first."""
+        ...
+
+
+class MemoryLinkStore(Protocol):
+    """The primary store: what episodes and memories say, as a graph. Ends are node ids without `repo:`."""
+
+    async def nodes(self, view: View, repo: str, names: Sequence[str]) -> Mapping[str, MemoryNode]:
         """Those of `names` (node ids without `repo:`) that are there, by name."""
         ...
 
@@ -116,7 +125,7 @@ class RelationStore(Protocol):
         most 50."""
         ...
 
-    async def memory_links(
+    async def links(
         self,
         view: View,
         repo: str,
@@ -130,11 +139,4 @@ class RelationStore(Protocol):
         """Links of the memory layer whose target (`into`), or else source, is one of `ends`, as of the view's
         times: those recorded last, newest first, then by id. `relations` empty: of every one. `sources`: kinds of
         node (`diff`, `episode`, …) that they may come from, empty for all."""
-        ...
-
-    async def items_of(
-        self, view: View, ends: Sequence[tuple[str, str]], where: Filter, limit: int
-    ) -> dict[tuple[str, str], list[ItemId]]:
-        """Of `ends` that are diffs, memories or runs: the items behind them that `view` sees and `where`
-        lets through, at most `limit` together, the newest first."""
         ...

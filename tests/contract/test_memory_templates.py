@@ -1,4 +1,4 @@
-"""Templates of the memory layer, and the verbs of RelationStore under them, as of two times."""
+"""Templates of the memory layer, and the verbs of MemoryLinkStore under them, as of two times."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def ask(
 ) -> GraphResult:
     view = await view_at(store, valid, recorded)
     code = partial(store.relations.code_graph, view, REPO, wait_s=LIMIT_S)
-    source = memories.Source(store.relations, view, REPO, code)
+    source = memories.Source(store.memory_links, view, REPO, code)
     return await memories.answer(source, name, find(name).check(given), Limits(max_rows, 1 << 20))
 
 
@@ -209,15 +209,13 @@ async def test_without_code_only_what_agents_did_is_known(store: Store, truth_ds
 
 async def test_links_and_nodes_are_the_tenant_s(story: Store) -> None:
     mine = await view_at(story)
-    links = partial(story.relations.memory_links, into=True, limit=10)
+    links = partial(story.memory_links.links, into=True, limit=10)
     assert len(await links(mine, REPO, [F])) == 1
     assert len(await links(mine, REPO, [F], [Relation.MENTIONS])) == 0
     assert len(await links(mine, REPO, [F], sources=("memory",))) == 0
     assert await links(mine, "elsewhere", [F]) == []
     assert await links(mine, REPO, ["\0"]) == []
-    assert set(
-        await story.relations.memory_nodes(mine, REPO, [RUN, "issue/7", "issue/8", "\0"])
-    ) == {
+    assert set(await story.memory_links.nodes(mine, REPO, [RUN, "issue/7", "issue/8", "\0"])) == {
         RUN,
         "issue/7",
     }
@@ -225,5 +223,5 @@ async def test_links_and_nodes_are_the_tenant_s(story: Store) -> None:
     await index_for(story, "acme", qualify("acme", "r"), {"a.toy": ["x:"]})
     forged = View(mine.revisions, "", 0, "acme", mine.valid, None)
     assert await links(forged, REPO, [F]) == []
-    assert await story.relations.memory_nodes(forged, REPO, [RUN, "issue/7"]) == {}
-    assert await story.relations.commits(forged, REPO, "0123456") == []
+    assert await story.memory_links.nodes(forged, REPO, [RUN, "issue/7"]) == {}
+    assert await story.memory_links.commits(forged, REPO, "0123456") == []

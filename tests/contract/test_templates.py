@@ -262,7 +262,7 @@ async def test_what_agents_did_is_told_alike(
     where = Filter(repos=("shop",), collections=tuple(Collection))
     view = await store.search.view(where)
     code = partial(store.relations.code_graph, view, "shop", wait_s=LIMIT_S)
-    source = memories.Source(store.relations, view, "shop", code)
+    source = memories.Source(store.memory_links, view, "shop", code)
     mine = await memories.answer(source, name, find(name).check(given), LIMITS)
     thing = {"thing": f"shop:{MEAN}", "issue": "shop:issue/12"}
     asked = {key: thing[key] for key in given}

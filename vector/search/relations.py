@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from plait.domain.graph import Link
 from plait.domain.values import Collection, Filter, ItemId, Revision
-from plait.ports import CodeGraph, MemoryLink, MemoryNode, View
+from plait.ports import CodeGraph, MemoryLink, View
 from vector.connection.pool import Scoped
-from vector.projection import layer
 from vector.search.filters import condition
 from vector.search.relations_cache import GraphCache
 
@@ -25,28 +23,12 @@ SELECT e.id, r.name, e.relation, e.source, e.target, e.confidence::float8, e.res
   JOIN repository r ON r.id = e.repo_id
  WHERE {times}
 """
-_NOW = "e.recorded_to IS NULL"
-_THEN = (
-    "e.recorded_from <= %(recorded)s AND (e.recorded_to IS NULL OR e.recorded_to > %(recorded)s)"
-)
-_VALID = (
+NOW = "e.recorded_to IS NULL"
+THEN = "e.recorded_from <= %(recorded)s AND (e.recorded_to IS NULL OR e.recorded_to > %(recorded)s)"
+VALID = (
     " AND (e.valid_from IS NULL OR e.valid_from <= coalesce(%(valid)s, now()))"
     " AND (e.valid_to IS NULL OR e.valid_to > coalesce(%(valid)s, now()))"
 )
-_LAYER = """
-SELECT e.id, e.relation, e.source, e.target, e.resolver, e.confidence::float8, e.valid_from, e.valid_to,
-       e.recorded_from, e.recorded_to
-  FROM memory_edge e
- WHERE e.repo_id = %(repo)s AND e.{end} = ANY(%(ends)s) AND {times}
-   AND (cardinality(%(relations)s::text[]) = 0 OR e.relation = ANY(%(relations)s))
-   AND (cardinality(%(sources)s::text[]) = 0 OR split_part(e.source, '/', 1) = ANY(%(sources)s))
- ORDER BY e.recorded_from DESC, e.id DESC LIMIT %(limit)s
-"""
-_COMMITS = """
-SELECT name FROM memory_node
- WHERE repo_id = %(repo)s AND name >= %(start)s AND name < %(end)s AND label = 'Commit'
- ORDER BY name LIMIT 50
-"""
 
 
 class Relations:
@@ -59,7 +41,7 @@ class Relations:
         await self._graphs.close()
 
     async def code_graph(self, view: View, repo: str, *, wait_s: float = 0.0) -> CodeGraph | None:
-        revision = _revision(view, repo)
+        revision = revision_of(view, repo)
         if revision is None:
             return None
 
@@ -69,7 +51,7 @@ class Relations:
         return await self._graphs.load(revision, read, wait_s)
 
     def graph_state(self, view: View, repo: str) -> str:
-        revision = _revision(view, repo)
+        revision = revision_of(view, repo)
         return "none" if revision is None else self._graphs.state(revision)
 
     async def links(
@@ -85,7 +67,7 @@ class Relations:
             "recorded": view.recorded,
             "limit": min(limit, MAX_LINKS),
         }
-        times = (_NOW if view.recorded is None else _THEN) + _VALID
+        times = (NOW if view.recorded is None else THEN) + VALID
         query = (
             f"SELECT * FROM ({_LINK.format(end='source', times=times)}"
             f" UNION {_LINK.format(end='target', times=times)}) AS l"
@@ -93,64 +75,6 @@ class Relations:
         )
         rows = await self._app.rows(query, given, tenant=view.tenant)
         return [MemoryLink(*row[1:]) for row in rows]
-
-    async def memory_nodes(
-        self, view: View, repo: str, names: Sequence[str]
-    ) -> dict[str, MemoryNode]:
-        revision = _revision(view, repo)
-        known = dict.fromkeys(name for name in names if name and "\0" not in name)
-        if revision is None or not known:
-            return {}
-
-        async def read(query: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
-            return await self._app.rows(query, given, tenant=view.tenant)
-
-        found = await layer.named(read, revision.repo_id, repo, known)
-        return {
-            node.qualified_name: MemoryNode(node, found.properties[id_])
-            for id_, node in found.nodes.items()
-        }
-
-    async def commits(self, view: View, repo: str, digits: str) -> list[str]:
-        revision = _revision(view, repo)
-        if revision is None:
-            return []
-        # "g" is the first letter behind the digits.
-        given = {
-            "repo": revision.repo_id,
-            "start": f"commit/{digits}",
-            "end": f"commit/{digits}g",
-        }
-        return [name for (name,) in await self._app.rows(_COMMITS, given, tenant=view.tenant)]
-
-    async def memory_links(
-        self,
-        view: View,
-        repo: str,
-        ends: Sequence[str],
-        relations: Sequence[str] = (),
-        *,
-        into: bool,
-        limit: int,
-        sources: Sequence[str] = (),
-    ) -> list[Link]:
-        revision = _revision(view, repo)
-        known = sorted({end for end in ends if end and "\0" not in end})
-        if revision is None or not known or limit <= 0:
-            return []
-        given = {
-            "repo": revision.repo_id,
-            "ends": known,
-            "relations": list(relations),
-            "sources": list(sources),
-            "valid": view.valid,
-            "recorded": view.recorded,
-            "limit": limit,
-        }
-        times = (_NOW if view.recorded is None else _THEN) + _VALID
-        query = _LAYER.format(end="target" if into else "source", times=times)
-        rows = await self._app.rows(query, given, tenant=view.tenant)
-        return [layer.link(repo, row) for row in rows]
 
     async def items_of(
         self, view: View, ends: Sequence[tuple[str, str]], where: Filter, limit: int
@@ -191,7 +115,7 @@ class Relations:
         return found
 
 
-def _revision(view: View, repo: str) -> Revision | None:
+def revision_of(view: View, repo: str) -> Revision | None:
     return next((r for r in view.revisions if r.repo == repo), None)
 
 

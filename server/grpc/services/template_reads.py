@@ -161,7 +161,7 @@ class _Question:
     async def of(self, repo: str) -> GraphResult:
         if self.template.memory:
             source = memories.Source(
-                self.app.truth.relations, self.view, repo, lambda: self._graph(repo)
+                self.app.truth.memory_links, self.view, repo, lambda: self._graph(repo)
             )
             return await memories.answer(source, self.template.name, self.given, self.limits)
         graph = await self._graph(repo)

@@ -15,7 +15,7 @@ from typing import Any
 from plait.domain.answers.graph import GraphEdge, GraphNode, GraphResult
 from plait.domain.errors import UnknownSymbol
 from plait.domain.graph import Link, Relation, link_properties
-from plait.ports import CodeGraph, RelationStore, View
+from plait.ports import CodeGraph, MemoryLinkStore, View
 from plait.retrieval.code_graph.templates import lookup
 from plait.retrieval.code_graph.templates.cells import Cells, Limits, result
 
@@ -35,7 +35,7 @@ Graph = Callable[[], Awaitable[CodeGraph | None]]
 class Source:
     """What one answer reads. `graph`: the code of the view's revision; None where there is none."""
 
-    store: RelationStore
+    store: MemoryLinkStore
     view: View
     repo: str
     graph: Graph
@@ -133,7 +133,7 @@ async def _thing(source: Source, text: str) -> str:
     repository's name before it or without. Raises: UnknownSymbol, AmbiguousSymbol."""
     own = text.removeprefix(f"{source.repo}:")
     asked = [own, f"issue/{own.removeprefix('#')}", f"commit/{own}"]
-    names = list(await source.store.memory_nodes(source.view, source.repo, asked))
+    names = list(await source.store.nodes(source.view, source.repo, asked))
     if not names and (sha := _SHA.fullmatch(own)):
         names = await source.store.commits(source.view, source.repo, sha[1])
     if len(names) > 1:
@@ -162,7 +162,7 @@ async def _links(
     names = list(dict.fromkeys(ends))
     if not names:
         return []
-    return await source.store.memory_links(
+    return await source.store.links(
         source.view, source.repo, names, relations, into=into, limit=limit, sources=sources
     )
 
@@ -173,7 +173,7 @@ async def _nodes(source: Source, names: Iterable[str]) -> dict[str, GraphNode]:
     layer = [name for name in unique if _LAYER.match(name)]
     found = {
         name: _memory_cell(source.repo, one.node, one.properties)
-        for name, one in (await source.store.memory_nodes(source.view, source.repo, layer)).items()
+        for name, one in (await source.store.nodes(source.view, source.repo, layer)).items()
     }
     code = [name for name in unique if not _LAYER.match(name)]
     if code and (graph := await source.graph()) is not None:
