@@ -14,22 +14,32 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
 from etl import facts as facts_codec
 from etl.embed import fill_vectors
 from etl.facts import FACTS_VERSION, FileFacts
+from etl.kept import Counts, KeptRepository
 from etl.languages import is_code
 from etl.languages.registry import Naming, language
 from etl.parsing.pool import TIMED_OUT, Job, ParsedBatch, ParsePool, hash_files
 from etl.parsing.segment import SegmentBuilder
-from etl.plan import IndexPlan, make_plan, repository_name
+from etl.plan import IndexPlan, make_plan, replan, repository_name
 from etl.project import Projector
 from etl.report import IndexReport, NoProgress, Progress
-from etl.resolve import OtherFile, repo_node, resolve
+from etl.resolve import (
+    Bindings,
+    FilePart,
+    OtherFile,
+    collector_off,
+    other_part,
+    repo_node,
+    resolve,
+)
 from etl.source.walk import Walk
 from plait.domain.errors import DraftLost, NoSymbols
 from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
@@ -56,6 +66,7 @@ from plait.settings import Settings
 FOLLOW_S, LOOK_S = 300.0, 0.05
 # Of a revision whose server crashes, with a loss, while it is written.
 TRIES = 3
+FEW_FILES = 50  # that one warm worker parses sooner than new ones start
 TIMED_OUT_BEFORE = "timed out before"
 MOST_REMEMBERED = 10_000  # contents that timed out, of one repository
 
@@ -80,7 +91,8 @@ class IndexRequest:
     """`repo` "" takes the folder's name; inside the stores it is qualified by `tenant`. `move`: the
     named repository now lives at `root`. `embed`: it is to have vectors, whoever makes them.
 
-    `plan`: of this root, when the caller has made it already.
+    `plan`: of this root, when the caller has made it already. `touched`: nothing but these paths has
+    changed since the revision that is kept in memory, if any is; None: look at every file.
     """
 
     root: Path
@@ -89,6 +101,7 @@ class IndexRequest:
     move: bool = False
     plan: IndexPlan | None = None
     tenant: str = DEFAULT_TENANT
+    touched: frozenset[str] | None = None
 
 
 @dataclass(slots=True)
@@ -103,6 +116,7 @@ class _Run:
     unparsed: list[tuple[str, str]] = field(default_factory=list)
     facts: dict[str, FileFacts] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, StoredFile] = field(default_factory=dict)  # of what was parsed
     parsed: int = 0
     removed: int = 0
     syntax_errors: int = 0
@@ -112,6 +126,8 @@ class _Run:
     timed_out: dict[str, float] = field(default_factory=dict)
     edges: Counter[str] = field(default_factory=Counter)
     unresolved: Counter[str] = field(default_factory=Counter)
+    kept: KeptRepository | None = None  # what this run may take up, and leaves for the next
+    touched: frozenset[str] | None = None  # see `IndexRequest`; None unless `kept` holds the base
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -129,6 +145,7 @@ async def index_repository(
     open_graph: Callable[[], Awaitable[GraphStore]] | None,
     provider: EmbeddingProvider | None,
     progress: Progress | None = None,
+    kept: KeptRepository | None = None,
 ) -> IndexReport:
     """Bring the index of `request.root` up to date; then the graph server and its vectors, where asked.
 
@@ -136,12 +153,21 @@ async def index_repository(
     leaves the vectors to whoever fills in what is wanted. Cancelling is safe at any point: before
     `publish` nothing of the run is visible, after it whoever comes next goes on where this one stopped.
 
+    `kept`: what an earlier run in this process left, which this one brings up to date.
+
     Raises: NotARepository, EmptyRepository, NoSymbols, RepositoryBusy, RepositoryNameTaken,
         StoreUnavailable, StoreFull, EmbeddingModelMismatch, EmbeddingUnavailable.
     """
     progress = progress or NoProgress()
     with ride_out(Outage(settings.index.outage_s, progress.waiting)) as outage:
-        return await _index(request, settings, truth, open_graph, provider, progress, outage)
+        try:
+            return await _index(
+                request, settings, truth, open_graph, provider, progress, outage, kept
+            )
+        except BaseException:
+            if kept is not None:  # which of the changes it has, nobody knows
+                kept.forget()
+            raise
 
 
 async def _index(
@@ -152,15 +178,20 @@ async def _index(
     provider: EmbeddingProvider | None,
     progress: Progress,
     outage: Outage,
+    kept: KeptRepository | None,
 ) -> IndexReport:
     """As `index_repository`, with the waiting time for a store already set."""
     root = request.root.expanduser().absolute()
     progress.start("walk")
-    todo = request.plan if request.plan else await asyncio.to_thread(make_plan, root, settings)
+    todo = request.plan
+    if todo is None and request.touched is not None and kept and kept.number and kept.plan:
+        todo = await asyncio.to_thread(replan, kept.plan, request.touched, settings)
+    if todo is None:
+        todo = await asyncio.to_thread(make_plan, root, settings)
     if provider is not None:
         # Before the work, not after it: a wrong model is a setting to mend.
         await truth.vectors.ensure_space(provider.model, provider.dim)
-    run, draft, revision = await _published(request, todo, root, settings, truth, progress)
+    run, draft, revision = await _published(request, todo, root, settings, truth, progress, kept)
     repo = draft.repo
     await truth.vectors.want(repo, request.embed)
     if open_graph is not None:
@@ -182,6 +213,7 @@ async def _published(
     settings: Settings,
     truth: Truth,
     progress: Progress,
+    kept: KeptRepository | None,
 ) -> tuple[_Run, Draft, Revision | None]:
     """The next revision, written and published; restarted when a crash of the server lost part of it.
 
@@ -189,9 +221,12 @@ async def _published(
     """
     for again in reversed(range(TRIES)):
         run = _Run(todo.walk, todo.jobs, todo.rules, {"walk": todo.took_s}, list(todo.walk.skipped))
+        run.kept, run.touched = kept, request.touched
         try:
             async with _draft(truth, request, root) as draft:
                 revision = await _write_revision(run, draft, truth, settings, progress)
+            if kept is not None and revision is not None:
+                kept.number, kept.plan = revision.number, todo
             return run, draft, revision
         except DraftLost:
             if not again:
@@ -234,7 +269,8 @@ async def _write_revision(
     run: _Run, draft: Draft, truth: Truth, settings: Settings, progress: Progress
 ) -> Revision | None:
     """Write and publish what differs from the base revision; None when nothing does."""
-    stored = await truth.index.stored_files(draft)
+    kept = _taken_up(run, draft)
+    stored = kept.stored if kept else await truth.index.stored_files(draft)
     with run.phase("changes"):
         changed, removed = await _changes(run, draft, stored, settings.index.parse_timeout_s)
     # What an older version of ours read may hold more for this one, though no file has changed.
@@ -244,7 +280,7 @@ async def _write_revision(
         return None
     known = len(run.timed_out)
     with run.phase("parse"):
-        await _load_unchanged(run, draft, truth, changed, removed)
+        await _load_unchanged(run, draft, truth, kept, changed, removed)
         await _parse_and_write(run, draft, truth, settings, changed, progress)
         await _remember(run, settings.index.parse_timeout_s)
     # What can't be read any more must not be found with its old content.
@@ -258,11 +294,27 @@ async def _write_revision(
     _refuse_no_symbols(run)
     with run.phase("resolve"):
         progress.start("resolve")
-        parts = await asyncio.to_thread(_resolve, run, draft.repo, stored)
+        bound = await asyncio.to_thread(_resolve, run, draft.repo, stored, kept)
+        parts = bound.parts
     with run.phase("write"):
         for start in range(0, len(parts), settings.index.batch_items):
             await truth.index.write_graph(draft, parts[start : start + settings.index.batch_items])
+        if run.kept is not None:
+            _keep(run, run.kept, bound, stored, removed)
         return await truth.index.publish(draft, _stats(run))
+
+
+def _taken_up(run: _Run, draft: Draft) -> KeptRepository | None:
+    """What is kept of the draft's base; None when nothing is, and then every file is looked at."""
+    kept = run.kept
+    if kept is None:
+        return None
+    holds = kept.number and kept.number == draft.base and draft.facts_version == FACTS_VERSION
+    if not holds or kept.bindings is None or kept.repo != draft.repo:
+        kept.forget()
+        run.touched = None
+        return None
+    return kept
 
 
 async def _changes(
@@ -274,12 +326,19 @@ async def _changes(
     """
     if not stored:
         return list(run.jobs), []
+    jobs = run.jobs
+    if run.touched is not None:
+        # What a run before could not read, and nobody has touched, is as it was.
+        unread = run.jobs.keys() - stored.keys() - run.touched
+        run.skipped += [(path, TIMED_OUT_BEFORE) for path in sorted(unread)]
+        run.timed_out.update(draft.timed_out)
+        jobs = {path: run.jobs[path] for path in sorted(run.touched & run.jobs.keys())}
     hashes = await asyncio.to_thread(
-        hash_files, Path(run.walk.root), list(run.jobs), run.rules.digest()
+        hash_files, Path(run.walk.root), list(jobs), run.rules.digest()
     )
     known = draft.timed_out if draft.facts_version == FACTS_VERSION else {}
     changed: list[str] = []
-    for path, job in run.jobs.items():
+    for path, job in jobs.items():
         digest = hashes.get(path)
         before = known.get(digest.hex()) if digest else None
         same = (
@@ -307,7 +366,12 @@ async def _remember(run: _Run, limit_s: float) -> None:
 
 
 async def _load_unchanged(
-    run: _Run, draft: Draft, truth: Truth, changed: list[str], removed: list[str]
+    run: _Run,
+    draft: Draft,
+    truth: Truth,
+    kept: KeptRepository | None,
+    changed: list[str],
+    removed: list[str],
 ) -> None:
     """Load the facts of unchanged files into `run`; what can't be reused joins `changed`.
 
@@ -316,15 +380,24 @@ async def _load_unchanged(
     Java and Go name their modules in the source.
     """
     skip = {*changed, *removed}
+    if kept is not None:
+        for path, facts in kept.facts.items():
+            if path in skip:
+                continue
+            if _renamed(facts, run.jobs[path]):
+                changed.append(path)
+            else:
+                run.facts[path] = facts
+        return
     async for path, blob in truth.index.facts(draft):
         if path in skip:
             continue
-        facts = _decode(blob)
-        renamed = facts is not None and _renamed(facts, run.jobs[path])
-        if (blob or is_code(run.jobs[path].language)) and (facts is None or renamed):
+        read = _decode(blob)
+        renamed = read is not None and _renamed(read, run.jobs[path])
+        if (blob or is_code(run.jobs[path].language)) and (read is None or renamed):
             changed.append(path)
-        elif facts is not None:
-            run.facts[path] = facts
+        elif read is not None:
+            run.facts[path] = read
 
 
 def _renamed(facts: FileFacts, job: Job) -> bool:
@@ -356,7 +429,7 @@ async def _parse_and_write(
         return
     segment = SegmentBuilder()
     progress.start("parse", len(changed))
-    with _pool(Path(run.walk.root), settings, run.rules) as pool:
+    with _pool_for(run, settings, len(changed)) as pool:
         batches = pool.run([run.jobs[path] for path in changed])
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             await _write_batch(run, draft, truth, settings, batch)
@@ -366,11 +439,30 @@ async def _parse_and_write(
         await truth.index.write_segment(draft, built)
 
 
-def _pool(root: Path, settings: Settings, rules: Rules) -> ParsePool:
+@contextmanager
+def _pool_for(run: _Run, settings: Settings, files: int) -> Iterator[ParsePool]:
+    """Parse workers for so many files: for a few, the one that is kept warm."""
+    root, kept = Path(run.walk.root), run.kept
+    if kept is None or run.touched is None or files > FEW_FILES:
+        with _pool(root, settings, run.rules) as pool:
+            yield pool
+        return
+    if kept.pool is None:
+        kept.pool = _pool(root, settings, run.rules, keep=True)
+    try:
+        yield kept.pool
+    except BaseException:
+        kept.pool.close()
+        kept.pool = None
+        raise
+
+
+def _pool(root: Path, settings: Settings, rules: Rules, *, keep: bool = False) -> ParsePool:
     index = settings.index
     return ParsePool(
         root,
-        workers=index.workers,
+        workers=1 if keep else index.workers,
+        keep=keep,
         timeout_s=index.parse_timeout_s,
         max_file_bytes=index.max_file_bytes,
         rules=rules,
@@ -397,6 +489,7 @@ def _add_facts(run: _Run, batch: ParsedBatch) -> None:
     run.syntax_errors += batch.syntax_errors
     for row in batch.files:
         run.lines[row.path] = row.lines
+        run.rows[row.path] = StoredFile(row.path, row.content_hash, row.language, b"", row.lines)
         if row.facts:
             run.facts[row.path] = facts_codec.decode(row.facts)
 
@@ -425,19 +518,69 @@ def _others(run: _Run, stored: dict[str, StoredFile]) -> list[OtherFile]:
     ]
 
 
-def _resolve(run: _Run, repo: str, stored: dict[str, StoredFile]) -> list[FileGraph]:
-    """Bind all facts; return the parts of the graph that differ from the base revision's."""
-    parts = []
-    for part in resolve(repo, list(run.facts.values()), _others(run, stored)):
-        nodes, edges = encode_nodes(part.nodes), encode_edges(part.edges)
-        digest = hashlib.blake2b(nodes + edges, digest_size=16).digest()
-        run.nodes += len(part.nodes)
-        run.edges.update(edge.relation for edge in part.edges)
-        run.unresolved.update(part.unresolved)
-        before = stored.get(part.path)
-        if before is None or before.graph_hash != digest:
-            parts.append(FileGraph(part.path, nodes, edges, digest))
-    return parts
+@dataclass(slots=True)
+class _BoundRun:
+    """What binding gave: the parts that differ from the base's, and the digest of each part looked at."""
+
+    bindings: Bindings
+    counts: Counts
+    parts: list[FileGraph] = field(default_factory=list)
+    digests: dict[str, bytes] = field(default_factory=dict)
+
+
+def _resolve(
+    run: _Run, repo: str, stored: dict[str, StoredFile], kept: KeptRepository | None
+) -> _BoundRun:
+    """Bind the facts; with `kept`, only what differs from its facts and what that can touch."""
+    if kept is not None and kept.bindings is not None:
+        bound = _BoundRun(kept.bindings, kept.counts)
+        kept.number = 0  # it holds for no revision until this one is published
+        before = kept.facts
+        changed = {p: f for p, f in run.facts.items() if before.get(p) is not f}
+        gone = before.keys() - run.facts.keys()
+        # What is known to the graph, and neither in the facts nor read now, is as it was.
+        others = [other for other in _others(run, stored) if other.path in run.lines]
+        bound.counts.drop(stored.keys() - run.jobs.keys())
+        bound.counts.drop({path for path, _ in run.skipped})
+    else:
+        bound = _BoundRun(Bindings(repo, track=run.kept is not None), Counts())
+        changed, gone, others = run.facts, set(), _others(run, stored)
+    with collector_off():
+        again = bound.bindings.update(changed, gone)
+        for path in sorted(again):
+            _add_part(run, bound, stored, bound.bindings.part(path))
+        for other in sorted(others, key=attrgetter("path")):
+            _add_part(run, bound, stored, other_part(repo, other))
+    run.nodes = bound.counts.nodes
+    run.edges = +bound.counts.edges
+    run.unresolved = +bound.counts.unresolved
+    return bound
+
+
+def _add_part(run: _Run, bound: _BoundRun, stored: dict[str, StoredFile], part: FilePart) -> None:
+    nodes, edges = encode_nodes(part.nodes), encode_edges(part.edges)
+    digest = hashlib.blake2b(nodes + edges, digest_size=16).digest()
+    bound.counts.put(part)
+    bound.digests[part.path] = digest
+    before = stored.get(part.path)
+    if before is None or before.graph_hash != digest:
+        bound.parts.append(FileGraph(part.path, nodes, edges, digest))
+
+
+def _keep(
+    run: _Run,
+    kept: KeptRepository,
+    bound: _BoundRun,
+    stored: dict[str, StoredFile],
+    removed: Sequence[str],
+) -> None:
+    """Leave for the next run what this one knows of its revision."""
+    now = {path: file for path, file in stored.items() if path not in set(removed)}
+    now |= run.rows
+    for path, digest in bound.digests.items():
+        if path in now:
+            now[path] = replace(now[path], graph_hash=digest)
+    kept.stored, kept.bindings, kept.counts = now, bound.bindings, bound.counts
 
 
 def graph_parts(

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import posixpath
 import time
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from etl.languages import is_code, language_of
 from etl.languages.names import is_test_path, module_name
 from etl.parsing.pool import Job
-from etl.source.walk import Walk, walk
+from etl.source.walk import Walk, look_again, walk
 from plait.domain.errors import InvalidInput
 from plait.secrets import rules as secret_rules
 from plait.secrets.rules import Rules
 from plait.settings import Settings
 
 MAX_NAME = 128
+_DECIDES = frozenset({".gitignore", ".plaitignore"})  # over other files
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,53 @@ def make_plan(root: Path, settings: Settings) -> IndexPlan:
         test = is_test_path(file.path, language)
         jobs[file.path] = Job(file.path, language, module, test, file.size)
     return IndexPlan(found, jobs, time.perf_counter() - start, rules)
+
+
+def replan(plan: IndexPlan, touched: Collection[str], settings: Settings) -> IndexPlan | None:
+    """The plan after changes of `touched` paths alone, without a walk; None when only a walk can tell.
+
+    That is so when a path is new and not in a folder that is left out, and when what changed decides over
+    other files: an ignore file, git's own files, a package's `__init__.py` that is gone.
+    """
+    start = time.perf_counter()
+    root = plan.walk.root
+    left_out = {path for path, _ in plan.walk.skipped}
+    again = []
+    for path in touched:
+        if posixpath.basename(path) in _DECIDES or path.split("/", 1)[0] == ".git":
+            return None
+        full = Path(root, path)
+        if path in plan.jobs:
+            if full.is_symlink() or full.is_dir():
+                return None
+            if posixpath.basename(path) == "__init__.py" and not full.exists():
+                return None
+            again.append(path)
+        elif path not in left_out and not _inside(path, left_out) and full.exists():
+            return None
+    found, skipped = look_again(
+        root, again, max_file_bytes=settings.index.max_file_bytes, rules=plan.rules
+    )
+    sizes = {file.path: file for file in found}
+    gone = set(again) - sizes.keys()
+    files = [sizes.get(f.path, f) for f in plan.walk.files if f.path not in gone]
+    if not files:
+        return None
+    jobs = {path: job for path, job in plan.jobs.items() if path not in gone}
+    for path, file in sizes.items():
+        jobs[path] = replace(jobs[path], size=file.size)
+    walked = Walk(root, files, sorted([*plan.walk.skipped, *skipped]))
+    return IndexPlan(walked, jobs, time.perf_counter() - start, plan.rules)
+
+
+def _inside(path: str, folders: Collection[str]) -> bool:
+    """True for a path below one of `folders`, which end with `/`."""
+    at = path.find("/")
+    while at >= 0:
+        if path[: at + 1] in folders:
+            return True
+        at = path.find("/", at + 1)
+    return False
 
 
 def repository_name(root: Path, given: str = "") -> str:

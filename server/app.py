@@ -47,6 +47,7 @@ from server.background_jobs.collect import Collector
 from server.background_jobs.embedder import Embedder
 from server.background_jobs.index_jobs import Jobs
 from server.background_jobs.retention import Retention
+from server.background_jobs.store_log import LogShortener
 from server.background_jobs.warm import Warmer
 from server.grpc.calls_in_progress import Calls
 from server.masking import Masking
@@ -177,7 +178,8 @@ class App:
     def _graph_is_wanted(self) -> bool:
         """Whether the graph follows what is written. An external one always does; the embedded one while it
         runs, which is from the first Cypher until it rests: its start costs more than most index runs."""
-        return bool(self.settings.graph.uri) or self._graph_asked or self.graph.is_open
+        always = bool(self.settings.graph.uri) or self.settings.graph.follow
+        return always or self._graph_asked or self.graph.is_open
 
     @property
     def graph_is_empty(self) -> bool:
@@ -318,6 +320,7 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
             ("code vectors", app.code_vectors.run_forever),
             ("retention", app.retention.run_forever),
             ("collector", Collector(truth.recalls).run_forever),
+            ("log", LogShortener(truth, lambda: app.busy).run_forever),
             ("warmer", Warmer(truth.repositories, truth.search, truth.relations).run_forever),
         ):
             loop = asyncio.create_task(work(stop), name=name)

@@ -226,7 +226,8 @@ _DONE = object()
 class ParsePool:
     """A pool of parse workers for one run. Use it as a context manager: leaving it ends the workers.
 
-    `workers` 0: one a core. `timeout_s`: CPU seconds one file may take.
+    `workers` 0: one a core. `timeout_s`: CPU seconds one file may take. `keep`: one worker stays between
+    runs, until the pool is closed.
     """
 
     def __init__(
@@ -238,8 +239,11 @@ class ParsePool:
         max_file_bytes: int = 1_000_000,
         memory_bytes: int = MEMORY_BYTES,
         rules: Rules = BUILT_IN,
+        keep: bool = False,
     ) -> None:
         top = os.path.realpath(root)
+        self._keep = keep
+        self._idle: _Worker | None = None
         self._setup = Setup(top, max_file_bytes, timeout_s, memory_bytes, rules)
         self._size = workers or _cores()
         self._lock = threading.Lock()
@@ -294,6 +298,8 @@ class ParsePool:
             workers = list(self._workers)
         for worker in workers:
             worker.kill()
+        if (idle := self._take_idle()) is not None:
+            self._end(idle)
         for thread in self._threads:
             while thread.is_alive():
                 with contextlib.suppress(queue.Empty):  # make room for what threads still hand in
@@ -312,7 +318,7 @@ class ParsePool:
                     jobs = todo.popleft()
                 except IndexError:
                     break
-                worker = worker or self._start()
+                worker = worker or self._take_idle() or self._start()
                 try:
                     reply = worker.parse(jobs)
                 except WorkerDied as death:
@@ -328,9 +334,22 @@ class ParsePool:
         except BaseException as exc:
             self._results.put(exc)
         finally:
-            if worker:
+            if worker and not self._lay_by(worker):
                 self._end(worker)
             self._results.put(_DONE)
+
+    def _take_idle(self) -> _Worker | None:
+        with self._lock:
+            worker, self._idle = self._idle, None
+        return worker
+
+    def _lay_by(self, worker: _Worker) -> bool:
+        """Keep a worker for the next run. False when the pool does not, or has one."""
+        with self._lock:
+            if not self._keep or self._closed or self._idle is not None:
+                return False
+            self._idle = worker
+        return True
 
     def _lost(self, job: Job, cause: str, todo: deque[list[Job]]) -> ParsedBatch:
         """The result for a file that ended a worker; its text is parsed again where definitions alone are lost."""

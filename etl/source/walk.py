@@ -252,6 +252,18 @@ def walk(root: Path, *, max_file_bytes: int, rules: Rules = BUILT_IN) -> Walk:
     return found
 
 
+def look_again(
+    root: str, paths: Iterable[str], *, max_file_bytes: int, rules: Rules
+) -> tuple[list[WalkedFile], list[tuple[str, str]]]:
+    """Of files that an earlier walk took in: those to index still, and those left out now and why. A file
+    that is no more is in neither."""
+    walker = _Walker(root.rstrip("/"), root, max_file_bytes, frozenset(), frozenset(), Files(rules))
+    for path in paths:
+        if os.path.lexists(f"{root}/{path}"):
+            walker.sniff(path)
+    return walker.files, walker.skipped
+
+
 def _outer_rules(exclusions: Exclusions) -> _Rules:
     """The rules that reach the root from above it."""
     plait: list[tuple[int, str, IgnoreFile]] = []

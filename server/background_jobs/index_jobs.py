@@ -15,9 +15,12 @@ from enum import StrEnum
 from uuid import uuid4
 
 from etl.embed import check_model
+from etl.kept import KeptRepositories
 from etl.pipeline import IndexRequest, Truth, index_repository
+from etl.plan import repository_name
 from etl.report import IndexReport
 from plait.domain.errors import IndexJobUnknown, PlaitError, TooManyJobs
+from plait.domain.scope import qualify
 from plait.domain.values import Revision
 from plait.settings import Settings
 from server.background_jobs.code_vectors import CodeVectors
@@ -116,6 +119,7 @@ class Jobs:
         self._by_request: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
+        self._kept = KeptRepositories(settings.index.bindings_bytes)
         # One at a time: a run uses every core by itself.
         self._turn = asyncio.Semaphore(1)
 
@@ -186,6 +190,12 @@ class Jobs:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._kept.close()
+
+    def rest(self, idle_s: float = 0.0) -> None:
+        """Let go of what is kept of repositories that no run used for so long."""
+        if not self.running:
+            self._kept.drop_idle(idle_s)
 
     async def _run(self, job_id: str) -> None:
         try:
@@ -217,7 +227,17 @@ class Jobs:
         progress = _Reporter(self, job_id)
         if request.embed:
             await check_model(self._truth.vectors, self._settings.embedding)
-        return await index_repository(request, self._settings, self._truth, None, None, progress)
+        # What costs memory to keep is kept for those who say what they changed: they come again.
+        kept = None
+        if request.touched is not None:
+            name = repository_name(request.root, request.repo)
+            kept = self._kept.get(qualify(request.tenant, name))
+        try:
+            return await index_repository(
+                request, self._settings, self._truth, None, None, progress, kept
+            )
+        finally:
+            self._kept.trim()
 
     def _end(self, job_id: str, state: JobState, **changes: object) -> None:
         self.update(job_id, state=state, ended_at=datetime.now(UTC), **changes)

@@ -331,6 +331,7 @@ async def test_nothing_secret_is_kept_sent_logged_or_answered(
 
     async def rests() -> bool:
         await leaky_app.embedder.run_until_idle()
+        leaky_app.level_soon()
         return await leaky_app.truth.outbox.waiting() == 0
 
     await eventually(rests)

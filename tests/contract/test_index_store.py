@@ -17,6 +17,7 @@ from plait.domain.values import Filter, Revision
 from plait.ports import Draft, FileRow, IndexStats, View
 from tests.contract.conftest import end_sessions
 from tests.processes import eventually
+from vector.connection import log
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Revision]]
@@ -319,3 +320,13 @@ def _terminate(dsn: str, which: str) -> None:
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=plait") as conn:
         held = f"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND {which}"
         end_sessions(conn, f"pid IN ({held})")
+
+
+async def test_the_log_of_a_large_write_is_shortened_and_nothing_is_lost(
+    store: Store, index: IndexFiles
+) -> None:
+    await index(store, "r", {"a.toy": [f"name{n}:" for n in range(200)]})
+    assert await log.shorten(store.db, 2**40) == 0, "too little to be worth it"
+    assert await log.shorten(store.db, 1) > 0
+    assert await log.shorten(store.db, 2**16) == 0, "it is covered"
+    assert (await store.repositories.revision("r")).chunks == 200

@@ -255,6 +255,7 @@ SMALLEST = {
     "pipeline_cost": ("--repo click-8.1.7 --queries 2",),
     "polyglot": ("--language go --each 2",),
     "questions": ("--project flask",),
+    "rebind": ("{tree} --rounds 3",),
     "relations_gain": (f"{{eval}} {CACHE}",),
     "retention_cost": ("--memories 400 --dim 8",),
     "retention_year": ("--sessions 2 --steps 3 --asked 2 --no-vectors",),

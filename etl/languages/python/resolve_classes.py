@@ -2,99 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
-from etl.facts import SymbolKind
-from etl.languages.python.resolve_scopes import Scopes
+from etl.facts import FileFacts
 from etl.languages.python.resolve_values import Class, External, Values
-from etl.resolve.table import Table
 
 # Bases that add nothing a call could be bound to, and hide nothing.
 _PLAIN = frozenset({"object", "Generic", "Protocol", "ABC"})
 
 
-class Classes:
-    """One `Class` a definition. `resolve` gives what a base as written in a file means."""
+def fill(
+    facts: FileFacts,
+    file: int,
+    by_place: Mapping[tuple[int, int], Class],
+    attributes: Mapping[int, dict[str, list[int]]],
+) -> None:
+    """The members of a file's classes. The last of a name wins, but a property's getter."""
+    for number, definition in enumerate(facts.definitions):
+        owner = by_place.get((file, definition.parent)) if number else None
+        if owner is None:
+            continue
+        name = definition.name
+        if any(each in (f"{name}.setter", f"{name}.deleter") for each in definition.decorators):
+            continue
+        owner.members[name] = number
+    for number, names in attributes.items():
+        owner = by_place.get((file, number))
+        if owner is not None:
+            owner.attrs = names
 
-    def __init__(self, table: Table, scopes: Sequence[Scopes]) -> None:
-        self._table = table
-        self._scopes = scopes
-        self.by_place: dict[tuple[int, int], Class] = {}
-        for file, facts in enumerate(table.files):
-            if facts.language != "python":
-                continue
-            for number, definition in enumerate(facts.definitions):
-                if definition.kind is SymbolKind.CLASS:
-                    self.by_place[file, number] = Class(file, number, definition)
-            self._fill(file)
 
-    def _fill(self, file: int) -> None:
-        """The members of a file's classes. The last of a name wins, but a property's getter."""
-        definitions = self._table.files[file].definitions
-        attributes = self._scopes[file].attributes
-        for number, definition in enumerate(definitions):
-            owner = self.by_place.get((file, definition.parent)) if number else None
-            if owner is None:
-                continue
-            name = definition.name
-            if any(each in (f"{name}.setter", f"{name}.deleter") for each in definition.decorators):
-                continue
-            owner.members[name] = number
-        for number, names in attributes.items():
-            owner = self.by_place.get((file, number))
-            if owner is not None:
-                owner.attrs = names
+def link(cls: Class, resolve: Callable[[Class, str], Values]) -> bool:
+    """Find the bases of a class by what `resolve` says each means. True when they are others now."""
+    found: list[Class] = []
+    external = metaclass = False
+    for written in cls.definition.bases:
+        values = resolve(cls, written)
+        known = [value for value in values if isinstance(value, Class) and value is not cls]
+        if known:
+            found += [base for base in known[:1] if base not in found]
+        elif written == "type" or written.endswith("Meta"):
+            metaclass = external = True
+        elif written.rpartition(".")[2] not in _PLAIN or not _outside(values):
+            external = True
+    before = (cls.bases, cls.own_external, cls.own_metaclass)
+    cls.bases, cls.own_external, cls.own_metaclass = found, external, metaclass
+    return before != (found, external, metaclass)
 
-    def link(self, resolve: Callable[[Class, str], Values]) -> dict[Class, list[Class]]:
-        """Resolve every base and compute every MRO (C3). Returns each class's repository bases."""
-        bases: dict[Class, list[Class]] = {}
-        for cls in self.by_place.values():
-            found: list[Class] = []
-            for written in cls.definition.bases:
-                values = resolve(cls, written)
-                known = [value for value in values if isinstance(value, Class) and value is not cls]
-                if known:
-                    found += [base for base in known[:1] if base not in found]
-                elif written == "type" or written.endswith("Meta"):
-                    cls.metaclass = cls.external = True
-                elif written.rpartition(".")[2] not in _PLAIN or not _outside(values):
-                    cls.external = True
-            bases[cls] = found
-            for base in found:
-                base.subclasses.append(cls)
-        done: dict[Class, tuple[Class, ...]] = {}
-        for cls in bases:
-            cls.mro = _mro(cls, bases, done)
-        for cls in bases:
-            cls.external = any(base.external for base in cls.mro)
-            cls.metaclass = any(base.metaclass for base in cls.mro)
-        return bases
+
+def order(classes: Iterable[Class]) -> list[Class]:
+    """Compute the MRO (C3) of classes whose bases changed, and of all below them. Returns those whose
+    order, or whose kind, is another now."""
+    below: dict[Class, None] = dict.fromkeys(classes)
+    for cls in (todo := list(below)):
+        for sub in cls.subclasses:
+            if sub not in below:
+                below[sub] = None
+                todo.append(sub)
+    before = {cls: (cls.mro, cls.external, cls.metaclass) for cls in below}
+    done = {base: base.mro for cls in below for base in cls.bases if base not in below}
+    for cls in below:
+        cls.mro = _mro(cls, done)
+    for cls in below:
+        cls.external = any(base.own_external for base in cls.mro)
+        cls.metaclass = any(base.own_metaclass for base in cls.mro)
+    return [cls for cls in below if before[cls] != (cls.mro, cls.external, cls.metaclass)]
 
 
 def _outside(values: Values) -> bool:
     return bool(values) and all(isinstance(value, External) for value in values)
 
 
-def _mro(
-    root: Class, bases: dict[Class, list[Class]], done: dict[Class, tuple[Class, ...]]
-) -> tuple[Class, ...]:
-    """C3 linearisation, without recursion; a cycle is cut, an inconsistent order is depth first."""
+def _mro(root: Class, done: dict[Class, tuple[Class, ...]]) -> tuple[Class, ...]:
+    """C3 linearisation, without recursion; of a cycle of bases each class has only itself above it.
+
+    An inconsistent order is depth first.
+    """
     stack, active = [root], set[Class]()
     while stack:
         cls = stack[-1]
         if cls in done:
             stack.pop()
             continue
+        if cls not in active and _is_above_itself(cls):
+            done[cls] = (cls,)
+            continue
         active.add(cls)
-        waiting = [base for base in bases[cls] if base not in done and base not in active]
+        waiting = [base for base in cls.bases if base not in done and base not in active]
         if waiting:
             stack.append(waiting[0])
             continue
-        known = [base for base in bases[cls] if base in done]
+        known = [base for base in cls.bases if base in done]
         done[cls] = (cls, *_merge([list(done[base]) for base in known] + [known]))
         active.discard(cls)
         stack.pop()
     return done[root]
+
+
+def _is_above_itself(cls: Class) -> bool:
+    seen: set[Class] = set()
+    todo = list(cls.bases)
+    while todo:
+        base = todo.pop()
+        if base is cls:
+            return True
+        if base not in seen:
+            seen.add(base)
+            todo += base.bases
+    return False
 
 
 def _merge(sequences: list[list[Class]]) -> list[Class]:

@@ -1,25 +1,20 @@
 """What expressions of Python code may be: names by scope, attributes by class, results of calls.
 
-Everything is found on demand and stored, so a run looks at each binding once (see `resolve_questions`). A
-cycle is `x = f()` where `f` returns `x`. The questions come in the order of the files' paths, so the
-answers are the same every time.
+Everything is found on demand and kept (see `etl.resolve.questions`).
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 
-from etl.facts import Binding, BindingKind, Chain, Definition, FileFacts, ImportKind, SymbolKind
+from etl.facts import Binding, BindingKind, Chain, Definition, ImportKind, SymbolKind
 from etl.languages.kit.chains import CALL, ELEMENT, steps
 from etl.languages.python import resolve_types
-from etl.languages.python.resolve_classes import Classes
-from etl.languages.python.resolve_modules import Modules
 from etl.languages.python.resolve_operations import Operations
 from etl.languages.python.resolve_parameters import MAX_PASSED, Parameters
-from etl.languages.python.resolve_questions import Questions, forget_unknown
-from etl.languages.python.resolve_scopes import BINDING, DEFINITION, Entry, Scopes
+from etl.languages.python.resolve_program import Program
+from etl.languages.python.resolve_scopes import BINDING, DEFINITION, Entry
 from etl.languages.python.resolve_types import Parsed
 from etl.languages.python.resolve_values import (
     BUILTIN,
@@ -27,7 +22,6 @@ from etl.languages.python.resolve_values import (
     Box,
     Class,
     External,
-    Function,
     Instance,
     Module,
     OwnClass,
@@ -37,7 +31,7 @@ from etl.languages.python.resolve_values import (
     Values,
     union,
 )
-from etl.resolve.table import Table
+from etl.resolve.questions import Finder, Questions
 
 _CLASS, _METHOD = SymbolKind.CLASS, SymbolKind.METHOD
 _BUILTINS = frozenset(dir(builtins))
@@ -47,23 +41,19 @@ _EMPTY: Values = ()
 
 
 class Inference:
-    """Answers what names and chains may be, over all Python files of a table."""
+    """Answers what names and chains may be, over all Python files of a program.
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
-        self.modules = Modules(table)
-        nothing = FileFacts("", "", "", [], [], [], [])
-        python = [facts if facts.language == "python" else nothing for facts in table.files]
-        self.scopes: Sequence[Scopes] = [Scopes(facts) for facts in python]
-        self.classes = Classes(table, self.scopes)
-        self.questions = Questions()
+    The kinds of questions: `finders`. Those about a definition name it by its object, which outlives
+    changes of the file; those that number bindings and imports are asked inside their file alone.
+    """
+
+    def __init__(self, program: Program, questions: Questions) -> None:
+        self.table = program
+        self.questions = questions
         self.operations = Operations(self)
         self.parameters = Parameters(self, self.operations)
-        self._module_values: dict[str, Module] = {}
-        self._functions: dict[tuple[int, int], Function] = {}
-        self._bindings: list[dict[int, Values]] = [{} for _ in table.files]
-        self._imports: list[dict[int, Values]] = [{} for _ in table.files]
-        self._globals: list[dict[str, Values | None]] = [{} for _ in table.files]
+        self._ask = questions.ask
+        self._world = questions.world
         self._by_kind: dict[BindingKind, Callable[[int, Binding], Values]] = {
             BindingKind.ALIAS: self._alias,
             BindingKind.NEW: self._made,
@@ -79,9 +69,22 @@ class Inference:
             BindingKind.GLOBAL: self._nothing,
             BindingKind.UNKNOWN: self._nothing,
         }
-        self.bases = self.classes.link(self._base)
 
-    def _base(self, cls: Class, written: str) -> Values:
+    def finders(self) -> dict[str, Finder]:
+        """What answers each kind of question."""
+        return {
+            "binding": self._bound,
+            "import": self._imported,
+            "global": self._module_level,
+            "exported": self._exported,
+            "find": self._find_module,
+            "module": self._module_named,
+            **self.operations.finders(),
+            **self.parameters.finders(),
+        }
+
+    def base(self, cls: Class, written: str) -> Values:
+        """What a base means where the class is written."""
         return self.chain(cls.file, cls.definition.parent, written, cls.definition.start_line)
 
     # -- chains -----------------------------------------------------------------------------------
@@ -113,7 +116,7 @@ class Inference:
     def _super(self, file: int, scope: int) -> Values:
         definitions = self.table.files[file].definitions
         while scope:
-            cls = self.classes.by_place.get((file, scope))
+            cls = self.table.by_place.get((file, scope))
             if cls is not None:
                 return (Super(cls),)
             scope = definitions[scope].parent
@@ -123,7 +126,7 @@ class Inference:
 
     def name(self, file: int, scope: int, name: str, line: int) -> Values:
         """What a name means in `scope`: its own names, those of functions around it, the module's."""
-        scopes = self.scopes[file]
+        scopes = self.table.scopes[file]
         if scopes.ranges and line and (scope, name) in scopes.ranges:
             values = self._ranged(file, scopes.ranges[scope, name], line)
             if values is not None:
@@ -153,10 +156,10 @@ class Inference:
         return union(*(self._entry(file, e) for e in here if e.line == here[-1].line))
 
     def _receiver(self, file: int, method: Definition, name: str) -> Values:
-        cls = self.classes.by_place.get((file, method.parent))
+        cls = self.table.by_place.get((file, method.parent))
         if cls is None:
             return _EMPTY
-        on_class = name == "cls" and not cls.metaclass
+        on_class = name == "cls" and not self.operations.line(cls).metaclass
         if on_class or method.name in _CLASS_METHODS or "classmethod" in method.decorators:
             return (cls.own,)
         return (cls.own_instance,)
@@ -186,35 +189,23 @@ class Inference:
 
     def defined(self, file: int, number: int) -> Values:
         """The class or function of a definition."""
-        cls = self.classes.by_place.get((file, number))
-        return (cls,) if cls is not None else (self.function(file, number),)
-
-    def function(self, file: int, number: int) -> Function:
-        known = self._functions.get((file, number))
-        if known is None:
-            definition = self.table.files[file].definitions[number]
-            known = self._functions[file, number] = Function(file, number, definition, None)
-        return known
+        cls = self.table.by_place.get((file, number))
+        return (cls,) if cls is not None else (self.table.symbol(file, number).function(),)
 
     def module_name(self, file: int, name: str) -> Values:
         """A name at module level: the module's own, star imports', then the builtins'."""
-        values = self._own_global(file, name)
+        values: Values | None = self._ask(file, ("global", name))
         if values is None:
             values = (BUILTIN,) if name in _BUILTINS else _EMPTY
         return values
 
-    def _own_global(self, file: int, name: str) -> Values | None:
-        """As `_module_level`, with the answer stored."""
-        find = partial(self._module_level, file, name)
-        return self.questions.answer(self._globals[file], name, find, _EMPTY)
-
     def _module_level(self, file: int, name: str) -> Values | None:
         """None when the module does not have the name."""
-        names = self.scopes[file].names
+        names = self.table.scopes[file].names
         entries = names[0].get(name) if names and names[0] else None
         if entries:
             return self._static(file, entries)
-        for number in self.scopes[file].stars:
+        for number in self.table.scopes[file].stars:
             values = self._star(file, number, name)
             if values is not None:
                 return values
@@ -236,63 +227,82 @@ class Inference:
 
     def _star(self, file: int, number: int, name: str) -> Values | None:
         each = self.table.files[file].imports[number]
-        absolute = self.modules.absolute(file, each.module, each.level)
-        found = self.modules.find(file, absolute)
-        target = self.modules.file(found) if found else None
-        if target is None or target == file:
+        target = self.found(file, self.absolute(file, each.module, each.level))
+        if target is None or target.file is None or target.file == file:
             return None
-        exported = self.scopes[target].exported
+        (exported,) = self._ask(target.file, ("exported",))
         hidden = name not in exported if exported else name[0] == "_"
         if hidden:
             return None
-        return self._own_global(target, name)
+        values: Values | None = self._ask(target.file, ("global", name))
+        return values
+
+    def _exported(self, file: int) -> tuple[frozenset[str]]:
+        return (frozenset(self.table.scopes[file].exported),)
 
     # -- imports ----------------------------------------------------------------------------------
 
+    def absolute(self, file: int, module: str, level: int) -> str:
+        """See `Modules.absolute`."""
+        return self.table.modules.absolute(file, module, level)
+
+    def found(self, file: int, name: str) -> Module | None:
+        """The module of the repository that `name` means when it is imported in `file`."""
+        found: Module | None = self._world(("find", file, name))
+        return found
+
+    def _find_module(self, file: int, name: str) -> Module | None:
+        """A question about the repository."""
+        modules = self.table.modules
+        found = modules.find(file, name)
+        return self.table.module(found, modules.file(found)) if found else None
+
+    def _module_named(self, name: str) -> Module | None:
+        """A question about the repository: the module of this very name."""
+        modules = self.table.modules
+        file = modules.file(name)
+        return (
+            self.table.module(name, file) if file is not None or modules.is_package(name) else None
+        )
+
     def imported(self, file: int, number: int) -> Values:
         """What an import binds."""
-        find = partial(self._imported, file, number)
-        return self.questions.answer(self._imports[file], number, find, _EMPTY)
+        values: Values = self._ask(file, ("import", number))
+        return values
 
     def _imported(self, file: int, number: int) -> Values:
         each = self.table.files[file].imports[number]
-        absolute = self.modules.absolute(file, each.module, each.level)
+        absolute = self.absolute(file, each.module, each.level)
         if each.kind is ImportKind.MODULE:
             head = absolute.partition(".")[0]
-            whole = self.modules.find(file, absolute)
             if each.alias == head and "." in absolute:  # `import a.b` binds a
-                own = self.modules.find(file, head)
-                return (self.module(own),) if own else (EXTERNAL,)
-            return (self.module(whole),) if whole else (EXTERNAL,)
-        found = self.modules.find(file, absolute)
-        if not found:
+                own = self.found(file, head)
+                return (own,) if own else (EXTERNAL,)
+            whole = self.found(file, absolute)
+            return (whole,) if whole else (EXTERNAL,)
+        found = self.found(file, absolute)
+        if found is None:
             return (EXTERNAL,) if each.level == 0 else _EMPTY
-        return self.module_attribute(self.module(found), each.name)
-
-    def module(self, name: str) -> Module:
-        known = self._module_values.get(name)
-        if known is None:
-            known = self._module_values[name] = Module(name, self.modules.file(name))
-        return known
+        return self.module_attribute(found, each.name)
 
     def module_attribute(self, module: Module, name: str) -> Values:
         """A module's name as seen from outside: its own, or its submodule."""
         values: Values | None = None
         file = module.file
         if file is not None:
-            values = self._own_global(file, name)
+            values = self._ask(file, ("global", name))
         if not values:
-            below = f"{module.name}.{name}"
-            if self.modules.file(below) is not None or self.modules.is_package(below):
-                return (self.module(below),)
+            below = self._world(("module", f"{module.name}.{name}"))
+            if below is not None:
+                return (below,)
         return values or _EMPTY
 
     # -- bindings ---------------------------------------------------------------------------------
 
     def binding(self, file: int, number: int) -> Values:
         """What a binding gives its name."""
-        find = partial(self._bound, file, number)
-        return self.questions.answer(self._bindings[file], number, find, _EMPTY)
+        values: Values = self._ask(file, ("binding", number))
+        return values
 
     def _bound(self, file: int, number: int) -> Values:
         each = self.table.files[file].bindings[number]
@@ -333,19 +343,6 @@ class Inference:
     def _nothing(self, file: int, each: Binding) -> Values:
         return _EMPTY
 
-    def know_arguments(self) -> None:
-        """From here on, what calls pass tells of unannotated parameters; what was unknown is looked for again."""
-        self.parameters.arguments_known = True
-        self.questions.begin_again()
-        for answers in (*self._bindings, *self._imports):
-            forget_unknown(answers)
-        for named in self._globals:
-            forget_unknown(named)
-        self.operations.forget_unknown()
-
-    def _outer(self, file: int, scope: int) -> int:
-        return self.table.files[file].definitions[scope].parent
-
     # -- types ------------------------------------------------------------------------------------
 
     def annotation(self, file: int, scope: int, text: str) -> Values:
@@ -373,10 +370,10 @@ class Inference:
     def _named_type(self, file: int, scope: int, name: str) -> Values:
         if name.rpartition(".")[2] == "Self":
             definitions = self.table.files[file].definitions
-            cls = self.classes.by_place.get((file, scope))
+            cls = self.table.by_place.get((file, scope))
             while cls is None and scope:
                 scope = definitions[scope].parent
-                cls = self.classes.by_place.get((file, scope))
+                cls = self.table.by_place.get((file, scope))
             return (cls.own_instance,) if cls else _EMPTY
         return self._instances(self.chain(file, scope, name, 0))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from posixpath import dirname
 
-from etl.languages.registry import language
-from etl.resolve.table import Table
+from etl.facts import FileFacts
 
 _STDLIB = sys.stdlib_module_names
 
@@ -14,9 +14,9 @@ _STDLIB = sys.stdlib_module_names
 class Modules:
     """Finds modules by absolute and relative name; a namespace package is a name without a file."""
 
-    def __init__(self, table: Table) -> None:
-        self._files = table.files
-        self._by_name = table.modules.get(language("python").family, {})
+    def __init__(self, by_name: Mapping[str, int], files: Sequence[FileFacts]) -> None:
+        self._files = files
+        self._by_name = by_name
         self._packages: set[str] = set()  # names that have modules below them
         self._suffixes: dict[str, str | None] = {}  # "b.c" → the one module "a.b.c"; None: several
         self._init_folders: set[str] = set()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import NamedTuple
 
 from etl.facts import Definition, SymbolKind
 from etl.languages.kit.chains import called
-from etl.languages.python.resolve_questions import Names, forget_unknown
+from etl.languages.python.resolve_questions import Names
 from etl.languages.python.resolve_values import (
     BOX_METHODS,
     BUILTIN,
@@ -21,13 +21,30 @@ from etl.languages.python.resolve_values import (
     OwnClass,
     Returning,
     Super,
+    Symbol,
     Value,
     Values,
     union,
 )
+from etl.resolve.questions import Finder
 
 _MAX_ALTERNATIVES = 6
 _EMPTY: Values = ()
+
+
+class Line(NamedTuple):
+    """What is above a class, itself first; whether any of it comes from outside, or is a metaclass."""
+
+    mro: tuple[Class, ...]
+    external: bool
+    metaclass: bool
+
+
+class Member(NamedTuple):
+    """A definition in a class."""
+
+    what: Class | Symbol
+    is_property: bool
 
 
 class Operations:
@@ -36,16 +53,89 @@ class Operations:
     def __init__(self, infer: Names) -> None:
         self._infer = infer
         self._table = infer.table
-        self._classes = infer.classes
-        self._returns: dict[tuple[int, int], Values] = {}
-        self._decorations: dict[tuple[int, int], Values] = {}
+        self._questions = infer.questions
+        self._ask = infer.questions.ask
 
-    def forget_unknown(self) -> None:
-        """Look again for whatever had no answer."""
-        forget_unknown(self._returns)
-        forget_unknown(self._decorations)
-        for cls in self._classes.by_place.values():
-            forget_unknown(cls.seen)
+    def finders(self) -> dict[str, Finder]:
+        """See `Inference.finders`."""
+        return {
+            "returns": self._returned,
+            "decorated": self._decoration,
+            "wrappers": self._wrappers,
+            "inner": self._inner,
+            "attribute": self._found,
+            "member": self._own_member,
+            "values": self._own_values,
+            "makers": self._makers,
+            "unbound": self._takes_no_receiver,
+            "abstract": self._is_abstract,
+            "line": self._line,
+        }
+
+    def line(self, cls: Class) -> Line:
+        """What is above a class. While bases are looked for, nothing is."""
+        if not self._questions.mode:
+            return Line((cls,), False, False)
+        line: Line = self._questions.world(("line", cls))
+        return line
+
+    def _line(self, cls: Class) -> Line:
+        """A question about the repository."""
+        return Line(cls.mro, cls.external, cls.metaclass)
+
+    def member(self, cls: Class, name: str) -> Member | None:
+        """The definition that a class has under a name."""
+        if not self._questions.tracks:
+            return self._own_member(cls.file, cls, name) if name in cls.members else None
+        member: Member | None = self._ask(cls.file, ("member", cls, name))
+        return member
+
+    def _own_member(self, file: int, cls: Class, name: str) -> Member | None:
+        number = cls.members.get(name)
+        if number is None:
+            return None
+        definition = self._table.files[file].definitions[number]
+        if definition.kind is SymbolKind.CLASS:
+            return Member(self._table.by_place[file, number], False)
+        return Member(self._table.symbol(file, number), is_property(definition))
+
+    def _own_values(self, file: int, cls: Class, name: str) -> Values | None:
+        """What the bindings of an attribute give; None when the class does not have it."""
+        bindings = cls.attrs.get(name)
+        if bindings is None:
+            return None
+        return union(*(self._infer.binding(file, number) for number in bindings))
+
+    def makers(self, cls: Class) -> tuple[Symbol, ...]:
+        """What making an instance runs: the repository's `__init__`, and its `__new__` before it."""
+        made: tuple[Symbol, ...] = self._ask(cls.file, ("makers", cls))
+        return made
+
+    def _makers(self, file: int, cls: Class) -> tuple[Symbol, ...]:
+        found = []
+        for name in ("__init__", "__new__"):
+            for each in self.line(cls).mro:
+                member = self.member(each, name)
+                if member is not None:
+                    if isinstance(member.what, Symbol):
+                        found.append(member.what)
+                    break
+        return tuple(found)
+
+    def takes_no_receiver(self, symbol: Symbol) -> bool:
+        """True for a method that is called on its class without an instance."""
+        return bool(self._ask(symbol.file, ("unbound", symbol)))
+
+    def _takes_no_receiver(self, file: int, symbol: Symbol) -> bool:
+        kinds = symbol.definition.decorators
+        return "classmethod" in kinds or "staticmethod" in kinds
+
+    def is_abstract(self, symbol: Symbol) -> bool:
+        """True for a function that is there to be overridden."""
+        return bool(self._ask(symbol.file, ("abstract", symbol)))
+
+    def _is_abstract(self, file: int, symbol: Symbol) -> bool:
+        return symbol.definition.is_abstract
 
     def attribute(self, values: Values, name: str) -> Values:
         """`value.name` of every alternative."""
@@ -64,80 +154,87 @@ class Operations:
         if isinstance(value, Module):
             return self._infer.module_attribute(value, name)
         if isinstance(value, Super):
-            return self._in_mro(value.cls, value.cls.mro[1:], name, value.cls.own_instance)
+            line = self.line(value.cls)
+            return self._in_mro(line.mro[1:], line.external, name, value.cls.own_instance)
         if isinstance(value, External):
             return (value,)
         if isinstance(value, Box):
             return (BoxMethod(value, BOX_METHODS.get(name, "")),)
-        if isinstance(value, Function) and value.definition.decorators:
-            return self.attribute(self._decorated(value), name)
+        if isinstance(value, Function):
+            return self.attribute(self._ask(value.symbol.file, ("decorated", value.symbol)), name)
         return _EMPTY
 
-    def _decorated(self, function: Function) -> Values:
+    def _decoration(self, file: int, symbol: Symbol) -> Values:
         """The instances that the outermost decorator makes of a function (`@app.command()`)."""
-        key = (function.file, function.number)
-        ask = self._infer.questions.answer
-        return ask(self._decorations, key, partial(self._decoration, function), _EMPTY)
-
-    def _decoration(self, function: Function) -> Values:
-        definition = function.definition
+        definition = symbol.definition
+        if not definition.decorators:
+            return _EMPTY
         written = called(definition.decorators[0])
-        made = self._infer.chain(function.file, definition.parent, written, definition.start_line)
+        made = self._infer.chain(file, definition.parent, written, definition.start_line)
         return tuple(value for value in made if isinstance(value, Instance))
 
-    def wrappers(self, function: Function) -> list[Function]:
+    def wrappers(self, symbol: Symbol) -> tuple[Symbol, ...]:
         """What really runs when a decorated function is called: functions its decorators define."""
-        found: list[Function] = []
-        definition = function.definition
-        for written in definition.decorators[:4]:
-            scope, line = definition.parent, definition.start_line
-            for decorator in self._infer.chain(function.file, scope, written, line):
-                if isinstance(decorator, Function):
-                    found += self._wrapper(decorator)
+        found: tuple[Symbol, ...] = self._ask(symbol.file, ("wrappers", symbol))
         return found
 
-    def _wrapper(self, decorator: Function) -> list[Function]:
+    def _wrappers(self, file: int, symbol: Symbol) -> tuple[Symbol, ...]:
+        found: list[Symbol] = []
+        definition = symbol.definition
+        for written in definition.decorators[:4]:
+            scope, line = definition.parent, definition.start_line
+            for decorator in self._infer.chain(file, scope, written, line):
+                if isinstance(decorator, Function):
+                    found += self._ask(decorator.symbol.file, ("inner", decorator.symbol))
+        return tuple(found)
+
+    def _inner(self, file: int, decorator: Symbol) -> tuple[Symbol, ...]:
         """The innermost of the functions that a decorator defines and gives back."""
         prefix = f"{decorator.definition.qualname}."
         inner = [
-            value
-            for value in self.returns(decorator.file, decorator.number)
+            value.symbol
+            for value in self.returns(decorator)
             if isinstance(value, Function)
-            and value.file == decorator.file
-            and value.definition.qualname.startswith(prefix)
+            and value.symbol.file == file
+            and value.symbol.definition.qualname.startswith(prefix)
         ]
-        depth = max((value.definition.qualname.count(".") for value in inner), default=0)
-        return [value for value in inner if value.definition.qualname.count(".") == depth]
+        depth = max((each.definition.qualname.count(".") for each in inner), default=0)
+        return tuple(each for each in inner if each.definition.qualname.count(".") == depth)
 
     def _on_class(self, cls: Class, name: str, receiver: Value) -> Values:
-        key = (name, receiver)
-        find = partial(self._in_mro, cls, cls.mro, name, receiver)
-        return self._infer.questions.answer(cls.seen, key, find, _EMPTY)
+        values: Values = self._ask(cls.file, ("attribute", cls, name, receiver))
+        return values
 
-    def _in_mro(self, cls: Class, mro: tuple[Class, ...], name: str, receiver: Value) -> Values:
+    def _found(self, file: int, cls: Class, name: str, receiver: Value) -> Values:
+        line = self.line(cls)
+        return self._in_mro(line.mro, line.external, name, receiver)
+
+    def _in_mro(self, mro: tuple[Class, ...], external: bool, name: str, receiver: Value) -> Values:
         """An attribute as the first class of `mro` that knows it has it."""
         present = False
+        tracks = self._questions.tracks
         for each in mro:
-            number = each.members.get(name)
-            if number is not None:
-                return self._member(each, number, receiver)
-            if name in each.attrs:
+            member = self.member(each, name)
+            if member is not None:
+                return self._member(member, receiver)
+            if not tracks and name not in each.attrs:
+                continue
+            values: Values | None = self._ask(each.file, ("values", each, name))
+            if values is not None:
                 present = True
-                values = union(*(self._infer.binding(each.file, i) for i in each.attrs[name]))
                 if values:
                     return tuple(
                         v.cls.instance if isinstance(v, Instance) and v.own else v for v in values
                     )
-        if not present and cls.external:
+        if not present and external:
             return (EXTERNAL,)
         return _EMPTY
 
-    def _member(self, owner: Class, number: int, receiver: Value) -> Values:
-        definition = self._table.files[owner.file].definitions[number]
-        if definition.kind is SymbolKind.CLASS:
-            return self._infer.defined(owner.file, number)
-        function = Function(owner.file, number, definition, receiver)
-        if isinstance(receiver, Instance) and is_property(definition):
+    def _member(self, member: Member, receiver: Value) -> Values:
+        if isinstance(member.what, Class):
+            return (member.what,)
+        function = member.what.function(receiver)
+        if isinstance(receiver, Instance) and member.is_property:
             return self.call((function,))
         return (function,)
 
@@ -151,7 +248,7 @@ class Operations:
         if isinstance(value, Class):
             return (value.made,)
         if isinstance(value, Function):
-            values = self.returns(value.file, value.number)
+            values = self.returns(value.symbol)
             return self._rebound(values, value.receiver) if value.receiver else values
         if isinstance(value, OwnClass):
             return (value.cls.own_instance,)
@@ -182,13 +279,13 @@ class Operations:
             own = receiver
         return tuple(own if isinstance(v, Instance) and v.own else v for v in values)
 
-    def returns(self, file: int, number: int) -> Values:
+    def returns(self, symbol: Symbol) -> Values:
         """What a function returns: by its annotation, else by its `return` and `yield` statements."""
-        find = partial(self._returned, file, number)
-        return self._infer.questions.answer(self._returns, (file, number), find, _EMPTY)
+        values: Values = self._ask(symbol.file, ("returns", symbol))
+        return values
 
-    def _returned(self, file: int, number: int) -> Values:
-        definition = self._table.files[file].definitions[number]
+    def _returned(self, file: int, symbol: Symbol) -> Values:
+        definition, number = symbol.definition, symbol.number
         declared: Values = _EMPTY
         known = False
         if definition.returns:
@@ -196,7 +293,7 @@ class Operations:
             known = any(not isinstance(value, External) for value in declared)
             if known and "Callable" not in definition.returns:
                 return declared
-        scopes = self._infer.scopes[file]
+        scopes = self._table.scopes[file]
         yields = scopes.yields.get(number)
         if yields is not None:
             return (
