@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import (
     AsyncIterator,
+    Callable,
     Collection,
     Coroutine,
     Sequence,
@@ -52,6 +53,7 @@ from server.background_jobs.warm import Warmer
 from server.grpc.calls_in_progress import Calls
 from server.masking import Masking
 from server.process.lazy import Lazy
+from server.process.wakes import Wake
 from server.stores import Stores
 
 if TYPE_CHECKING:
@@ -79,8 +81,10 @@ class App:
         chat: Lazy[LanguageModel] | None = None,
         *,
         background: bool,
+        tell: Callable[[Wake], None] | None = None,
     ) -> None:
         self.settings = settings
+        self._tell = tell  # of a worker: who runs the jobs in the background
         self.masking = Masking(settings.secrets.rules)
         self.background = background  # a projector runs all the time
         self.truth = truth
@@ -149,13 +153,32 @@ class App:
     def written(self, repos: Collection[str], scopes: Collection[Scope] = ()) -> None:
         """What agents keep was just committed in `repos`: the graph, the vectors and, for `scopes`,
         retention follow."""
+        if self._tell is not None:
+            self._tell(Wake.of(repos, scopes))
+            return
         self.embedder.add(repos)
         if self.background:
             self.retention.add(scopes)
         self.project_soon()
 
+    def woken(self, wake: Wake) -> None:
+        """A worker of this service wrote, or asks for the graph."""
+        self.written(wake.repos, wake.scopes)
+        if wake.published:
+            self._published()
+        if wake.level:
+            self.level_soon()
+
+    def worker_lost(self) -> None:
+        """What a worker wrote last was maybe not told: look for it."""
+        self.embedder.look_again()
+        self.project_soon()
+
     def _published(self) -> None:
         """A revision was published: what episodes touch in it is settled, and an open graph follows."""
+        if self._tell is not None:
+            self._tell(Wake(published=True))
+            return
         self.code_vectors.wake()
         self.project_soon()
 
@@ -188,6 +211,9 @@ class App:
 
     def level_soon(self) -> None:
         """Bring the graph up to date in the background, started if need be."""
+        if self._tell is not None:
+            self._tell(Wake(level=True))
+            return
         self._graph_asked = True
         self.project_soon()
 
@@ -228,6 +254,9 @@ class App:
 
     def project_soon(self) -> None:
         """Bring the graph up to date in the background, if it is wanted and nobody is at it."""
+        if self._tell is not None:
+            self._tell(Wake())
+            return
         if self.background:
             self.projector.wake()
             return
@@ -273,11 +302,14 @@ def _log_failure(task: asyncio.Task[int]) -> None:
 
 
 @asynccontextmanager
-async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App]:
+async def open_app(
+    settings: Settings, *, background: bool, tell: Callable[[Wake], None] | None = None
+) -> AsyncIterator[App]:
     """Open the truth store and what hangs on it; close all of it in the reverse order.
 
     `background`: keep projecting for as long as the app is open. Without it (a command line's own
-    server) a graph query or an episode projects what waits, once.
+    server) a graph query or an episode projects what waits, once. `tell`: of a worker, whose first process runs the
+    jobs in the background; it is told what they need to know.
 
     Raises: StoreUnavailable, SchemaMismatch, EmbeddedServerFailed.
     """
@@ -302,7 +334,9 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
             stack.push_async_callback(reranker.close)
         if chat is not None:
             stack.push_async_callback(chat.close)
-        app = App(settings, truth, graph_store, provider, reranker, chat, background=background)
+        app = App(
+            settings, truth, graph_store, provider, reranker, chat, background=background, tell=tell
+        )
         stack.push_async_callback(app.stores.close)
         stack.push_async_callback(app.retention.close)
         stack.push_async_callback(app.settle)
