@@ -131,7 +131,9 @@ TREATMENTS: Mapping[tuple[str, str], Treatment] = {
     ("docs/savings.md", "saved a session"): Treatment(How.PICTURE),
     # Read by tests/unit/test_secrets_rules.py.
     ("docs/secrets.md", "files: ["): Treatment(How.OUTPUT),
-    ("docs/cypher-recipes.md", "$ plait graph"): Treatment(How.CONSOLE, code=3),
+    ("docs/cypher-recipes.md", "$ plait graph"): Treatment(
+        How.CONSOLE, "app", first=("plait index . --no-embed --quiet",)
+    ),
     **{
         ("docs/cypher-recipes.md", begins): Treatment(How.RECIPE)
         for begins in (
