@@ -238,6 +238,7 @@ SMALLEST = {
     "episode_load": ("--rate 5 --seconds 1",),
     "expansion_gain": (f"{{eval}} {CACHE} --each 2",),
     "feedback_rounds": ("--seeds 1 --rounds 3",),
+    "first_answer": ("{tree} --runs 1 --rest 0 --no-embed",),
     "flat_memory": ("--calls 5 --warm 1 --only Search --json",),
     "freshness": ("click 8.1.7 8.1.8 --notes 4",),
     "graph_write": ("{folder}/graph.jsonl",),
@@ -265,6 +266,7 @@ SMALLEST = {
     "secrets_found": ("{tree}",),
     "switches": ("--switches 2",),
     "tests_to_run": ("{tree} {tests}",),
+    "tiers": (f"{{eval}} {CACHE} --project flask",),
 }
 # Run by a test of their own; the two traces also by `world`, in the toy's own process.
 ELSEWHERE = {
@@ -272,6 +274,7 @@ ELSEWHERE = {
     "call_trace": "the fixture `world`",
     "goldens": "tests/unit/test_goldens.py",
     "soak": "tests/e2e/test_faults.py",
+    "static_table": "tests/unit/test_static_training.py",
     "test_trace": "the fixture `world`",
 }
 
