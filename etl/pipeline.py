@@ -92,7 +92,8 @@ class IndexRequest:
     named repository now lives at `root`. `embed`: it is to have vectors, whoever makes them.
 
     `plan`: of this root, when the caller has made it already. `touched`: nothing but these paths has
-    changed since the revision that is kept in memory, if any is; None: look at every file.
+    changed since the revision that is kept in memory, if any is; None: look at every file. `keep`: more
+    runs will follow, so a service keeps in memory what they need.
     """
 
     root: Path
@@ -102,6 +103,7 @@ class IndexRequest:
     plan: IndexPlan | None = None
     tenant: str = DEFAULT_TENANT
     touched: frozenset[str] | None = None
+    keep: bool = False
 
 
 @dataclass(slots=True)
@@ -226,7 +228,9 @@ async def _published(
             async with _draft(truth, request, root) as draft:
                 revision = await _write_revision(run, draft, truth, settings, progress)
             if kept is not None and revision is not None:
-                kept.number, kept.plan = revision.number, todo
+                kept.number = revision.number
+            if kept is not None and kept.number:
+                kept.plan = todo
             return run, draft, revision
         except DraftLost:
             if not again:
@@ -276,6 +280,8 @@ async def _write_revision(
     # What an older version of ours read may hold more for this one, though no file has changed.
     current = draft.facts_version == FACTS_VERSION
     if not changed and not removed and draft.base and current:
+        if run.kept is not None and kept is None:
+            await _keep_base(run, run.kept, draft, truth, stored)
         await truth.index.discard(draft)
         return None
     known = len(run.timed_out)
@@ -565,6 +571,22 @@ def _add_part(run: _Run, bound: _BoundRun, stored: dict[str, StoredFile], part: 
     before = stored.get(part.path)
     if before is None or before.graph_hash != digest:
         bound.parts.append(FileGraph(part.path, nodes, edges, digest))
+
+
+async def _keep_base(
+    run: _Run,
+    kept: KeptRepository,
+    draft: Draft,
+    truth: Truth,
+    stored: dict[str, StoredFile],
+) -> None:
+    """Nothing changed: bind the base for the runs that will follow."""
+    changed: list[str] = []
+    await _load_unchanged(run, draft, truth, None, changed, [])
+    if not changed:
+        bound = await asyncio.to_thread(_resolve, run, draft.repo, stored, None)
+        _keep(run, kept, bound, stored, [])
+        kept.number = draft.base
 
 
 def _keep(
