@@ -11,6 +11,7 @@ which is the one module that writes and reads it.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 
 import msgspec
@@ -194,7 +195,7 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     module: str
     definitions: list[Definition]
     imports: list[Import]
-    references: list[Reference]
+    references: Collection[Reference]
     bindings: list[Binding]
     exports: list[Export] = []  # `__all__`, or names exported by statement
     has_error: bool = False  # the parser met a syntax error and recovered
@@ -207,8 +208,51 @@ def no_facts(path: str, language: str, module: str) -> FileFacts:
     return FileFacts(path, language, module, [own], [], [], [], has_error=True)
 
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(FileFacts)
+class PackedReferences(Collection[Reference]):
+    """The references of stored facts, decoded anew each time they are gone through.
+
+    They are half of the memory that facts take, and are looked at when their own file is bound, and
+    then no more.
+    """
+
+    __slots__ = ("_count", "packed")
+
+    def __init__(self, packed: bytes) -> None:
+        self.packed = packed
+        self._count = len(_untyped.decode(packed))
+
+    def __iter__(self) -> Iterator[Reference]:
+        return iter(_references.decode(self.packed))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, reference: object) -> bool:
+        return reference in _references.decode(self.packed)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PackedReferences):
+            return self.packed == other.packed
+        return list(self) == other
+
+    __hash__ = None  # type: ignore[assignment]  # as a list's
+
+
+class _Stored(FileFacts, frozen=True, array_like=True, gc=False):
+    """The same shape with the references as they are stored."""
+
+    references: msgspec.Raw  # type: ignore[assignment]
+
+
+def _packed(value: object) -> msgspec.Raw:
+    assert isinstance(value, PackedReferences), type(value)
+    return msgspec.Raw(value.packed)
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_packed)
+_decoder = msgspec.msgpack.Decoder(_Stored)
+_references = msgspec.msgpack.Decoder(list[Reference])
+_untyped = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
 def encode(facts: FileFacts) -> bytes:
@@ -216,5 +260,21 @@ def encode(facts: FileFacts) -> bytes:
 
 
 def decode(blob: bytes) -> FileFacts:
-    """Raises: msgspec.DecodeError, for a blob of another version's shape."""
-    return _decoder.decode(blob)
+    """Facts whose references stay packed (`PackedReferences`).
+
+    Raises: msgspec.DecodeError, for a blob of another version's shape; what is wrong inside a reference
+        shows when it is read.
+    """
+    found = _decoder.decode(blob)
+    return FileFacts(
+        found.path,
+        found.language,
+        found.module,
+        found.definitions,
+        found.imports,
+        PackedReferences(bytes(found.references)),
+        found.bindings,
+        found.exports,
+        found.has_error,
+        found.version,
+    )

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import json
 import logging
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from etl.report import IndexReport, Progress
     from plait.ports import GraphStore
     from plait.settings import Settings
+    from vector.server.embedded import PostgresLease
 
 EXAMPLE = """\
 examples:
@@ -117,23 +120,35 @@ def _run(args: argparse.Namespace) -> int:
     if args.export is not None:
         return _export(args, settings)
     _refuse_elsewhere(settings)
+    from etl.plan import make_plan, repository_name
+    from plait.domain.scope import unqualify
+
+    # A wrong path or name is answered before any server is started for it.
+    root = args.path.expanduser().absolute()
+    repository_name(root, args.repo)
+    plan = make_plan(root, settings)
+    # Both start while this process still loads what it needs.
+    _start_service(settings)
+    held = _start_store(settings)
+
     from etl.pipeline import IndexRequest
     from etl.report import render
-    from plait.domain.scope import unqualify
 
     # A run makes millions of values that live to its end: looking through them for cycles again and
     # again was a tenth of this process's CPU. Cycles are still collected, less often.
     gc.set_threshold(200_000, 50, 100)
     tenant = settings.scope.tenant
     request = IndexRequest(
-        args.path, args.repo, embed=not args.no_embed, move=args.move, tenant=tenant
+        args.path, args.repo, embed=not args.no_embed, move=args.move, plan=plan, tenant=tenant
     )
     # Without a service nobody would make them afterwards.
     wait = args.wait or not settings.client.autostart
     report = asyncio.run(_index(request, settings, _progress(args), wait))
     filling = request.embed and report.embedded < report.chunks
     report = replace(report, repo=unqualify(tenant, report.repo), filling=filling)
-    _start_service(settings)
+    _start_service(settings)  # one that was running may have left meanwhile
+    for lease in held:
+        lease.close()
     if args.json:
         print(to_json(report.to_json()))
     elif not args.quiet:
@@ -149,13 +164,8 @@ async def _index(
 
     from etl.embed import check_model
     from etl.pipeline import index_repository
-    from etl.plan import make_plan, repository_name
     from etl.truth import open as open_truth
 
-    # A wrong path or name is answered before any server is started for it.
-    root = request.root.expanduser().absolute()
-    repository_name(root, request.repo)
-    request = replace(request, plan=await asyncio.to_thread(make_plan, root, settings))
     async with AsyncExitStack() as stack:
         truth = await open_truth(settings)
         stack.push_async_callback(truth.close)
@@ -191,6 +201,23 @@ def _refuse_elsewhere(settings: Settings) -> None:
             "`postgres.dsn` and `graph.uri` to its stores, or unset PLAIT_SERVER",
             key="client.server",
         )
+
+
+def _start_store(settings: Settings) -> list[PostgresLease]:
+    """Begin to start the embedded PostgreSQL, where there is to be one: the first start takes a second. What is
+    returned holds it once it runs."""
+    held: list[PostgresLease] = []
+
+    def start() -> None:
+        from vector.server import embedded
+
+        # What is wrong is met, and told, by the run that opens it.
+        with contextlib.suppress(PlaitError, OSError):
+            held.append(embedded.ensure(settings))
+
+    if not settings.postgres.dsn.get_secret_value():
+        threading.Thread(target=start, daemon=True).start()
+    return held
 
 
 def _start_service(settings: Settings) -> None:

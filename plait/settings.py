@@ -81,6 +81,8 @@ class GraphSettings(_Section, frozen=True):
     max_rows: Annotated[int, Meta(ge=1, le=100_000)] = 1000
     max_result_bytes: Annotated[int, Meta(ge=1024)] = 16 * 2**20
     heap_mb: Annotated[int, Meta(ge=128)] = 512
+    # Whether a service keeps the embedded server running and level; off: it starts with the first Cypher.
+    follow: bool = False
 
 
 class EmbeddingSettings(_Section, frozen=True):
@@ -110,6 +112,8 @@ class IndexSettings(_Section, frozen=True):
     outage_s: Annotated[float, Meta(ge=0)] = 300.0
     # How long a replaced revision can still be searched as of its time; 0: the one before at most.
     keep_s: Annotated[float, Meta(ge=0)] = 0.0
+    # Of so many branches the last tree stays stored, for a switch back to it.
+    keep_trees: Annotated[int, Meta(ge=0, le=1000)] = 16
     # Memory in which a service holds what repositories in use were bound from; 0: none is held.
     bindings_bytes: Annotated[int, Meta(ge=0)] = 512 * 2**20
 
@@ -228,6 +232,8 @@ class ServerSettings(_Section, frozen=True):
     tls_certificate: str = ""  # PEM files, read again when they change
     tls_key: str = ""
     tls_client_ca: str = ""  # who connects shows a certificate of this authority
+    # Processes that answer calls over TCP; the home's own socket is the first one's.
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1
     reflection: bool = False
     index_roots: str = ""  # folders, with `:` between them, under which calls may index
     # Of calls over the home's socket, and as many over TCP.

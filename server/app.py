@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import (
     AsyncIterator,
+    Callable,
     Collection,
     Coroutine,
     Sequence,
@@ -47,10 +48,12 @@ from server.background_jobs.collect import Collector
 from server.background_jobs.embedder import Embedder
 from server.background_jobs.index_jobs import Jobs
 from server.background_jobs.retention import Retention
+from server.background_jobs.store_log import LogShortener
 from server.background_jobs.warm import Warmer
 from server.grpc.calls_in_progress import Calls
 from server.masking import Masking
 from server.process.lazy import Lazy
+from server.process.wakes import Wake
 from server.stores import Stores
 
 if TYPE_CHECKING:
@@ -78,8 +81,10 @@ class App:
         chat: Lazy[LanguageModel] | None = None,
         *,
         background: bool,
+        tell: Callable[[Wake], None] | None = None,
     ) -> None:
         self.settings = settings
+        self._tell = tell  # of a worker: who runs the jobs in the background
         self.masking = Masking(settings.secrets.rules)
         self.background = background  # a projector runs all the time
         self.truth = truth
@@ -148,13 +153,32 @@ class App:
     def written(self, repos: Collection[str], scopes: Collection[Scope] = ()) -> None:
         """What agents keep was just committed in `repos`: the graph, the vectors and, for `scopes`,
         retention follow."""
+        if self._tell is not None:
+            self._tell(Wake.of(repos, scopes))
+            return
         self.embedder.add(repos)
         if self.background:
             self.retention.add(scopes)
         self.project_soon()
 
+    def woken(self, wake: Wake) -> None:
+        """A worker of this service wrote, or asks for the graph."""
+        self.written(wake.repos, wake.scopes)
+        if wake.published:
+            self._published()
+        if wake.level:
+            self.level_soon()
+
+    def worker_lost(self) -> None:
+        """What a worker wrote last was maybe not told: look for it."""
+        self.embedder.look_again()
+        self.project_soon()
+
     def _published(self) -> None:
         """A revision was published: what episodes touch in it is settled, and an open graph follows."""
+        if self._tell is not None:
+            self._tell(Wake(published=True))
+            return
         self.code_vectors.wake()
         self.project_soon()
 
@@ -177,7 +201,8 @@ class App:
     def _graph_is_wanted(self) -> bool:
         """Whether the graph follows what is written. An external one always does; the embedded one while it
         runs, which is from the first Cypher until it rests: its start costs more than most index runs."""
-        return bool(self.settings.graph.uri) or self._graph_asked or self.graph.is_open
+        always = bool(self.settings.graph.uri) or self.settings.graph.follow
+        return always or self._graph_asked or self.graph.is_open
 
     @property
     def graph_is_empty(self) -> bool:
@@ -186,6 +211,9 @@ class App:
 
     def level_soon(self) -> None:
         """Bring the graph up to date in the background, started if need be."""
+        if self._tell is not None:
+            self._tell(Wake(level=True))
+            return
         self._graph_asked = True
         self.project_soon()
 
@@ -226,6 +254,9 @@ class App:
 
     def project_soon(self) -> None:
         """Bring the graph up to date in the background, if it is wanted and nobody is at it."""
+        if self._tell is not None:
+            self._tell(Wake())
+            return
         if self.background:
             self.projector.wake()
             return
@@ -271,11 +302,14 @@ def _log_failure(task: asyncio.Task[int]) -> None:
 
 
 @asynccontextmanager
-async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App]:
+async def open_app(
+    settings: Settings, *, background: bool, tell: Callable[[Wake], None] | None = None
+) -> AsyncIterator[App]:
     """Open the truth store and what hangs on it; close all of it in the reverse order.
 
     `background`: keep projecting for as long as the app is open. Without it (a command line's own
-    server) a graph query or an episode projects what waits, once.
+    server) a graph query or an episode projects what waits, once. `tell`: of a worker, whose first process runs the
+    jobs in the background; it is told what they need to know.
 
     Raises: StoreUnavailable, SchemaMismatch, EmbeddedServerFailed.
     """
@@ -300,7 +334,9 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
             stack.push_async_callback(reranker.close)
         if chat is not None:
             stack.push_async_callback(chat.close)
-        app = App(settings, truth, graph_store, provider, reranker, chat, background=background)
+        app = App(
+            settings, truth, graph_store, provider, reranker, chat, background=background, tell=tell
+        )
         stack.push_async_callback(app.stores.close)
         stack.push_async_callback(app.retention.close)
         stack.push_async_callback(app.settle)
@@ -318,6 +354,7 @@ async def open_app(settings: Settings, *, background: bool) -> AsyncIterator[App
             ("code vectors", app.code_vectors.run_forever),
             ("retention", app.retention.run_forever),
             ("collector", Collector(truth.recalls).run_forever),
+            ("log", LogShortener(truth, lambda: app.busy).run_forever),
             ("warmer", Warmer(truth.repositories, truth.search, truth.relations).run_forever),
         ):
             loop = asyncio.create_task(work(stop), name=name)

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vector.connection import schema
+from vector.connection import log, schema
 from vector.connection.dsn import external
 from vector.connection.errors import translated
 from vector.connection.migrate import migrate
@@ -123,6 +123,11 @@ class Store:
         await self.db.refreshed()
         await self.app.refreshed()
         await self.outbox.refreshed()
+
+    async def shorten_log(self) -> int:
+        """Bytes of the embedded server's log that a checkpoint has covered by now, 0 for too few to be worth
+        one. Of an external server, whose settings are somebody else's, always 0."""
+        return await log.shorten(self.db) if self.lease is not None else 0
 
     async def close(self) -> None:
         """Release locks and connections, then the lease on the embedded server. Safe to repeat."""

@@ -118,7 +118,7 @@ def serving(checkout: Checkout, **settings: str) -> Iterator[Server]:
     home.chmod(0o711)  # the account that PostgreSQL runs as must get through
     process = subprocess.Popen(
         [checkout.plait, "serve", "--json"],
-        env={**checkout.environment(home), **settings},
+        env={**checkout.environment(home), "PLAIT_GRAPH__FOLLOW": "true", **settings},
         cwd="/",
         stdout=subprocess.PIPE,
         stderr=(home / "serve.log").open("w"),

@@ -48,6 +48,7 @@ class Service:
         self.environ = {
             "PLAIT_HOME": str(home),
             "PLAIT_SERVER__DRAIN_S": "2",
+            "PLAIT_GRAPH__FOLLOW": "true",  # faults are to meet a projection at work
             # Upkeep is the steward's to ask for, and then there has to be something to do.
             "PLAIT_MEMORY__AUTOMATIC": "false",
             "PLAIT_MEMORY__BUDGET_TOKENS": "100",

@@ -18,6 +18,8 @@ _TF_BITS = 8
 _DOC_BITS = 28
 _MAX_TERMS = 1 << (63 - _DOC_BITS - _TF_BITS)
 _MAX_DOCS = 1 << _DOC_BITS
+# Of a segment: some 150 MB while it is built. Django has 2.7 million, Kubernetes 5.
+MOST_POSTINGS = 6_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +37,17 @@ class PartialIndex:
 
 
 class SegmentBuilder:
-    """Gathers batches; `build` gives the segment. Memory: 5 bytes a posting until then."""
+    """Gathers batches; `build` gives the segment. Memory: 5 bytes a posting until then, 25 in `build`."""
 
     def __init__(self) -> None:
         self._ids: list[ItemId] = []
         self._parts: list[PartialIndex] = []
+        self._postings = 0
+
+    @property
+    def is_full(self) -> bool:
+        """True when a run should write this segment and begin the next, so that memory has a bound."""
+        return self._postings >= MOST_POSTINGS
 
     def add(self, ids: Sequence[ItemId], part: PartialIndex | None) -> None:
         """Add the words of the chunks `ids`; all parts of a segment come from one pool.
@@ -52,6 +60,7 @@ class SegmentBuilder:
             raise ValueError("batches of two pools can't share a segment")
         self._ids += ids
         self._parts.append(part)
+        self._postings += len(part.terms)
 
     def build(self) -> Segment | None:
         """The segment over all chunks added, its terms ascending; None when there are none."""
@@ -59,12 +68,12 @@ class SegmentBuilder:
             return None
         lengths = np.concatenate([part.lengths for part in self._parts])
         keys = self._sorted_keys()
-        terms = keys >> (_DOC_BITS + _TF_BITS)
-        starts = np.flatnonzero(np.diff(terms, prepend=-1))
         docs = ((keys >> _TF_BITS) & (_MAX_DOCS - 1)).astype("<i4").tobytes()
-        tfs = (keys & 0xFF).astype(np.uint8).tobytes()
+        tfs = keys.astype(np.uint8).tobytes()  # the lowest byte
+        keys >>= _DOC_BITS + _TF_BITS
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
         vocabulary = self._parts[0].vocabulary
-        found = [vocabulary[i] for i in terms[starts].tolist()]
+        found = [vocabulary[i] for i in keys[starts].tolist()]
         ends = [*starts[1:].tolist(), len(keys)]
         slices = sorted(zip(found, starts.tolist(), ends, strict=True))
         return Segment(
@@ -79,16 +88,16 @@ class SegmentBuilder:
         """All postings packed, ascending: by term, then by document."""
         if len(self._ids) > _MAX_DOCS or len(self._parts[0].vocabulary) > _MAX_TERMS:
             raise ValueError("too many chunks or terms for one segment")
-        keys = []
-        first = 0
+        keys = np.empty(self._postings, dtype=np.int64)
+        first = begin = 0
         for part in self._parts:
-            count = len(part.lengths)
-            docs = np.repeat(np.arange(first, first + count, dtype=np.int64), part.distinct)
-            key = part.terms.astype(np.int64) << (_DOC_BITS + _TF_BITS)
-            key |= docs << _TF_BITS
+            count, end = len(part.lengths), begin + len(part.terms)
+            key = keys[begin:end]
+            key[:] = part.terms
+            key <<= _DOC_BITS
+            key |= np.repeat(np.arange(first, first + count, dtype=np.int64), part.distinct)
+            key <<= _TF_BITS
             key |= part.tfs
-            keys.append(key)
-            first += count
-        merged = np.concatenate(keys)
-        merged.sort()
-        return merged
+            first, begin = first + count, end
+        keys.sort()
+        return keys

@@ -35,6 +35,7 @@ class Relay:
         self.connections = connections
         self.settings = settings
         self._server: asyncio.Server | None = None
+        self.socket: sockets.socket | None = None  # of TCP
         self.port = 0
 
     async def listen_unix(self, path: Path) -> None:
@@ -45,21 +46,15 @@ class Relay:
             lambda: _Outer(self, local=True), sock=socket, backlog=BACKLOG
         )
 
-    async def listen_tcp(self, host: str, port: int) -> None:
-        """Raises: PortTaken."""
-        family = sockets.AF_INET6 if ":" in host else sockets.AF_INET
-        try:
-            socket = sockets.create_server(
-                (host, port), family=family, backlog=BACKLOG, dualstack_ipv6=host == "::"
-            )
-        except (OSError, OverflowError) as exc:
-            raise PortTaken(
-                f"cannot listen on {host}:{port} ({exc}): another program has the port, or the address is "
-                "not this machine's; set `server.port` (PLAIT_SERVER__PORT, `plait serve --port`) to a "
-                "free one, 0 picks one",
-                host=host,
-                port=port,
-            ) from exc
+    async def listen_tcp(
+        self, host: str, port: int, listening: sockets.socket | None = None
+    ) -> None:
+        """On a socket of its own, or on one that is `listening` already, with other processes.
+
+        Raises: PortTaken.
+        """
+        socket = listening if listening is not None else _listening(host, port)
+        self.socket = socket
         self.port = int(socket.getsockname()[1])
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
@@ -70,6 +65,23 @@ class Relay:
         """Those who are connected stay."""
         if self._server is not None:
             self._server.close()
+
+
+def _listening(host: str, port: int) -> sockets.socket:
+    """Raises: PortTaken."""
+    family = sockets.AF_INET6 if ":" in host else sockets.AF_INET
+    try:
+        return sockets.create_server(
+            (host, port), family=family, backlog=BACKLOG, dualstack_ipv6=host == "::"
+        )
+    except (OSError, OverflowError) as exc:
+        raise PortTaken(
+            f"cannot listen on {host}:{port} ({exc}): another program has the port, or the address is "
+            "not this machine's; set `server.port` (PLAIT_SERVER__PORT, `plait serve --port`) to a "
+            "free one, 0 picks one",
+            host=host,
+            port=port,
+        ) from exc
 
 
 class _Side(asyncio.Protocol):

@@ -54,6 +54,7 @@ class Embedder:
         self._waiting: set[str] = set()
         self._woken = asyncio.Event()
         self._turn = asyncio.Lock()
+        self._looked = False  # for what other processes left behind
 
     @property
     def at_work(self) -> bool:
@@ -66,20 +67,25 @@ class Embedder:
         if repos:
             self._woken.set()
 
+    def look_again(self) -> None:
+        """A process that wrote is gone: what it left without vectors is looked for."""
+        self._looked = False
+        self._woken.set()
+
     async def run_forever(self, stop: asyncio.Event) -> None:
         """Embed until `stop` is set. Errors are logged, and tried again later and later."""
         stopping = asyncio.ensure_future(stop.wait())
         retry_s = FIRST_RETRY_S
-        begun = False
         try:
             while not stop.is_set():
                 try:
-                    if not begun:
+                    if not self._looked:
+                        self._looked = True
                         self.add(await self._left_behind())
-                        begun = True
                     await self.run_until_idle(stop)
                     retry_s = FIRST_RETRY_S
                 except Exception as exc:
+                    self._looked = False
                     _log(exc, retry_s)
                     await asyncio.wait({stopping}, timeout=retry_s)
                     retry_s = min(2 * retry_s, LONGEST_RETRY_S)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from plait.domain.errors import BadSettings
 from server.commands import frame
 from server.commands.frame import OK
 
@@ -37,6 +38,12 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait serve") -> int:
         type=_port,
         metavar="PORT",
         help="listen on this TCP port, too; 0: a free one (default: `server.port`, which is none)",
+    )
+    out.add_argument(
+        "--workers",
+        type=_count,
+        metavar="N",
+        help="processes that answer calls on the TCP port, up to 64 (default: `server.workers`, which is 1)",
     )
     out.add_argument(
         "--rotate-token",
@@ -95,13 +102,20 @@ def _port(text: str) -> int:
     return number
 
 
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 64:
+        raise ValueError(text)
+    return number
+
+
 def _settings(args: argparse.Namespace) -> Settings:
     import msgspec
 
     from plait import settings as plait_settings
 
     settings = plait_settings.load(args.config)
-    given = {"host": args.host, "port": args.port}
+    given = {"host": args.host, "port": args.port, "workers": args.workers}
     changes = {key: value for key, value in given.items() if value is not None}
     server = msgspec.structs.replace(settings.server, **changes)
     if args.make_certificate is not None and not server.tls_certificate:
@@ -111,6 +125,11 @@ def _settings(args: argparse.Namespace) -> Settings:
         pair = certificate.ensure(settings.home, names)
         server = msgspec.structs.replace(
             server, tls_certificate=str(pair.certificate), tls_key=str(pair.key)
+        )
+    if server.workers > 1 and server.port is None:
+        raise BadSettings(
+            "workers share a TCP port, and this server has none; give it one (`--port`, `server.port`), or leave "
+            "`--workers` (`server.workers`) at 1",
         )
     return msgspec.structs.replace(settings, server=server)
 

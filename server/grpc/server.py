@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket as sockets
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -89,7 +90,8 @@ def _health_servicer() -> Any:
 
 
 class Server:
-    """A started server. `port` is the TCP port it listens on, 0 for none; `target` its socket, for clients."""
+    """A started server. `port` is the TCP port it listens on, 0 for none, with `listening` its socket; `target` its
+    Unix socket, for clients."""
 
     def __init__(
         self,
@@ -105,6 +107,7 @@ class Server:
         self._relays = relays
         self.target = f"unix:{socket}" if socket is not None else ""
         self.port = max((relay.port for relay in relays), default=0)
+        self.listening = next((r.socket for r in relays if r.socket is not None), None)
 
     async def drain(self, limit_s: float) -> None:
         """Say NOT_SERVING, take no new call, let those in flight end within `limit_s`, cancel the rest.
@@ -134,9 +137,11 @@ async def running(
     host: str = "",
     port: int | None = None,
     keys: KeyCallers | None = None,
+    listening: sockets.socket | None = None,
 ) -> AsyncIterator[Server]:
     """A server of `app` on a Unix socket, a TCP address, or both; drained at the end. Over TCP `keys` and
-    the token of the app's home open; without either nothing but health answers.
+    the token of the app's home open; without either nothing but health answers. `listening`: of a worker, the TCP
+    socket that its first process has, in place of `port`.
 
     Raises: PortTaken, TokenUnsafe, TlsMissing, TlsUnusable.
     """
@@ -156,12 +161,12 @@ async def running(
     async with AsyncExitStack() as stack:
         if audit is not None:
             stack.push_async_callback(asyncio.to_thread, audit.close)
-        listening = _Listening(server, connections, settings, _private(socket, stack), stack)
+        doors = _Listening(server, connections, settings, _private(socket, stack), stack)
         relays = []
         if socket is not None:
-            relays.append(await listening.on_socket(socket))
+            relays.append(await doors.on_socket(socket))
         if port is not None:
-            relays.append(await listening.over_tcp(host, port, tls))
+            relays.append(await doors.over_tcp(host, port, tls, listening))
         await _tell(status, serving=True)
         await server.start()
         stop = asyncio.Event()
@@ -199,11 +204,17 @@ class _Listening:
         await relay.listen_unix(socket)
         return relay
 
-    async def over_tcp(self, host: str, port: int, tls: grpc.ServerCredentials | None) -> Relay:
+    async def over_tcp(
+        self,
+        host: str,
+        port: int,
+        tls: grpc.ServerCredentials | None,
+        listening: sockets.socket | None,
+    ) -> Relay:
         """Raises: PortTaken."""
         inner = self._inner("tcp.sock")
         relay = self._relay(inner)
-        await relay.listen_tcp(host, port)
+        await relay.listen_tcp(host, port, listening)
         if tls is None:
             self.server.add_insecure_port(f"unix:{inner}")
         else:

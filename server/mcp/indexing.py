@@ -56,7 +56,7 @@ class Indexer:
         """
         async with self._turn:
             run = await self._look(here.root)
-            if run is not None and not run.job.final:
+            if run is not None and run.job.state not in _TEXT_IS_THERE and not run.job.final:
                 return
             if (
                 run is not None
@@ -105,9 +105,9 @@ class Indexer:
         return f"indexing: {stage} {job.done:,} of {job.total:,} {job.unit}".rstrip()
 
     def checked_at(self, root: Path) -> datetime | None:
-        """When the last run of `root` that ended well began."""
+        """When the last run of `root` that published what it found began."""
         run = self._runs.get(root)
-        return run.began if run is not None and run.job.state == "succeeded" else None
+        return run.began if run is not None and run.job.state in _TEXT_IS_THERE else None
 
     async def _look(self, root: Path) -> _Run | None:
         """The last run of `root` as it stands now; None when there is none, or its server has ended."""

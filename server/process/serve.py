@@ -10,15 +10,20 @@ import signal
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import plait
 from plait.client.discovery import ServerAddress
 from plait.settings import Settings
 from plait.supervisor.account import unprivileged
 from plait.supervisor.home import prepare
-from server.app import open_app
+from server.app import App, open_app
 from server.process.address import announce, claimed, withdraw
 from server.process.idle import Rest
+from server.process.workers import Workers
+
+if TYPE_CHECKING:
+    from server.grpc.server import Server
 
 logger = logging.getLogger(__name__)
 
@@ -70,12 +75,27 @@ async def serve(
                 )
                 announce(settings.home, address)
                 on_ready(address)
+                workers = _workers(settings, app, server)
                 rest = Rest(app, settings, address if background else None)
                 resting = asyncio.create_task(rest.run(stop), name="rest")
                 await stop.wait()
                 resting.cancel()
                 withdraw(settings.home)
                 logger.info("draining", extra={"limit_s": settings.server.drain_s})
+                if workers is not None:
+                    workers.drain()
+            if workers is not None:
+                await workers.stop()
+
+
+def _workers(settings: Settings, app: App, server: Server) -> Workers | None:
+    """The other processes of this service, which begin to start; None: it has one alone."""
+    count = settings.server.workers - 1
+    if not count or server.listening is None:
+        return None
+    workers = Workers(settings, server.listening, count, app.woken, app.worker_lost)
+    workers.start()
+    return workers
 
 
 def collect_seldom() -> None:

@@ -48,6 +48,7 @@ async def at_rest(app: App) -> None:
     async def rests() -> bool:
         try:
             await app.embedder.run_until_idle()  # which links what is alike, for the graph
+            app.level_soon()
             return await app.truth.outbox.waiting() == 0
         except PlaitError:  # the background's own tries go on, too
             return False

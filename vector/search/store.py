@@ -43,8 +43,7 @@ FEW = 50_000
 
 SEGMENTS = """
 SELECT s.id, s.lengths, s.ids,
-       (SELECT string_agg(d.docs, ''::bytea) FROM segment_dead d
-         WHERE d.segment_id = s.id AND d.rev <= w.dead_rev)
+       (SELECT d.docs FROM segment_dead d WHERE d.segment_id = s.id AND d.rev = w.dead_rev)
   FROM unnest(%(ids)s::bigint[], %(dead)s::int[]) AS w (id, dead_rev) JOIN segment s USING (id)
 """
 
