@@ -232,10 +232,10 @@ async def _published(
         try:
             async with _draft(truth, request, root) as draft:
                 revision = await _write_revision(run, draft, truth, settings, progress)
-            if kept is not None and revision is not None:
-                kept.number = revision.number
-            if kept is not None and kept.number:
+            if kept is not None and kept.bindings is not None:
                 kept.plan = todo
+                if revision is not None:
+                    kept.number = revision.number
             return run, draft, revision
         except DraftLost:
             if not again:
@@ -294,6 +294,8 @@ async def _write_revision(
     if draft.base and current and (kept is None or len(changed) + len(removed) > FEW_FILES):
         taken = await _take_tree(run, draft, truth, branch)
         if taken is not None:
+            if run.kept is not None:
+                run.kept.forget()
             run.removed = len(removed)
             return taken
     known = len(run.timed_out)
@@ -677,8 +679,8 @@ def _keep(
     removed: Sequence[str],
 ) -> None:
     """Leave for the next run what this one knows of its revision."""
-    now = {path: file for path, file in stored.items() if path not in set(removed)}
-    now |= run.rows
+    gone = set(removed)
+    now = {path: file for path, file in stored.items() if path not in gone} | run.rows
     for path, digest in bound.digests.items():
         if path in now:
             now[path] = replace(now[path], graph_hash=digest)
