@@ -238,6 +238,7 @@ SMALLEST = {
     "episode_load": ("--rate 5 --seconds 1",),
     "expansion_gain": (f"{{eval}} {CACHE} --each 2",),
     "feedback_rounds": ("--seeds 1 --rounds 3",),
+    "first_answer": ("{tree} --runs 1 --rest 0 --no-embed",),
     "flat_memory": ("--calls 5 --warm 1 --only Search --json",),
     "freshness": ("click 8.1.7 8.1.8 --notes 4",),
     "graph_write": ("{folder}/graph.jsonl",),
