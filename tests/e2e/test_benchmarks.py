@@ -253,6 +253,7 @@ SMALLEST = {
     "memory_cost": ("--neo4j= --batches 2 --rate 5 --seconds 1",),
     "memory_query": (f"{CACHE} --families made --histories 1",),
     "memory_recall": (f"{CACHE} --families made --histories 1 --only bm25",),
+    "memory_scale": ("fill --memories 50", "embed --most 20", "bulk", "measure --queries 2"),
     "memory_silence": (f"{{eval}} {CACHE} --only click --histories 1",),
     "pipeline_cost": ("--repo click-8.1.7 --queries 2",),
     "polyglot": ("--language go --each 2",),
