@@ -42,6 +42,7 @@ from plait.domain.values import Filter
 from plait.retrieval.search import SearchQuery, SearchService
 from plait.supervisor import status
 from vector.connection.pool import Scoped
+from vector.index.visible import chunk
 from vector.store import Store
 
 WORD = re.compile(r"[A-Za-z_]{4,}")
@@ -72,7 +73,7 @@ async def queries_of(store: Store, repo: str, count: int, seed: int) -> list[str
     """Queries of 3 to 6 words from random chunks; half of them hold an identifier of the chunk."""
     rows = await store.db.rows(
         "SELECT symbol, left(content, 600) FROM files i JOIN repository r ON r.id = i.repo_id"
-        " WHERE r.name = %(repo)s AND rev_to IS NULL ORDER BY i.id LIMIT 200000",
+        f" WHERE r.name = %(repo)s AND {chunk('i', 'r.published')} ORDER BY i.id LIMIT 200000",
         {"repo": repo},
     )
     if not rows:

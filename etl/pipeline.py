@@ -40,7 +40,9 @@ from etl.resolve import (
     repo_node,
     resolve,
 )
+from etl.source.gitdir import branch_of
 from etl.source.walk import Walk
+from etl.trees import tree_digest
 from plait.domain.errors import DraftLost, NoSymbols
 from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
 from plait.domain.outage import Patience as Outage
@@ -114,10 +116,13 @@ class _Run:
     phases: dict[str, float] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unparsed: list[tuple[str, str]] = field(default_factory=list)
+    hashes: dict[str, bytes] = field(default_factory=dict)
     facts: dict[str, FileFacts] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
-    rows: dict[str, StoredFile] = field(default_factory=dict)  # of what was parsed
+    symbols: int = 0
+    rows: dict[str, StoredFile] = field(default_factory=dict)  # of what was read
     parsed: int = 0
+    restored: int = 0  # files whose content was stored already
     removed: int = 0
     syntax_errors: int = 0
     masked: list[tuple[str, int]] = field(default_factory=list)
@@ -193,7 +198,7 @@ async def _index(
         await truth.vectors.ensure_space(provider.model, provider.dim)
     run, draft, revision = await _published(request, todo, root, settings, truth, progress, kept)
     repo = draft.repo
-    await truth.vectors.want(repo, request.embed)
+    await truth.vectors.want(repo, request.embed and settings.embedding.embeds_code)
     if open_graph is not None:
         with run.phase("graph"):
             progress.start("graph")
@@ -278,15 +283,24 @@ async def _write_revision(
     if not changed and not removed and draft.base and current:
         await truth.index.discard(draft)
         return None
+    branch = await asyncio.to_thread(branch_of, run.walk.root)
+    # What is bound in memory goes on from a small change; a tree that is taken up would leave it behind.
+    if draft.base and current and (kept is None or len(changed) + len(removed) > FEW_FILES):
+        taken = await _take_tree(run, draft, truth, branch)
+        if taken is not None:
+            run.removed = len(removed)
+            return taken
     known = len(run.timed_out)
     with run.phase("parse"):
         await _load_unchanged(run, draft, truth, kept, changed, removed)
+        await _restore(run, draft, truth, changed, stored)
         await _parse_and_write(run, draft, truth, settings, changed, progress)
         await _remember(run, settings.index.parse_timeout_s)
     # What can't be read any more must not be found with its old content.
     failed = {path for path, _ in run.skipped}
     removed += [path for path in changed if path in failed and path in stored]
-    if draft.base and not run.parsed and not removed and len(run.timed_out) == known:
+    nothing = not run.parsed and not run.restored and not removed
+    if draft.base and nothing and len(run.timed_out) == known:
         await truth.index.discard(draft)  # all that "changed" can't be parsed, as before
         return None
     await truth.index.retire(draft, removed)
@@ -301,7 +315,62 @@ async def _write_revision(
             await truth.index.write_graph(draft, parts[start : start + settings.index.batch_items])
         if run.kept is not None:
             _keep(run, run.kept, bound, stored, removed)
-        return await truth.index.publish(draft, _stats(run))
+        tree = await asyncio.to_thread(_tree, run)
+        return await truth.index.publish(draft, _stats(run), tree=tree, branch=branch)
+
+
+async def _take_tree(run: _Run, draft: Draft, truth: Truth, branch: str) -> Revision | None:
+    """Publish a tree that is kept as it was: nothing is parsed or bound. None when this one is not kept."""
+    with run.phase("write"):
+        tree = await asyncio.to_thread(_tree, run)
+        if not tree:
+            return None
+        stats = await truth.index.restore_tree(draft, tree)
+        if stats is None:
+            return None
+        run.nodes, run.symbols, run.restored = stats.nodes, stats.symbols, stats.files
+        run.edges, run.unresolved = Counter(stats.relations), Counter(stats.causes)
+        run.skipped += sorted(stats.unread.items())
+        return await truth.index.publish(draft, stats, tree=tree, branch=branch)
+
+
+def _tree(run: _Run) -> bytes:
+    """The digest by which a later run takes this one's revision up; b"" where another run might find more."""
+    if run.timed_out:
+        return b""
+    missing = [path for path in run.jobs if path not in run.hashes]
+    run.hashes |= hash_files(Path(run.walk.root), missing, run.rules.digest())
+    return tree_digest(run.jobs, run.hashes)
+
+
+async def _restore(
+    run: _Run, draft: Draft, truth: Truth, changed: list[str], stored: dict[str, StoredFile]
+) -> None:
+    """Take the contents out of `changed` that are stored since an earlier revision, as facts and chunks."""
+    wanted = {
+        path: digest
+        for path in changed
+        if (digest := run.hashes.get(path))
+        and (path not in stored or stored[path].content_hash != digest)
+    }
+    if not draft.base or not wanted:
+        return
+    kept = []
+    for path, file in (await truth.index.kept_files(draft, wanted)).items():
+        job, facts = run.jobs[path], _decode(file.facts)
+        if file.language != job.language or (facts is None and is_code(job.language)):
+            continue
+        if facts is not None:
+            if _renamed(facts, job):
+                continue
+            run.facts[path] = facts
+        run.lines[path] = file.lines
+        run.rows[path] = StoredFile(path, file.content_hash, file.language, b"", file.lines)
+        kept.append(file)
+    await truth.index.restore(draft, kept)
+    run.restored = len(kept)
+    again = {file.path for file in kept}
+    changed[:] = [path for path in changed if path not in again]
 
 
 def _taken_up(run: _Run, draft: Draft) -> KeptRepository | None:
@@ -336,6 +405,9 @@ async def _changes(
     hashes = await asyncio.to_thread(
         hash_files, Path(run.walk.root), list(jobs), run.rules.digest()
     )
+    run.hashes = {
+        path: stored[path].content_hash for path in run.jobs if path not in jobs and path in stored
+    } | hashes
     known = draft.timed_out if draft.facts_version == FACTS_VERSION else {}
     changed: list[str] = []
     for path, job in jobs.items():
@@ -496,6 +568,7 @@ def _add_facts(run: _Run, batch: ParsedBatch) -> None:
     run.syntax_errors += batch.syntax_errors
     for row in batch.files:
         run.lines[row.path] = row.lines
+        run.hashes[row.path] = row.content_hash
         run.rows[row.path] = StoredFile(row.path, row.content_hash, row.language, b"", row.lines)
         if row.facts:
             run.facts[row.path] = facts_codec.decode(row.facts)
@@ -619,7 +692,15 @@ def _stats(run: _Run) -> IndexStats:
         skipped=dict(Counter(cause for _, cause in run.skipped)),
         facts_version=FACTS_VERSION,
         timed_out=run.timed_out,
+        symbols=_symbols(run),
+        relations=run.edges,
+        causes=run.unresolved,
+        unread=dict(sorted(p for p in run.skipped if p[0] in run.jobs)[:MOST_REMEMBERED]),
     )
+
+
+def _symbols(run: _Run) -> int:
+    return run.symbols or sum(len(f.definitions) - 1 for f in run.facts.values())
 
 
 def _languages(run: _Run) -> dict[str, int]:
@@ -644,7 +725,7 @@ def _report(
         files_parsed=run.parsed,
         files_removed=run.removed,
         syntax_errors=run.syntax_errors,
-        symbols=sum(len(f.definitions) - 1 for f in run.facts.values()),
+        symbols=_symbols(run),
         chunks=final.chunks,
         chunks_written=run.chunks_written,
         nodes=run.nodes,

@@ -94,12 +94,19 @@ class EmbeddingSettings(_Section, frozen=True):
     base_url: str = ""
     api_key: Secret = Secret("")
     model_dir: str = ""  # local: a folder with model.onnx and tokenizer.json of your own
+    # What code is found by: the static table alone, the table until the model's vectors are there, the model alone.
+    tiers: Literal["static", "both", "model"] = "both"
     batch_size: Annotated[int, Meta(ge=1, le=2048)] = 100
     timeout_s: Annotated[float, Meta(gt=0)] = 30.0
     max_attempts: Annotated[int, Meta(ge=1, le=20)] = 5
     threads: Annotated[int, Meta(ge=0)] = 0  # local: 0 = every core
     cache_size: Annotated[int, Meta(ge=0)] = 1024  # hot queries
     cache_ttl_s: Annotated[float, Meta(ge=0)] = 600.0
+
+    @property
+    def embeds_code(self) -> bool:
+        """Whether the model makes vectors of code; of agents' items it always does."""
+        return self.tiers != "static"
 
 
 class IndexSettings(_Section, frozen=True):
@@ -112,6 +119,8 @@ class IndexSettings(_Section, frozen=True):
     outage_s: Annotated[float, Meta(ge=0)] = 300.0
     # How long a replaced revision can still be searched as of its time; 0: the one before at most.
     keep_s: Annotated[float, Meta(ge=0)] = 0.0
+    # Of so many branches the last tree stays stored, for a switch back to it.
+    keep_trees: Annotated[int, Meta(ge=0, le=1000)] = 16
     # Memory in which a service holds what repositories in use were bound from; 0: none is held.
     bindings_bytes: Annotated[int, Meta(ge=0)] = 512 * 2**20
 

@@ -20,6 +20,7 @@ from benchmarks.soak.vectors import vector
 from plait.client import AsyncPlaitClient, PlaitRpcError
 from plait.domain.memory import MemoryEntry, MemoryFilter
 from plait.domain.values import embedded_text
+from vector.index.visible import item
 
 CALL_S = 30.0
 PAGE = 1000
@@ -34,10 +35,10 @@ SELECT i.id, ARRAY[i.path, i.symbol, i.content, i.context], i.embedding::text
   FROM item i JOIN repository r ON r.id = i.repo_id
  WHERE r.name = %(repo)s AND i.embedding IS NOT NULL AND NOT i.id = ANY(%(known)s::uuid[])
 """
-WITHOUT_VECTOR = """
+WITHOUT_VECTOR = f"""
 SELECT count(*) FROM item i JOIN repository r ON r.id = i.repo_id
  WHERE i.embedding IS NULL AND i.superseded_at IS NULL
-   AND i.rev_from <= r.published AND (i.rev_to IS NULL OR i.rev_to > r.published)
+   AND {item("i", "r.published")}
 """
 EMBEDDED_S = 120.0  # a failed round is tried again within a minute
 HALF = 2e-3  # a stored vector has half floats

@@ -10,6 +10,8 @@ from uuid import UUID
 
 import psycopg
 
+from vector.index.visible import CHUNKS_OF, held
+
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 REPOSITORY = "SELECT id FROM repository WHERE name = %(name)s"
@@ -61,10 +63,9 @@ SELECT recall_id, item_id, helped > 0, harmed > 0 FROM feedback_item
  WHERE repo_id = %(repo)s AND superseded_at IS NULL
 """
 # What a reader of the published revision is given of the files.
-CODE = """
-SELECT f.path, f.content FROM files f JOIN repository r ON r.id = f.repo_id
- WHERE r.id = %(repo)s AND f.rev_from <= r.published
-   AND (f.rev_to IS NULL OR f.rev_to > r.published)
+CODE = f"""
+SELECT f.path, f.content FROM file_member m JOIN files f ON {CHUNKS_OF} JOIN repository r ON r.id = m.repo_id
+ WHERE r.id = %(repo)s AND {held("m", "r.published")}
 """
 FORGOTTEN = "SELECT entries, episodes FROM forgotten WHERE repo_id = %(repo)s"
 CLOCK = "SELECT at FROM repo_clock WHERE repo_id = %(repo)s"

@@ -14,6 +14,7 @@ from etl.source.files import read_limited
 from plait.worktree import work_tree
 
 MAX_INDEX_BYTES = 512 * 2**20
+MAX_BRANCH = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,16 @@ def _git_dir(top: str) -> str | None:
     if "\0" in target:
         return None
     return os.path.join(top, target)  # noqa: PTH118
+
+
+def branch_of(root: str) -> str:
+    """The branch that the git work tree of `root` is on; the commit's hash where it is on none, "" without git."""
+    top = work_tree(root)
+    git_dir = _git_dir(top) if top else None
+    head = _read(f"{git_dir}/HEAD", 4096) if git_dir else None
+    text = (head or b"").decode("utf-8", "replace").strip()
+    name = text.removeprefix("ref:").strip().removeprefix("refs/heads/")
+    return name[:MAX_BRANCH] if name.isprintable() else ""
 
 
 def _common_dir(git_dir: str) -> str:

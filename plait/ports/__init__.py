@@ -22,6 +22,7 @@ from plait.ports.index import FileGraph as FileGraph
 from plait.ports.index import FileRow as FileRow
 from plait.ports.index import IndexStats as IndexStats
 from plait.ports.index import IndexStore as IndexStore
+from plait.ports.index import KeptFile as KeptFile
 from plait.ports.index import Segment as Segment
 from plait.ports.index import StoredFile as StoredFile
 from plait.ports.language import LanguageModel as LanguageModel

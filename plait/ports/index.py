@@ -29,6 +29,19 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A content of a file that was indexed before and is stored still, with its chunks. `written` names it
+    together with the path."""
+
+    path: str
+    content_hash: bytes
+    language: str
+    lines: int
+    written: int
+    facts: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class FileRow:
     """One indexed file. `facts`: the extractor's findings (opaque here), resolved again on each run."""
 
@@ -83,7 +96,8 @@ class Draft:
 @dataclass(frozen=True, slots=True)
 class IndexStats:
     """Counts of one published run, stored with the revision. `facts_version`: how its files were read;
-    `timed_out`: see `Draft`."""
+    `timed_out`: see `Draft`. `relations`, `causes`: edges by relation, references left unresolved by cause.
+    `unread`: files that parsing left out, by path, with the cause."""
 
     files: int = 0
     chunks: int = 0
@@ -94,6 +108,10 @@ class IndexStats:
     skipped: Mapping[str, int] = field(default_factory=dict)
     facts_version: int = 0
     timed_out: Mapping[str, float] = field(default_factory=dict)
+    symbols: int = 0
+    relations: Mapping[str, int] = field(default_factory=dict)
+    causes: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 class IndexStore(Protocol):
@@ -146,8 +164,26 @@ class IndexStore(Protocol):
         """Take files, their chunks and their parts of the graph out of the draft."""
         ...
 
-    async def publish(self, draft: Draft, stats: IndexStats) -> Revision:
-        """Show the draft to readers, and queue its projection to the graph: one transaction."""
+    async def kept_files(self, draft: Draft, wanted: Mapping[str, bytes]) -> dict[str, KeptFile]:
+        """By path, the stored files whose content hash is `wanted`; no more than were published once."""
+        ...
+
+    async def restore(self, draft: Draft, files: Sequence[KeptFile]) -> None:
+        """Put stored files, with their chunks, vectors and words, into the draft. Up to 500 a transaction."""
+        ...
+
+    async def restore_tree(self, draft: Draft, tree: bytes) -> IndexStats | None:
+        """Make the draft what the revision was that was published with `tree`: files, chunks and graph, in one
+        transaction. Its counts; None when that tree is not kept, and then nothing is changed."""
+        ...
+
+    async def publish(
+        self, draft: Draft, stats: IndexStats, *, tree: bytes = b"", branch: str = ""
+    ) -> Revision:
+        """Show the draft to readers, and queue its projection to the graph: one transaction.
+
+        `tree`: a digest of all that the draft was made from, by which a later draft may take it up whole while it is
+        kept; b"" for none. `branch`: its name, of which the last tree is kept longest."""
         ...
 
     async def discard(self, draft: Draft) -> None:

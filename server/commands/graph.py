@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from graph.templates import Template, catalogue, find
 from plait.domain.answers.graph import GraphEdge
 from plait.domain.display import to_json
-from plait.domain.errors import InvalidInput
+from plait.domain.errors import GraphUpdating, InvalidInput, PlaitError
 from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
 
@@ -34,6 +35,8 @@ A symbol is an id, a qualified name, or the end of one (`Model.save`); a file is
 it. Exit code 3: nothing found.
 """
 
+# What is being caught up with is said after this, and again when it has changed.
+FIRST_WORD_S, LATER_WORDS_S = 1.5, 5.0
 TIMES = ("recorded_from",)  # columns of templates that hold milliseconds
 
 
@@ -63,7 +66,12 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     frame.add_repo(out)
     frame.add_as_of(out)
     out.add_argument("--rows", type=int, default=0, metavar="N", help="most rows (default 1000)")
-    out.add_argument("--timeout", type=float, metavar="S", help="seconds to wait (default 30)")
+    out.add_argument(
+        "--timeout",
+        type=float,
+        metavar="S",
+        help="seconds to wait (default 30; with --cypher until the graph server has caught up)",
+    )
     return out
 
 
@@ -105,8 +113,43 @@ async def _ask(
         "recorded_as_of": args.recorded_as_of,
     }
     if template is None:
-        return await client.graph_query(args.cypher, given, **where)
+        return await _caught_up(
+            args, client, lambda: client.graph_query(args.cypher, given, **where)
+        )
     return await client.template(template.name, given, **where)
+
+
+async def _caught_up(
+    args: argparse.Namespace, client: AsyncPlaitClient, ask: Callable[[], Awaitable[GraphAnswer]]
+) -> GraphAnswer:
+    """The answer, once the graph server holds what was indexed: asked again as long as it catches up, unless
+    --timeout says how long to wait."""
+    telling = asyncio.create_task(_tell_waiting(client, quiet=args.json))
+    try:
+        while True:
+            try:
+                return await ask()
+            except PlaitError as exc:
+                if exc.reason != GraphUpdating.reason or args.timeout is not None:
+                    raise
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _tell_waiting(client: AsyncPlaitClient, *, quiet: bool) -> None:
+    """How much the graph server still lacks, on standard error, while it lasts."""
+    wait_s, before = FIRST_WORD_S, 0
+    while not quiet:
+        await asyncio.sleep(wait_s)
+        waiting = (await client.stats()).waiting_projections
+        if waiting and waiting != before:
+            print(
+                f"the graph server starts with the first Cypher and catches up: {waiting:,} changes wait",
+                file=sys.stderr,
+                flush=True,
+            )
+        wait_s, before = LATER_WORDS_S, waiting
 
 
 def _named(pairs: Sequence[str]) -> dict[str, Any]:

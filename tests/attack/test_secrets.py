@@ -47,6 +47,7 @@ from server.exposed import Exposure, as_json, examine, remedies, render
 from server.grpc.server import running
 from tests.attack.secret_samples import HELD_OUT, Sample, samples
 from tests.processes import PATIENT, eventually, remove_home
+from vector.index.visible import CHUNKS_OF, held
 from vector.server import embedded as postgres
 from vector.store import Store
 
@@ -403,9 +404,9 @@ async def test_a_run_after_the_rules_changed_equals_a_clean_one(
 def _contents(dsn: str, repo: str) -> list[tuple[str, str]]:
     with psycopg.connect(dsn) as conn:
         return conn.execute(
-            "SELECT f.path, f.content FROM plait.files f JOIN plait.repository r ON r.id = f.repo_id"
-            " WHERE r.name = %s AND f.rev_from <= r.published"
-            "   AND (f.rev_to IS NULL OR f.rev_to > r.published) ORDER BY 1, 2",
+            f"SELECT f.path, f.content FROM plait.file_member m JOIN plait.files f ON {CHUNKS_OF}"
+            " JOIN plait.repository r ON r.id = m.repo_id"
+            f" WHERE r.name = %s AND {held('m', 'r.published')} ORDER BY 1, 2".encode(),
             (repo,),
         ).fetchall()
 

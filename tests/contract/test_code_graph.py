@@ -147,7 +147,7 @@ async def test_a_revision_that_was_collected_is_not_given_in_part(
     before = await store.search.view(Filter(repos=("r",)))
     await index(store, "r", {**CODE, "src/util.toy": ["other: open_socket"]})
     with psycopg.connect(truth_dsn, autocommit=True) as conn:
-        conn.execute("DELETE FROM plait.file_graph WHERE rev_to IS NOT NULL")
+        conn.execute("DELETE FROM plait.graph_member WHERE rev_to IS NOT NULL")
         conn.execute("UPDATE plait.repository SET collected = 2")
     store.relations._graphs = GraphCache(1 << 30)
     assert await read(store, view=before) is None

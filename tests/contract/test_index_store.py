@@ -93,7 +93,7 @@ async def test_a_broken_draft_is_cleaned_by_the_next_begin(
     await index(store, "r", {"pkg/a.toy": ["alpha:"]}, publish=False)
     await store.index.close()  # as when the process dies
     assert await _stored(store) == stored
-    assert _rows(truth_dsn, "SELECT max(rev_from), max(rev_to) FROM item") == [(1, None)]
+    assert _rows(truth_dsn, "SELECT max(rev_from) FROM item") == [(1,)]
     assert _rows(truth_dsn, "SELECT max(rev_from), max(rev_to) FROM file_graph") == [(1, None)]
     assert _rows(truth_dsn, "SELECT count(*) FROM segment") == [(1,)]
     assert len(await texts(store)) == 3
@@ -116,7 +116,7 @@ async def test_a_killed_writer_loses_its_lock_at_once_and_leaves_nothing(
     assert sorted(await store.index.stored_files(draft)) == sorted(A)
     await store.index.discard(draft)
     assert len(await texts(store)) == 3
-    assert _rows(truth_dsn, "SELECT count(*) FROM source_file WHERE path = 'killed.toy'") == [(0,)]
+    assert _rows(truth_dsn, "SELECT count(*) FROM file_version WHERE path = 'killed.toy'") == [(0,)]
 
 
 KILLED = """
@@ -214,7 +214,7 @@ async def test_discard_leaves_the_revision_and_frees_the_lock(
     await store.index.discard(draft)
     await store.index.discard(draft)
     assert await store.repositories.revision("r") == first
-    assert _rows(truth_dsn, "SELECT count(*) FROM source_file") == [(2,)]
+    assert _rows(truth_dsn, "SELECT count(*) FROM file_version") == [(2,)]
     assert (await index(store, "r", {"pkg/b.toy": ["beta:"]})).number == 2
 
 
@@ -247,7 +247,15 @@ async def test_delete_removes_every_row_and_numbers_go_on(
     await index(store, "r", A)
     await store.repositories.delete("r")
     assert [r.repo for r in await store.repositories.list()] == ["keep"]
-    for table in ("item", "source_file", "file_graph", "symbol_name", "segment"):
+    for table in (
+        "item",
+        "file_version",
+        "file_member",
+        "graph_part",
+        "graph_member",
+        "symbol_name",
+        "segment",
+    ):
         rows = _rows(truth_dsn, f"SELECT DISTINCT repo_id FROM {table}")
         assert len(rows) == 1, table
     with pytest.raises(RepositoryNotIndexed):

@@ -46,8 +46,8 @@ async def test_what_an_older_version_read_is_read_again_once(run: Run, truth_dsn
     with psycopg.connect(truth_dsn, autocommit=True) as conn:
         # As version 1 left it: no symbols of C, an older shape of Python's, and no version of a run.
         conn.execute("SET search_path = plait, public")
-        conn.execute("UPDATE source_file SET facts = '' WHERE language = 'c'")
-        conn.execute("UPDATE source_file SET facts = 'older' WHERE language = 'python'")
+        conn.execute("UPDATE file_version SET facts = '' WHERE language = 'c'")
+        conn.execute("UPDATE file_version SET facts = 'older' WHERE language = 'python'")
         conn.execute("UPDATE repository SET stats = stats - 'facts_version'")
     second = await run()
     assert (second.changed, second.files_parsed, second.symbols) == (True, 2, 2)

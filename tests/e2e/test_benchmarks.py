@@ -222,6 +222,7 @@ def run(world: World, words: list[str], *, in_tree: bool = False) -> str:
 CACHE = "--cache {cache}"
 # By module: its arguments in the smallest form, one string a call.
 SMALLEST = {
+    "against": ("run {tree} --rounds 1",),
     "ablation": (
         f"run {{eval}} --sets messages --rules exact --only click --most 2 --out {{out}} {CACHE}",
         "table --out {out}",
@@ -262,13 +263,17 @@ SMALLEST = {
     "scale": ("fill {tree}/src --chunks 20", "measure --queries 2"),
     "search_latency": ("--repo click-8.1.7 --queries 2 --callers 1 2",),
     "secrets_found": ("{tree}",),
+    "switches": ("--switches 2",),
     "tests_to_run": ("{tree} {tests}",),
+    "tiers": (f"{{eval}} {CACHE} --project flask",),
 }
 # Run by a test of their own; the two traces also by `world`, in the toy's own process.
 ELSEWHERE = {
+    "against_peer": "the peers' own Python, by hand",
     "call_trace": "the fixture `world`",
     "goldens": "tests/unit/test_goldens.py",
     "soak": "tests/e2e/test_faults.py",
+    "static_table": "tests/unit/test_static_training.py",
     "test_trace": "the fixture `world`",
 }
 

@@ -204,3 +204,45 @@ def test_a_hung_service_is_said(plait: Plait, fresh_home: Path) -> None:
     assert (status.returncode, "does not answer" in status.stderr) == (1, True)
     assert str(service) in status.stdout
     os.kill(service, signal.SIGCONT)
+
+
+CLASSES = ("graph", "--cypher", "MATCH (f:Function) RETURN f.name AS name ORDER BY name")
+
+
+def test_the_first_cypher_starts_the_graph_server_and_waits_until_it_has_caught_up(
+    plait: Plait, fresh_home: Path
+) -> None:
+    """The service is killed in the middle of that; the next one goes on where it was."""
+    plait("repos", PLAIT_FAILPOINTS="graph.after_batch=kill")
+    assert plait("index", ".", "--repo", "it", "--no-embed").returncode == 0
+    assert plait("search", "ceiling").returncode == 0
+    (service,) = pids(plait)["service"]
+    assert "graph" not in pids(plait)
+    assert not (fresh_home / "graph").exists()
+    answered = plait(*CLASSES, "--repo", "it")
+    assert answered.returncode == 0, answered.stderr
+    assert "ceiling" in answered.stdout
+    assert "waits" in answered.stdout
+    assert gone(service)
+    (known,) = json.loads(plait("repos", "--json").stdout)["repositories"]
+    assert known["revision"]["graph_revision"] == known["revision"]["revision"] == 1
+    assert plait("verify", "--repo", "it").returncode == 0
+
+
+def test_vectors_go_on_at_the_next_start_when_the_service_is_killed_over_them(
+    plait: Plait, fresh_home: Path
+) -> None:
+    plait("repos", PLAIT_FAILPOINTS="vectors.before_commit=kill")
+    (service,) = pids(plait)["service"]
+    indexed = plait("index", ".", "--repo", "it")
+    assert indexed.returncode == 0, indexed.stderr
+    assert "0 of " in indexed.stdout
+    assert gone(service)
+
+    def complete() -> bool:
+        (known,) = json.loads(plait("repos", "--json").stdout)["repositories"]
+        return bool(known["revision"]["embedded"] == known["revision"]["total"] > 0)
+
+    wait_until(complete)
+    waited = json.loads(plait("index", ".", "--repo", "it", "--wait", "--json").stdout)
+    assert waited["embedded"] == waited["chunks"]

@@ -90,7 +90,7 @@ class Exposed:
                     await collect_garbage(conn, repo_id, replaced=True)
                 await locks.unlock(conn, locks.INDEXING, repo_id)
             with translated():
-                for table in ("files", "source_file", "file_graph", "segment", "posting"):
+                for table in ("files", "file_version", "graph_part", "segment", "posting"):
                     await conn.execute(f"VACUUM (FULL, ANALYZE) plait.{table}")
         finally:
             await conn.close()

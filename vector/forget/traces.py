@@ -25,7 +25,7 @@ MIN_WORD = 5  # characters; shorter ones are parts of others
 SKIPPED = frozenset(
     {
         "schema_migration", "embedding_space", "repository", "repo_clock", "revision_log", "files",
-        "source_file", "file_graph", "symbol_name", "forgotten", "segment_dead",
+        "file_version", "file_member", "graph_part", "graph_member", "symbol_name", "forgotten", "segment_dead",
     }
 )  # fmt: skip
 # The id of a request stays, so that its repeat is recognised. The events that remove it from the graph name its

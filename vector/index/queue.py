@@ -16,7 +16,7 @@ from plait.domain.values import Collection, embedded_text
 from plait.ports import PendingText, Vectors
 from vector.connection import locks
 from vector.connection.pool import Connection, Database
-from vector.index.visible import chunk
+from vector.index.visible import CHUNKS_OF, chunk, held, item
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ WITH waiting AS MATERIALIZED (
          WHERE i.repo_id = (SELECT id FROM repository WHERE name = %(repo)s)
            AND (%(code)s OR i.collection <> 'files')
            AND i.embedding IS NULL AND (i.superseded_at IS NULL OR i.kept_until > now())
-           AND {chunk("i", "(SELECT published FROM repository WHERE name = %(repo)s)")}
+           AND {item("i", "(SELECT published FROM repository WHERE name = %(repo)s)")}
          ORDER BY i.content_hash, rank, i.id) distinct_texts
      ORDER BY rank, id LIMIT %(limit)s)
 SELECT i.content_hash, i.path, i.symbol, i.content, i.context
@@ -46,7 +46,7 @@ WITH stored AS (
     UPDATE item i SET embedding = v.embedding, embedding_model = %(model)s
       FROM new_vector v
      WHERE i.content_hash = v.content_hash AND i.embedding IS NULL
-    RETURNING i.repo_id, i.collection, i.rev_from, i.rev_to),
+    RETURNING i.repo_id, i.collection, i.path, i.rev_from),
 counted AS (
     SELECT s.repo_id, count(*) AS n FROM stored s JOIN repository r ON r.id = s.repo_id
      WHERE s.collection = 'files' AND {chunk("s", "r.published")} GROUP BY s.repo_id)
@@ -62,8 +62,8 @@ SELECT embedded, chunks,
 
 RECOUNT = f"""
 UPDATE repository r SET embedded =
-       (SELECT count(*) FROM files f WHERE f.repo_id = r.id AND f.embedding IS NOT NULL
-           AND {chunk("f", "r.published")})
+       (SELECT count(*) FROM file_member m JOIN files f ON {CHUNKS_OF}
+         WHERE m.repo_id = r.id AND {held("m", "r.published")} AND f.embedding IS NOT NULL)
  WHERE r.name = %(repo)s
 """
 

@@ -11,13 +11,14 @@ from plait.domain.values import Revision
 from vector.connection import locks
 from vector.connection.clock import tick
 from vector.connection.pool import Connection, Database, Scoped
+from vector.index import kept_trees
 
 COLUMNS = "r.id, r.name, r.published, r.root, r.files, r.chunks, r.embedded, r.graph_number, r.published_at"
 
 
 # Everything that goes with a repository; rows that hang on `episode` or `compaction` go with theirs.
 TABLES = (
-    "item", "source_file", "file_graph", "symbol_name", "memory_edge", "memory_node", "episode",
+    "item", "file_version", "file_member", "graph_part", "graph_member", "symbol_name", "memory_edge", "memory_node", "episode",
     "request", "memory_request", "compaction", "revision_log", "feedback", "feedback_item",
 )  # fmt: skip
 
@@ -160,10 +161,16 @@ async def drop_segments(conn: Connection, where: str, params: dict[str, Any]) ->
 
 
 async def collect_garbage(
-    conn: Connection, repo_id: int, keep_s: float = 0.0, *, replaced: bool = False
+    conn: Connection,
+    repo_id: int,
+    keep_s: float = 0.0,
+    *,
+    keep_trees: int = 0,
+    replaced: bool = False,
 ) -> None:
     """Remove what no reader can ask for any more: rows retired before the revision before this one,
     and before the one that was published `keep_s` seconds ago. `replaced`: all but the published one's.
+    Files of the trees that are kept (`vector/index/kept_trees.py`) stay, unread.
 
     A reader that began on the previous revision still finds its rows. The graph's parts are kept as
     long, and for as long as the graph is behind: its next delta is computed from them.
@@ -182,13 +189,9 @@ async def collect_garbage(
         return
     params = {"id": repo_id, "horizon": row[0], "graph": min(row[0], row[2])}
     async with conn.transaction():
-        retired = "repo_id = %(id)s AND rev_to <= %(horizon)s"
-        await conn.execute(f"DELETE FROM files WHERE {retired}", params)
-        await conn.execute(f"DELETE FROM source_file WHERE {retired}", params)
-        await conn.execute(
-            "DELETE FROM file_graph WHERE repo_id = %(id)s AND rev_to <= %(graph)s", params
-        )
-        await drop_segments(conn, retired, params)
+        await kept_trees.prune(conn, repo_id, 0 if replaced else keep_trees)
+        await kept_trees.drop_left(conn, params)
+        await drop_segments(conn, "repo_id = %(id)s AND rev_to <= %(horizon)s", params)
         await _fold_dead(conn, params)
         await conn.execute(
             "UPDATE repository SET collected = %(horizon)s WHERE id = %(id)s", params
@@ -197,17 +200,10 @@ async def collect_garbage(
 
 async def _fold_dead(conn: Connection, params: dict[str, Any]) -> None:
     """One list of dead documents a segment, for revisions nobody reads apart any more."""
-    old = "rev <= %(horizon)s AND segment_id IN (SELECT id FROM segment WHERE repo_id = %(id)s)"
-    cursor = await conn.execute(
-        "SELECT segment_id, max(rev), string_agg(docs, ''::bytea) FROM segment_dead"
-        f" WHERE {old} GROUP BY segment_id HAVING count(*) > 1",
+    await conn.execute(
+        "DELETE FROM segment_dead d USING segment s"
+        " WHERE s.id = d.segment_id AND s.repo_id = %(id)s AND d.rev < ("
+        "       SELECT max(n.rev) FROM segment_dead n"
+        "        WHERE n.segment_id = d.segment_id AND n.rev <= %(horizon)s)",
         params,
     )
-    for segment_id, rev, docs in await cursor.fetchall():
-        await conn.execute(
-            "DELETE FROM segment_dead WHERE segment_id = %s AND rev < %s", (segment_id, rev)
-        )
-        await conn.execute(
-            "UPDATE segment_dead SET docs = %s WHERE segment_id = %s AND rev = %s",
-            (docs, segment_id, rev),
-        )

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain, count, groupby, pairwise
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,8 @@ import numpy.typing as npt
 from plait.domain.values import ItemId
 from plait.ports import Draft, Segment
 from vector.connection.pool import Connection, copy_rows
+from vector.connection.uuids import uuids
+from vector.index.visible import CHUNKS_OF
 
 Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
@@ -36,12 +37,13 @@ FETCH_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A live segment of a repository and which of its documents are alive."""
+    """A segment of a repository, which of its documents a revision holds, and which a merge keeps."""
 
     id: int
     ids: bytes
     lengths: Ints
     alive: Bools
+    kept: Bools
 
 
 async def insert(
@@ -151,38 +153,63 @@ def split_body(body: bytes) -> tuple[Ints, npt.NDArray[np.uint8]]:
 
 
 async def bury(conn: Connection, draft: Draft) -> None:
-    """Record the documents that `draft` retires in the segments that stay."""
-    retired = await _retired_ids(conn, draft)
-    if not retired:
+    """Record which documents of the segments that stay are not in `draft`, where that differs from before."""
+    gone, back = await _changed_ids(conn, draft)
+    if not gone and not back:
         return
     for segment in await _live(conn, draft.repo_id, "files", number=draft.number):
-        dead = np.flatnonzero(_among(segment.ids, retired) & segment.alive).astype("<i4")
-        if len(dead):
-            await conn.execute(
-                "INSERT INTO segment_dead (segment_id, rev, docs) VALUES (%s, %s, %s)"
-                " ON CONFLICT (segment_id, rev) DO UPDATE SET docs = EXCLUDED.docs",
-                (segment.id, draft.number, dead.tobytes()),
-            )
+        alive = _alive(segment, gone, back)
+        if not np.array_equal(alive, segment.alive):
+            await _write_dead(conn, segment.id, draft.number, alive)
 
 
 async def tidy(conn: Connection, draft: Draft) -> None:
-    """Merge small segments when they are many, and rewrite mostly dead ones, as part of `draft`.
+    """Merge small segments when they are many, and rewrite those that mostly hold what is collected, as part of
+    `draft`. Documents that a kept revision may bring back stay.
 
     Readers of older revisions go on with the old segments, which carry `rev_to` and are collected
     with that revision's rows.
     """
-    retired = await _retired_ids(conn, draft)
+    gone, back = await _changed_ids(conn, draft)
     stored = [
-        _Stored(s.id, s.ids, s.lengths, s.alive & ~_among(s.ids, retired))
-        for s in await _live(conn, draft.repo_id, "files", number=draft.number)
+        replace(segment, alive=_alive(segment, gone, back))
+        for segment in await _live(conn, draft.repo_id, "files", number=draft.number)
     ]
-    chosen = _to_merge(stored)
+    run = {s.id for s in _run_of(stored)}
+    kept = [await _with_kept(conn, s) for s in stored if s.id in run or _mostly(~s.alive)]
+    chosen = [s for s in kept if s.id in run or _mostly(~s.kept)]
     if chosen:
         await merge(conn, draft.repo_id, "files", chosen, rev_from=draft.number)
         await conn.execute(
             "UPDATE segment SET rev_to = %s WHERE id = ANY(%s)",
             (draft.number, [s.id for s in chosen]),
         )
+
+
+def _alive(segment: _Stored, gone: bytes, back: bytes) -> Bools:
+    """Which documents are alive once the chunks `gone` have left and the chunks `back` are there (16 bytes each)."""
+    return segment.alive & ~_among(segment.ids, gone) | _among(segment.ids, back)
+
+
+async def _with_kept(conn: Connection, segment: _Stored) -> _Stored:
+    """With the documents whose chunks are stored still."""
+    dead = np.flatnonzero(~segment.alive)
+    if not len(dead):
+        return segment
+    ids = np.frombuffer(segment.ids, "V16")[dead].tobytes()
+    cursor = await conn.execute("SELECT id FROM files WHERE id = ANY(%s)", (uuids(ids),))
+    there = b"".join([row[0].bytes for row in await cursor.fetchall()])
+    kept = segment.alive.copy()
+    kept[dead[_among(ids, there)]] = True
+    return replace(segment, kept=kept)
+
+
+async def _write_dead(conn: Connection, segment_id: int, number: int, alive: Bools) -> None:
+    await conn.execute(
+        "INSERT INTO segment_dead (segment_id, rev, docs) VALUES (%s, %s, %s)"
+        " ON CONFLICT (segment_id, rev) DO UPDATE SET docs = EXCLUDED.docs",
+        (segment_id, number, np.flatnonzero(~alive).astype("<i4").tobytes()),
+    )
 
 
 async def forget(conn: Connection, repo_id: int, ids: bytes) -> tuple[int, list[int]]:
@@ -208,17 +235,19 @@ async def forget(conn: Connection, repo_id: int, ids: bytes) -> tuple[int, list[
         if not replaced:
             alive = stored.alive & ~gone
             if alive.any():
-                part = _Stored(stored.id, stored.ids, stored.lengths, alive)
+                part = replace(stored, alive=alive, kept=alive)
                 await merge(conn, repo_id, collection, [part], rev_from=0)
     return len(old), old
 
 
-def _to_merge(stored: Sequence[_Stored]) -> list[_Stored]:
-    """The segments whose merge pays: a long run of small ones, and the mostly dead."""
-    chosen = {s.id for s in stored if 2 * int(s.alive.sum()) < len(s.alive)}
+def _run_of(stored: Sequence[_Stored]) -> Sequence[_Stored]:
+    """The long run of small segments whose merge pays, if there is one."""
     stored = sorted(stored, key=lambda s: len(s.alive))
-    chosen |= {s.id for s in stored[: _run([len(s.alive) for s in stored])]}
-    return [s for s in sorted(stored, key=lambda s: s.id) if s.id in chosen]
+    return stored[: _run([len(s.alive) for s in stored])]
+
+
+def _mostly(docs: Bools) -> bool:
+    return 2 * int(docs.sum()) > len(docs)
 
 
 def _run(sizes: Sequence[int]) -> int:
@@ -258,13 +287,17 @@ async def merge_small(conn: Connection, repo_id: int, collection: str) -> None:
 async def merge(
     conn: Connection, repo_id: int, collection: str, parts: Sequence[_Stored], *, rev_from: int
 ) -> None:
-    """Write the live documents of `parts` as one new segment (none when all are dead)."""
+    """Write the kept documents of `parts` as one new segment (none when there are none), and which of them the
+    revision `rev_from` does not hold."""
     parts = sorted(parts, key=lambda s: s.id)
-    lengths = np.concatenate([s.lengths[s.alive] for s in parts]).astype("<i4")
+    lengths = np.concatenate([s.lengths[s.kept] for s in parts]).astype("<i4")
     if not len(lengths):
         return
-    ids = b"".join(np.frombuffer(s.ids, "V16")[s.alive].tobytes() for s in parts)
+    ids = b"".join(np.frombuffer(s.ids, "V16")[s.kept].tobytes() for s in parts)
     new_id = await _insert_header(conn, repo_id, collection, rev_from, ids, lengths)
+    alive = np.concatenate([s.alive[s.kept] for s in parts])
+    if not alive.all():
+        await _write_dead(conn, new_id, rev_from, alive)
     numbers = _renumbered(parts)
     async for rows in _portions(conn, [s.id for s in parts]):
         merged = [(new_id, repo_id, term, body) for term, body in _merged(rows, numbers)]
@@ -273,19 +306,19 @@ async def merge(
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """Where old documents go: `new[begin[segment] + old]`, -1 for the dead."""
+    """Where old documents go: `new[begin[segment] + old]`, -1 for those that are not kept."""
 
     begin: dict[int, int]
     new: Ints
 
 
 def _renumbered(parts: Sequence[_Stored]) -> _Numbers:
-    alive = np.concatenate([part.alive for part in parts])
+    kept = np.concatenate([part.kept for part in parts])
     begin, base = {}, 0
     for part in parts:
         begin[part.id] = base
-        base += len(part.alive)
-    return _Numbers(begin, np.where(alive, np.cumsum(alive) - 1, -1).astype("<i4"))
+        base += len(part.kept)
+    return _Numbers(begin, np.where(kept, np.cumsum(kept) - 1, -1).astype("<i4"))
 
 
 def _merged(
@@ -345,8 +378,8 @@ async def _live(
     these, if given."""
     cursor = await conn.execute(
         "SELECT s.id, s.ids, s.lengths,"
-        "       (SELECT string_agg(d.docs, ''::bytea) FROM segment_dead d"
-        "         WHERE d.segment_id = s.id AND d.rev <= %(number)s)"
+        "       (SELECT d.docs FROM segment_dead d WHERE d.segment_id = s.id AND d.rev <= %(number)s"
+        "         ORDER BY d.rev DESC LIMIT 1)"
         "  FROM segment s WHERE s.repo_id = %(repo)s AND s.collection = %(collection)s"
         "   AND s.rev_from <= %(number)s AND (s.rev_to IS NULL OR s.rev_to > %(number)s)"
         "   AND s.replaced_at IS NULL AND (%(only)s::bigint[] IS NULL OR s.id = ANY(%(only)s))"
@@ -361,16 +394,21 @@ def _stored(segment_id: int, ids: bytes, lengths: bytes, dead: bytes | None) -> 
     alive = np.ones(len(sizes), dtype=np.bool_)
     if dead:
         alive[np.frombuffer(dead, "<i4")] = False
-    return _Stored(segment_id, bytes(ids), sizes, alive)
+    return _Stored(segment_id, bytes(ids), sizes, alive, alive)
 
 
-async def _retired_ids(conn: Connection, draft: Draft) -> bytes:
-    """Ids of the chunks that `draft` retires, 16 bytes each."""
+async def _changed_ids(conn: Connection, draft: Draft) -> tuple[bytes, bytes]:
+    """Ids of the chunks that leave with `draft` and of those that come, 16 bytes each."""
     cursor = await conn.execute(
-        "SELECT id FROM files WHERE repo_id = %s AND rev_to = %s", (draft.repo_id, draft.number)
+        "SELECT m.rev_from = %(number)s AS comes, f.id"
+        f"  FROM file_member m JOIN files f ON {CHUNKS_OF}"
+        " WHERE m.repo_id = %(repo)s AND (m.rev_from = %(number)s OR m.rev_to = %(number)s)",
+        {"repo": draft.repo_id, "number": draft.number},
     )
-    rows: list[tuple[Any, ...]] = await cursor.fetchall()
-    return b"".join(row[0].bytes for row in rows)
+    sides: tuple[list[bytes], list[bytes]] = ([], [])
+    for comes, id_ in await cursor.fetchall():
+        sides[comes].append(id_.bytes)
+    return b"".join(sides[0]), b"".join(sides[1])
 
 
 def _among(ids: bytes, others: bytes) -> Bools:

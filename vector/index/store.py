@@ -1,13 +1,14 @@
 """IndexStore: one repository's next revision, written in small transactions, shown by one.
 
-Rows of a draft carry `rev_from` = its number, rows it retires `rev_to` = its number; both mean nothing
-to readers until `publish` raises `repository.published` to that number.
+A file's content is written once, with its chunks, and intervals of revisions hold it. Intervals that begin
+or end with a draft carry its number, which means nothing to readers until `publish` raises
+`repository.published` to it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
@@ -25,12 +26,12 @@ from plait.domain.errors import (
 )
 from plait.domain.scope import DEFAULT_TENANT, check_tenant
 from plait.domain.values import Chunk, Revision
-from plait.ports import Draft, FileGraph, FileRow, IndexStats, Segment, StoredFile
+from plait.ports import Draft, FileGraph, FileRow, IndexStats, KeptFile, Segment, StoredFile
 from vector.connection import locks
 from vector.connection.clock import tick
 from vector.connection.errors import translated
 from vector.connection.pool import Connection, Database, copy_rows
-from vector.index import segments
+from vector.index import segment_vectors, segments
 from vector.index import sql as q
 from vector.index.repositories import (
     COLUMNS,
@@ -112,7 +113,8 @@ class Drafts:
         )
         if broken is not None:
             await _clean(lock, repo_id)
-        await collect_garbage(lock, repo_id, self._db.settings.index.keep_s)
+        index = self._db.settings.index
+        await collect_garbage(lock, repo_id, index.keep_s, keep_trees=index.keep_trees)
         if published and indexed_root != root:
             await lock.execute("UPDATE repository SET root = %s WHERE id = %s", (root, repo_id))
         self._drafts[repo_id] = _Open(lock, token, root)
@@ -151,9 +153,61 @@ class Drafts:
                 await _unwrite(conn, draft, paths)
             if draft.base:
                 await _retire(conn, draft, paths, q.RETIRE_FILE)
-            await copy_rows(conn, "source_file", q.FILE_COLUMNS, rows)
+            await copy_rows(conn, "file_version", q.FILE_COLUMNS, rows)
+            await _hold(conn, draft, "file_member", [(path, number) for path in paths])
 
         await self._write(draft, write)
+
+    async def kept_files(self, draft: Draft, wanted: Mapping[str, bytes]) -> dict[str, KeptFile]:
+        paths, found = list(wanted), {}
+        for start in range(0, len(paths), FACTS_ROUND):
+            portion = paths[start : start + FACTS_ROUND]
+            params = {
+                "repo": draft.repo_id,
+                "number": draft.number,
+                "paths": portion,
+                "hashes": [wanted[path] for path in portion],
+            }
+            for row in await self._db.rows(q.VERSIONS, params):
+                found[row[0]] = KeptFile(*row)
+        return found
+
+    async def restore(self, draft: Draft, files: Sequence[KeptFile]) -> None:
+        size = self._db.settings.index.batch_items
+        for start in range(0, len(files), size):
+            portion = [(file.path, file.written) for file in files[start : start + size]]
+            paths = [path for path, _ in portion]
+
+            async def write(
+                conn: Connection,
+                again: bool,
+                portion: list[tuple[str, int]] = portion,
+                paths: list[str] = paths,
+            ) -> None:
+                if again:
+                    await _unwrite(conn, draft, paths)
+                await _retire(conn, draft, paths, q.RETIRE_FILE)
+                await _hold(conn, draft, "file_member", portion)
+
+            await self._write(draft, write)
+
+    async def restore_tree(self, draft: Draft, tree: bytes) -> IndexStats | None:
+        params = {"repo": draft.repo_id, "number": draft.number, "tree": tree}
+        rows = await self._db.rows(q.TREE, params)
+        if not rows:
+            return None
+        number, stats = rows[0]
+        params["tree"] = number
+
+        async def write(conn: Connection, again: bool) -> None:
+            for member in q.MEMBERS:
+                for undo in q.UNDO if again else ():
+                    await conn.execute(undo.format(member=member), params)
+                await conn.execute(q.LEAVE_FOR_TREE.format(member=member), params)
+                await conn.execute(q.TAKE_TREE.format(member=member), params)
+
+        await self._write(draft, write)
+        return q.to_stats(stats)
 
     async def write_chunks(self, draft: Draft, chunks: Sequence[Chunk]) -> None:
         rows = [_chunk_row(draft, chunk) for chunk in chunks]
@@ -173,6 +227,12 @@ class Drafts:
         mine.chunks += len(rows)
 
     async def write_segment(self, draft: Draft, segment: Segment) -> None:
+        vectors = None
+        if self._db.settings.embedding.tiers != "model":
+            vectors = await segment_vectors.encoded(
+                len(segment.ids), segment.terms, segment.docs, segment.tfs
+            )
+
         # One transaction however many terms: half a segment is of no use to anybody.
         async def write(conn: Connection, again: bool) -> None:
             if again:
@@ -181,23 +241,35 @@ class Drafts:
                 await drop_segments(
                     conn, same, {"repo": draft.repo_id, "number": draft.number, "ids": ids}
                 )
-            await segments.insert(conn, draft.repo_id, "files", segment, rev_from=draft.number)
+            id_ = await segments.insert(
+                conn, draft.repo_id, "files", segment, rev_from=draft.number
+            )
+            if vectors is not None:
+                await segment_vectors.insert(conn, draft.repo_id, id_, vectors)
 
         await self._write(draft, write)
 
     async def write_graph(self, draft: Draft, parts: Sequence[FileGraph]) -> None:
         paths = [part.path for part in parts]
-        rows = [
-            (draft.repo_id, draft.number, part.graph_hash, part.path, part.nodes, part.edges)
-            for part in parts
-        ]
 
         async def write(conn: Connection, again: bool) -> None:
             if again:
-                await conn.execute(q.UNWRITE_GRAPH, _keys(draft, paths))
+                await _run(conn, draft, paths, q.UNWRITE_GRAPH)
+            known: dict[str, int] = {}
             if draft.base:
                 await _retire(conn, draft, paths, q.RETIRE_GRAPH)
-            await copy_rows(conn, "file_graph", q.GRAPH_COLUMNS, rows)
+                hashes = [part.graph_hash for part in parts]
+                params = {**_keys(draft, paths), "hashes": hashes}
+                cursor = await conn.execute(q.PARTS, params)
+                known = dict(await cursor.fetchall())
+            rows = [
+                (draft.repo_id, draft.number, part.graph_hash, part.path, part.nodes, part.edges)
+                for part in parts
+                if part.path not in known
+            ]
+            await copy_rows(conn, "graph_part", q.GRAPH_COLUMNS, rows)
+            held = [(path, known.get(path, draft.number)) for path in paths]
+            await _hold(conn, draft, "graph_member", held)
 
         await self._write(draft, write)
 
@@ -208,24 +280,31 @@ class Drafts:
 
             async def write(conn: Connection, again: bool, portion: list[str] = portion) -> None:
                 await _unwrite(conn, draft, portion)
-                await conn.execute(q.UNWRITE_GRAPH, _keys(draft, portion))
+                await _run(conn, draft, portion, q.UNWRITE_GRAPH)
                 await _retire(conn, draft, portion, q.RETIRE_FILE)
                 await _retire(conn, draft, portion, q.RETIRE_GRAPH)
 
             await self._write(draft, write)
 
-    async def publish(self, draft: Draft, stats: IndexStats) -> Revision:
+    async def publish(
+        self, draft: Draft, stats: IndexStats, *, tree: bytes = b"", branch: str = ""
+    ) -> Revision:
         mine = self._open(draft)
         if draft.base:
-            await self._write(draft, lambda conn, again: segments.tidy(conn, draft))
+            await self._write(draft, lambda conn, again: self._tidy(conn, draft))
         names = sorted(mine.names - {""})
         published = await self._db.retry(
-            lambda attempt: self._publish(draft, stats, mine, names, attempt)
+            lambda attempt: self._publish(draft, stats, mine, names, (tree, branch), attempt)
         )
         await self._release(draft)
         if mine.chunks > SETTLE_SHARE * published.chunks:
             await self._settle()
         return published
+
+    async def _tidy(self, conn: Connection, draft: Draft) -> None:
+        await segments.tidy(conn, draft)
+        if self._db.settings.embedding.tiers != "model":
+            await segment_vectors.complete(conn, draft)
 
     async def _settle(self) -> None:
         """Do at once what autovacuum would do in a minute: tell the planner of a large load, which
@@ -242,7 +321,13 @@ class Drafts:
             )
 
     async def _publish(
-        self, draft: Draft, stats: IndexStats, mine: _Open, names: list[str], attempt: int
+        self,
+        draft: Draft,
+        stats: IndexStats,
+        mine: _Open,
+        names: list[str],
+        made_from: tuple[bytes, str],
+        attempt: int,
     ) -> Revision:
         async with self._db.transaction() as conn:
             cursor = await conn.execute(q.FENCE, (draft.repo_id, mine.token))
@@ -254,13 +339,17 @@ class Drafts:
             params = {
                 "repo": draft.repo_id,
                 "number": draft.number,
+                "base": draft.base,
                 "root": mine.root,
                 "names": names,
+                "tree": made_from[0] or None,
+                "branch": made_from[1],
+                **q.stats_params(stats),
             }
             await conn.execute(q.ADD_NAMES, params)
             if draft.base:
                 await segments.bury(conn, draft)
-            await conn.execute(q.PUBLISH, {**params, **q.stats_params(stats)})
+            await conn.execute(q.PUBLISH, params)
             await queue_index(conn, draft.repo_id, draft.number)
             # Last: whoever writes this repository's memory waits from here on.
             at = await tick(conn, draft.repo_id)
@@ -342,17 +431,28 @@ def _keys(draft: Draft, paths: Sequence[str]) -> dict[str, Any]:
     return {"repo": draft.repo_id, "number": draft.number, "paths": list(paths)}
 
 
-async def _retire(
+async def _run(
     conn: Connection, draft: Draft, paths: Sequence[str], statements: Sequence[str]
 ) -> None:
     for statement in statements:
         await conn.execute(statement, _keys(draft, paths))
 
 
+async def _retire(conn: Connection, draft: Draft, paths: Sequence[str], statement: str) -> None:
+    await conn.execute(statement, _keys(draft, paths))
+
+
 async def _unwrite(conn: Connection, draft: Draft, paths: Sequence[str]) -> None:
     """Take back what this very draft wrote of `paths`."""
-    await conn.execute(q.UNWRITE_FILES, _keys(draft, paths))
-    await conn.execute(q.UNWRITE_CHUNKS, _keys(draft, paths))
+    await _run(conn, draft, paths, q.UNWRITE_FILES)
+
+
+async def _hold(
+    conn: Connection, draft: Draft, member: str, held: Sequence[tuple[str, int]]
+) -> None:
+    """From the draft on, hold these versions: `(path, written)`."""
+    rows = [(draft.repo_id, written, draft.number, path) for path, written in held]
+    await copy_rows(conn, member, q.MEMBER_COLUMNS, rows)
 
 
 async def _clean(conn: Connection, repo_id: int) -> None:
@@ -360,13 +460,14 @@ async def _clean(conn: Connection, repo_id: int) -> None:
     async with conn.transaction():
         params = {"id": repo_id}
         await conn.execute("SET LOCAL statement_timeout = 0")
-        future = (
-            "repo_id = %(id)s AND rev_from > (SELECT published FROM repository WHERE id = %(id)s)"
-        )
-        retired = (
-            "repo_id = %(id)s AND rev_to > (SELECT published FROM repository WHERE id = %(id)s)"
-        )
-        for table in ("files", "source_file", "file_graph"):
+        published = "(SELECT published FROM repository WHERE id = %(id)s)"
+        future = f"repo_id = %(id)s AND rev_from > {published}"
+        retired = f"repo_id = %(id)s AND rev_to > {published}"
+        written = f"repo_id = %(id)s AND written > {published}"
+        await conn.execute(f"DELETE FROM files WHERE {future}", params)
+        for table in ("file_version", "graph_part"):
+            await conn.execute(f"DELETE FROM {table} WHERE {written}", params)
+        for table in q.MEMBERS:
             await conn.execute(f"DELETE FROM {table} WHERE {future}", params)
             await conn.execute(f"UPDATE {table} SET rev_to = NULL WHERE {retired}", params)
         await drop_segments(conn, future, params)

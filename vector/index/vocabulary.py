@@ -15,7 +15,7 @@ from plait.domain.values import Revision
 from plait.ports import View
 from plait.text.tokenize import tokens
 from vector.connection.pool import Scoped
-from vector.index.visible import chunk
+from vector.index.visible import CHUNKS_OF, held
 
 # Words of one family begin alike, so far, and one of them ends at most `TAIL` letters after that:
 # serialize, serialization, serializer. Found on benchmarks/localisation.py; 4 and 6 letters gave less.
@@ -29,9 +29,9 @@ CACHED_TERMS = 1_000_000  # of all revisions together, some 100 bytes each
 MAX_WORDS = 500  # of a question
 
 NAMES = f"""
-SELECT DISTINCT name FROM files
- WHERE repo_id = %(repo)s AND {chunk("files", "%(number)s")}
-   AND name <> '' AND NOT is_test
+SELECT DISTINCT f.name FROM file_member m JOIN files f ON {CHUNKS_OF}
+ WHERE m.repo_id = %(repo)s AND {held("m", "%(number)s")}
+   AND f.name <> '' AND NOT f.is_test
  LIMIT %(most)s
 """
 

@@ -125,7 +125,7 @@ HAVING count(*) > %(most)s AND NOT bool_or(kind = 'episode' AND NOT settled)
 SELECT r.id FROM repository r, LATERAL (
        SELECT count(*) FILTER (WHERE rev_to IS NOT NULL) AS old,
               count(*) FILTER (WHERE rev_to IS NULL) AS live
-         FROM file_graph f WHERE f.repo_id = r.id) AS parts
+         FROM graph_member f WHERE f.repo_id = r.id) AS parts
  WHERE r.graph_number > 0 AND r.graph_number < r.published
    AND parts.old > GREATEST(parts.live, %(most)s)
 """

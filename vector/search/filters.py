@@ -9,7 +9,7 @@ from typing import Any
 from plait.domain.errors import InvalidInput
 from plait.domain.values import Collection, Filter
 from plait.ports import View
-from vector.index.visible import chunk
+from vector.index.visible import chunk, item
 from vector.search.compacted import SEEN_NOW, seen_as_of
 
 # PostgreSQL compiles a pattern to an automaton, so matching is linear in the path; its size is not
@@ -44,9 +44,10 @@ def condition(view: View, where: Filter) -> Condition:
     _refuse_nul(where)
     collections = where.collections or tuple(Collection)
     timed = any(c != Collection.FILES for c in collections)
-    parts, params = [*_visible(view)], _visible_params(view)
+    code = Collection.FILES in collections
+    parts, params = _visible(view, code=code, agents=timed), _visible_params(view)
     if timed:
-        times, bound = _times(view, code_too=Collection.FILES in collections)
+        times, bound = _times(view, code_too=code)
         parts += times
         params.update(bound)
     if len(collections) == 1:
@@ -64,17 +65,16 @@ def condition(view: View, where: Filter) -> Condition:
     return Condition(table, " AND ".join(parts), params, bool(extra), timed)
 
 
-def _visible(view: View) -> tuple[str, ...]:
-    """Rows of the pinned revisions."""
+def _visible(view: View, *, code: bool, agents: bool) -> list[str]:
+    """Rows of the pinned revisions, which hold all agents' items."""
     if len(view.revisions) == 1:
         number, repos = "%(number)s", "i.repo_id = %(repo)s"
     else:
         number = "(%(numbers)s::int[])[array_position(%(repos)s::int[], i.repo_id)]"
         repos = "i.repo_id = ANY(%(repos)s)"
-    return (
-        repos,
-        chunk("i", number),
-    )
+    if not code:
+        return [repos]
+    return [repos, item("i", number) if agents else chunk("i", number)]
 
 
 def _times(view: View, *, code_too: bool) -> tuple[list[str], dict[str, Any]]:

@@ -27,7 +27,7 @@ WHOLE = 1_000  # added to the fit of a path that is the whole end of another
 
 _PATHS = f"""
 SELECT w.repo_id, f.path FROM unnest(%(repos)s::int[], %(numbers)s::int[]) AS w (repo_id, number)
-  JOIN source_file f ON f.repo_id = w.repo_id AND {held("f", "w.number")}
+  JOIN file_member f ON f.repo_id = w.repo_id AND {held("f", "w.number")}
 """
 
 # Each spot by its own index scan. `at` 1: the chunk holds the spot's lines, or it asks for none.

@@ -14,7 +14,7 @@ from vector.connection.clock import hold
 from vector.connection.pool import Scoped
 from vector.index.bm25 import SegmentRef
 from vector.index.repositories import COLUMNS, to_revision
-from vector.index.visible import chunk, held
+from vector.index.visible import CHUNKS_OF, held
 from vector.search import versions
 
 _SEGMENTS = """
@@ -50,11 +50,12 @@ SELECT r.id, r.name, p.number, r.root, f.files, c.chunks, c.embedded, r.graph_nu
               min(l.number) AS first
          FROM revision_log l WHERE l.repo_id = r.id) p
  CROSS JOIN LATERAL (
-       SELECT count(*)::int AS files FROM source_file f
+       SELECT count(*)::int AS files FROM file_member f
         WHERE %(code)s AND f.repo_id = r.id AND {held("f", "p.number")}) f
  CROSS JOIN LATERAL (
-       SELECT count(*)::int AS chunks, count(i.embedding)::int AS embedded FROM files i
-        WHERE %(code)s AND i.repo_id = r.id AND {chunk("i", "p.number")}) c
+       SELECT count(*)::int AS chunks, count(f.embedding)::int AS embedded
+         FROM file_member m JOIN files f ON {CHUNKS_OF}
+        WHERE %(code)s AND m.repo_id = r.id AND {held("m", "p.number")}) c
 {_SEGMENTS.format(number="p.number")}
 """
 
