@@ -250,4 +250,5 @@ if __name__ == "__main__":
         asyncio.run(main(given, given.home.absolute()))
     else:
         with tempfile.TemporaryDirectory() as made:
+            Path(made).chmod(0o711)  # the embedded server may run as another account
             asyncio.run(main(given, Path(made)))
