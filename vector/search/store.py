@@ -332,7 +332,7 @@ class Lexical:
                 return matching[:k]
         ((ids,),) = await self._app.rows(
             "SELECT coalesce(string_agg(uuid_send(i.id), ''::bytea), ''::bytea)"
-            f" FROM {cond.table} i WHERE {cond.where}",
+            f" FROM {cond.table} i WHERE {cond.in_bulk}",
             cond.params,
             tenant=view.tenant,
         )
