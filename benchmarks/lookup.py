@@ -129,12 +129,13 @@ def _docstring(content: str) -> tuple[str, int, int] | None:
     """`(text, first line, last line)`, lines from 1. Of a long function's first part, which no parser takes,
     what stands in triple quotes first."""
     try:
-        body = ast.parse(textwrap.dedent(content)).body[0]
+        statements = ast.parse(textwrap.dedent(content)).body
     except SyntaxError:
         if (quoted := _TRIPLE.search(content)) is None:
             return None
         first = content.count("\n", 0, quoted.start(1)) + 1
         return quoted[2].strip(), first, first + quoted[1].count("\n")
+    body = statements[0] if statements else None
     if not isinstance(body, ast.FunctionDef | ast.AsyncFunctionDef) or len(body.body) < 2:
         return None
     text, said = ast.get_docstring(body), body.body[0]

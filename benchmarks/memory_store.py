@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from benchmarks.localisation_corpus import Piece
 from plait.domain.values import Candidate, Collection, Filter, Item, ItemId, Revision
+from plait.models.embedding import static
 from plait.ports import Around, ItemState, Place, Spot, Vectors, View
 from plait.text.tokenize import tokens
 from vector.index import bm25
@@ -21,7 +22,10 @@ from vector.search import located as places
 
 
 class MemoryStore:
-    """One repository's chunks. Filters are not applied: a benchmark asks for everything."""
+    """One repository's chunks. Filters are not applied: a benchmark asks for everything. `embedded`, of shape
+    `(chunks,)`: which of them have the model's vector, all unless it is set."""
+
+    embedded: npt.NDArray[np.bool_]
 
     def __init__(
         self,
@@ -40,6 +44,8 @@ class MemoryStore:
         self._by_symbol: dict[tuple[str, str], ItemId] = {}
         self._vocabulary: Vocabulary | None = None
         self._space, self._postings = _index(pieces, collection)
+        self.embedded = np.ones(len(pieces), np.bool_)
+        self._by_table: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self._pieces)
@@ -48,7 +54,8 @@ class MemoryStore:
         return self._pieces[id_.int]
 
     async def view(self, where: Filter) -> View:
-        return View((self._revision,), self._model, self._vectors.shape[1])
+        revision = replace(self._revision, embedded=int(self.embedded.sum()))
+        return View((revision,), self._model, self._vectors.shape[1])
 
     async def lexical(
         self,
@@ -72,9 +79,33 @@ class MemoryStore:
     async def nearest(
         self, view: View, vector: npt.NDArray[np.float32], where: Filter, k: int
     ) -> list[Candidate]:
-        scores = self._vectors @ vector
-        best = np.argsort(-scores, kind="stable")[:k].tolist()
+        scores = np.where(self.embedded, self._vectors @ vector, -2.0)
+        best = np.argsort(-scores, kind="stable")[: min(k, int(self.embedded.sum()))].tolist()
         return [Candidate(self._ids[n], float(scores[n])) for n in best]
+
+    async def cosines(
+        self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
+    ) -> dict[ItemId, float]:
+        return {i: float(self._vectors[i.int] @ vector) for i in ids if self.embedded[i.int]}
+
+    async def alike(
+        self, view: View, counts: Mapping[str, int], where: Filter, k: int
+    ) -> list[Candidate]:
+        query = static.shipped().query(counts)
+        if query is None:
+            return []
+        scores = self._table_vectors() @ query
+        best = np.argsort(-scores, kind="stable")[:k].tolist()
+        return [Candidate(self._ids[n], float(scores[n])) for n in best if scores[n] > 0.0]
+
+    def _table_vectors(self) -> npt.NDArray[np.float32]:
+        if self._by_table is None:
+            terms = list(self._postings)
+            docs = [self._postings[t].docs.astype("<i4").tobytes() for t in terms]
+            tfs = [self._postings[t].tfs.tobytes() for t in terms]
+            made = static.shipped().encode(len(self._pieces), terms, docs, tfs)
+            self._by_table = made.rows.astype(np.float32) * made.scales[:, None]
+        return self._by_table
 
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         low = phrase.lower()

@@ -170,12 +170,13 @@ async def _index(
         truth = await open_truth(settings)
         stack.push_async_callback(truth.close)
         provider = None
-        if request.embed and wait:
+        embed = request.embed and settings.embedding.embeds_code
+        if embed and wait:
             import plait.models.embedding
 
             provider = await plait.models.embedding.open(settings.embedding)
             stack.push_async_callback(provider.close)
-        elif request.embed:
+        elif embed:
             await check_model(truth.vectors, settings.embedding)
         opened: list[GraphStore] = []
 

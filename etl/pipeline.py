@@ -198,7 +198,7 @@ async def _index(
         await truth.vectors.ensure_space(provider.model, provider.dim)
     run, draft, revision = await _published(request, todo, root, settings, truth, progress, kept)
     repo = draft.repo
-    await truth.vectors.want(repo, request.embed)
+    await truth.vectors.want(repo, request.embed and settings.embedding.embeds_code)
     if open_graph is not None:
         with run.phase("graph"):
             progress.start("graph")

@@ -94,12 +94,19 @@ class EmbeddingSettings(_Section, frozen=True):
     base_url: str = ""
     api_key: Secret = Secret("")
     model_dir: str = ""  # local: a folder with model.onnx and tokenizer.json of your own
+    # What code is found by: the static table alone, the table until the model's vectors are there, the model alone.
+    tiers: Literal["static", "both", "model"] = "both"
     batch_size: Annotated[int, Meta(ge=1, le=2048)] = 100
     timeout_s: Annotated[float, Meta(gt=0)] = 30.0
     max_attempts: Annotated[int, Meta(ge=1, le=20)] = 5
     threads: Annotated[int, Meta(ge=0)] = 0  # local: 0 = every core
     cache_size: Annotated[int, Meta(ge=0)] = 1024  # hot queries
     cache_ttl_s: Annotated[float, Meta(ge=0)] = 600.0
+
+    @property
+    def embeds_code(self) -> bool:
+        """Whether the model makes vectors of code; of agents' items it always does."""
+        return self.tiers != "static"
 
 
 class IndexSettings(_Section, frozen=True):

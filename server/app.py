@@ -103,6 +103,7 @@ class App:
             language=chat,
             rerank_settings=settings.rerank,
             language_settings=settings.language,
+            tiers=settings.embedding.tiers,
             foresee=self._foresee,
         )
         self.deps = deps  # of what is asked without a pipeline

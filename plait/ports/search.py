@@ -162,6 +162,20 @@ class SearchStore(Protocol):
         """
         ...
 
+    async def alike(
+        self, view: View, counts: Mapping[str, int], where: Filter, k: int
+    ) -> list[Candidate]:
+        """The `k` chunks of code with the highest cosine by the static table, best first, ties by id. `counts`: the
+        query's BM25 terms. Empty where the index has no such vectors, where the table knows no term of the query, and
+        for views of more than a million chunks."""
+        ...
+
+    async def cosines(
+        self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
+    ) -> dict[ItemId, float]:
+        """The cosine with `vector` of those of `ids`, chunks that `view` sees, that have the model's vector."""
+        ...
+
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         """Items that hold the words of `phrase` in a row, by `ts_rank`."""
         ...

@@ -13,6 +13,7 @@ from plait.retrieval.query.exclusions import excluded_by
 from plait.retrieval.query.strategy import Kind
 from plait.retrieval.ranking import fusion
 from plait.retrieval.search_context import Deps, SearchContext, Snapshot
+from plait.retrieval.stages.semantic import nearest
 
 # Most ids explained in one answer. Those that no arm returned cost two deeper searches together, not each.
 MAX_IDS = 20
@@ -214,9 +215,8 @@ async def _search_deeper(
         deep["lexical"] = await deps.store.lexical(ctx.at, terms, where, DEEP, weights)
     if "semantic" in ctx.rankings:
         try:
-            provider = await deps.provider()
-            vector = await provider.embed_query(ctx.analysis.text)
-            deep["semantic"] = await deps.store.nearest(ctx.at, vector, where, DEEP)
+            again = replace(ctx, query=replace(ctx.query, where=where))
+            deep["semantic"] = await nearest(again, deps, DEEP)
         except PlaitError:  # it answered a moment ago; the lexical arm is enough without it
             return deep
     return deep

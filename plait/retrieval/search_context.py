@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +60,8 @@ class Deps:
     rerank_settings: RerankSettings = field(default_factory=RerankSettings)
     language_settings: LanguageSettings = field(default_factory=LanguageSettings)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    # What code is found by (`embedding.tiers`).
+    tiers: Literal["static", "both", "model"] = "model"
     # Starts embedding a text that `provider` will need soon, if the model is open.
     foresee: Callable[[str], None] = lambda text: None
 

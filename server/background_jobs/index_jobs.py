@@ -205,7 +205,7 @@ class Jobs:
             revision = await self._truth.repositories.revision(report.repo)
             self.update(job_id, state=JobState.PUBLISHED, report=report, revision=revision)
             self._published()
-            if self.get(job_id).request.embed:
+            if self.get(job_id).request.embed and self._settings.embedding.embeds_code:
                 await self._vectors.fill(report.repo, _Reporter(self, job_id))
                 revision = await self._truth.repositories.revision(report.repo)
                 report = replace(report, embedded=revision.embedded)
@@ -225,7 +225,7 @@ class Jobs:
     async def _index(self, job_id: str) -> IndexReport:
         request = self.get(job_id).request
         progress = _Reporter(self, job_id)
-        if request.embed:
+        if request.embed and self._settings.embedding.embeds_code:
             await check_model(self._truth.vectors, self._settings.embedding)
         # What costs memory to keep is kept for those who say what they changed: they come again.
         kept = None

@@ -119,9 +119,10 @@ def _show(settings: Settings, address: ServerAddress | None, members: Sequence[M
         )
         return
     for member in members:
+        workers = f" with {member.workers} more that answer calls" if member.workers else ""
         print(
             f"{member.role:<11} {size(member.memory_bytes):>7}  up {duration(member.up_s)}, "
-            f"process {member.pids[0]}"
+            f"process {member.pids[0]}{workers}"
         )
     print(f"{'together':<11} {size(sum(m.memory_bytes for m in members)):>7}")
     if address is not None and address.background and settings.server.idle_s:

@@ -10,6 +10,8 @@ from plait.client import discovery
 from plait.supervisor import status
 from plait.supervisor.process import Identity
 
+WORKER = "server.process.worker"  # as its command line names it
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -20,6 +22,7 @@ class Member:
     pids: tuple[int, ...]
     up_s: float
     memory_bytes: int
+    workers: int = 0  # processes beside the service's first that answer calls
 
 
 def take(home: Path) -> tuple[Member, ...]:
@@ -41,13 +44,15 @@ def _member(role: str, roots: tuple[int, ...], up_s: float | None) -> Member:
     import psutil
 
     pids: dict[int, int] = {}
+    workers = 0
     for root in roots:
         try:
             top = psutil.Process(root)
             up_s = time.time() - top.create_time() if up_s is None else up_s
             for one in (top, *top.children(recursive=True)):
+                workers += WORKER in one.cmdline()
                 memory = one.memory_full_info()
                 pids[one.pid] = int(getattr(memory, "pss", memory.uss))
         except psutil.Error:  # it ended while we looked
             continue
-    return Member(role, tuple(pids), up_s or 0.0, sum(pids.values()))
+    return Member(role, tuple(pids), up_s or 0.0, sum(pids.values()), workers)

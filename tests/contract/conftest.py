@@ -30,7 +30,7 @@ Files = Mapping[str, Sequence[str]]
 IndexFiles = Callable[..., Awaitable[Any]]
 
 TABLES = (
-    "item, file_version, file_member, graph_part, graph_member, symbol_name, segment, posting, segment_dead, episode,"
+    "item, file_version, file_member, graph_part, graph_member, symbol_name, segment, posting, segment_dead, segment_vector, episode,"
     " memory_edge, memory_node, hunk, test_result, evidence, request, memory_request, repo_clock,"
     " revision_log, compaction, compaction_step, forgotten, outbox, dead_letter, repository,"
     " recall, feedback, feedback_item, embedding_space, api_key, api_key_secret"

@@ -265,6 +265,7 @@ SMALLEST = {
     "secrets_found": ("{tree}",),
     "switches": ("--switches 2",),
     "tests_to_run": ("{tree} {tests}",),
+    "tiers": (f"{{eval}} {CACHE} --project flask",),
 }
 # Run by a test of their own; the two traces also by `world`, in the toy's own process.
 ELSEWHERE = {
@@ -272,6 +273,7 @@ ELSEWHERE = {
     "call_trace": "the fixture `world`",
     "goldens": "tests/unit/test_goldens.py",
     "soak": "tests/e2e/test_faults.py",
+    "static_table": "tests/unit/test_static_training.py",
     "test_trace": "the fixture `world`",
 }
 

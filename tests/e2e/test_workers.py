@@ -18,6 +18,7 @@ import pytest
 from plait.client import AsyncPlaitClient, PlaitRpcError, new_memory
 from plait.domain.memory import MemoryFilter, MemoryId
 from plait.supervisor import token_file
+from server.process import running
 from tests.processes import LIMIT_S, PATIENT, eventually, remove_home, wait_until
 
 WRITERS = 4
@@ -85,6 +86,9 @@ async def written(served: Served, writer: int) -> dict[str, MemoryId]:
 async def test_a_worker_that_is_killed_loses_no_write_and_is_started_again(served: Served) -> None:
     wait_until(lambda: len(served.workers()) == 2)
     before = {worker.pid for worker in served.workers()}
+    (service,) = [member for member in running.take(served.home) if member.role == "service"]
+    assert (service.pids[0], service.workers) == (served.process.pid, 2)
+    assert before <= set(service.pids)
 
     async def kills() -> None:
         for worker in served.workers():

@@ -17,6 +17,7 @@ from plait.domain.errors import (
     StoreUnavailable,
 )
 from vector.connection.errors import is_transient, translated
+from vector.server import pgchild
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,8 @@ def test_translation(raised: Exception, expected: type[PlaitError], transient: b
 def test_our_own_bugs_are_not_dressed_up() -> None:
     with pytest.raises(pg.SyntaxError), translated():
         raise pg.SyntaxError("near SELEKT")
+
+
+def test_the_log_may_shrink_to_two_segments_of_an_older_home() -> None:
+    """PostgreSQL refuses to start with less: `initdb` gave segments of 16 MB before."""
+    assert int(pgchild.TUNING["min_wal_size"].removesuffix("MB")) >= 2 * 16

@@ -73,6 +73,16 @@ class Shelf:
     ) -> list[Candidate]:
         return await self._arm("semantic", k)
 
+    async def alike(
+        self, view: View, counts: Mapping[str, int], where: Filter, k: int
+    ) -> list[Candidate]:
+        return await self._arm("alike", k)
+
+    async def cosines(
+        self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
+    ) -> dict[ItemId, float]:
+        return {}
+
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         return await self._arm("phrase", k)
 

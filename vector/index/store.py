@@ -31,7 +31,7 @@ from vector.connection import locks
 from vector.connection.clock import tick
 from vector.connection.errors import translated
 from vector.connection.pool import Connection, Database, copy_rows
-from vector.index import segments
+from vector.index import segment_vectors, segments
 from vector.index import sql as q
 from vector.index.repositories import (
     COLUMNS,
@@ -227,6 +227,12 @@ class Drafts:
         mine.chunks += len(rows)
 
     async def write_segment(self, draft: Draft, segment: Segment) -> None:
+        vectors = None
+        if self._db.settings.embedding.tiers != "model":
+            vectors = await segment_vectors.encoded(
+                len(segment.ids), segment.terms, segment.docs, segment.tfs
+            )
+
         # One transaction however many terms: half a segment is of no use to anybody.
         async def write(conn: Connection, again: bool) -> None:
             if again:
@@ -235,7 +241,11 @@ class Drafts:
                 await drop_segments(
                     conn, same, {"repo": draft.repo_id, "number": draft.number, "ids": ids}
                 )
-            await segments.insert(conn, draft.repo_id, "files", segment, rev_from=draft.number)
+            id_ = await segments.insert(
+                conn, draft.repo_id, "files", segment, rev_from=draft.number
+            )
+            if vectors is not None:
+                await segment_vectors.insert(conn, draft.repo_id, id_, vectors)
 
         await self._write(draft, write)
 
@@ -281,7 +291,7 @@ class Drafts:
     ) -> Revision:
         mine = self._open(draft)
         if draft.base:
-            await self._write(draft, lambda conn, again: segments.tidy(conn, draft))
+            await self._write(draft, lambda conn, again: self._tidy(conn, draft))
         names = sorted(mine.names - {""})
         published = await self._db.retry(
             lambda attempt: self._publish(draft, stats, mine, names, (tree, branch), attempt)
@@ -290,6 +300,11 @@ class Drafts:
         if mine.chunks > SETTLE_SHARE * published.chunks:
             await self._settle()
         return published
+
+    async def _tidy(self, conn: Connection, draft: Draft) -> None:
+        await segments.tidy(conn, draft)
+        if self._db.settings.embedding.tiers != "model":
+            await segment_vectors.complete(conn, draft)
 
     async def _settle(self) -> None:
         """Do at once what autovacuum would do in a minute: tell the planner of a large load, which

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from plait.domain.errors import EmbeddingModelMismatch
 from plait.domain.values import Candidate, Collection, Filter, ItemId
 from plait.ports import View
+from vector.connection.arrays import uuid_array
 from vector.connection.halfvec import half
 from vector.connection.pool import OVER_FETCH, Scoped
 from vector.connection.uuids import uuids
@@ -50,6 +51,17 @@ class Nearest:
         if rows and rows[0][1] > most:
             return await self._of_many(view, where, cond, params)
         return _candidates(rows)
+
+    async def cosines(
+        self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
+    ) -> dict[ItemId, float]:
+        query = (
+            f"SELECT i.id, 1 - (i.embedding <=> %(query)s::halfvec({view.dim})) FROM files i"
+            " WHERE i.id = ANY(%(ids)s) AND i.embedding IS NOT NULL"
+        )
+        params = {"query": half(vector), "ids": uuid_array(ids)}
+        rows = await self._app.rows(query, params, tenant=view.tenant)
+        return {ItemId(id_): cosine for id_, cosine in rows}
 
     async def _of_many(
         self, view: View, where: Filter, cond: Condition, params: dict[str, Any]

@@ -12,6 +12,7 @@ from plait.ports import Around, ItemState, Place, Spot, View
 from vector.anchors.freshness import ItemStates
 from vector.connection.pool import Database, Scoped
 from vector.index.vocabulary import Words
+from vector.search.alike import Alike
 from vector.search.located import Located, chunks_of
 from vector.search.nearest import Nearest
 from vector.search.store import Lexical
@@ -27,6 +28,7 @@ class Search:
         self._views = Views(app, self._versions)
         self._lexical = lexical
         self._nearest = Nearest(app)
+        self._alike = Alike(app, lexical)
         self._located = Located(app)
         self._threads = Threads(app)
         self._item_states = ItemStates(app)
@@ -61,6 +63,16 @@ class Search:
         self, view: View, vector: npt.NDArray[np.float32], where: Filter, k: int
     ) -> list[Candidate]:
         return await self._nearest.nearest(view, vector, where, k)
+
+    async def alike(
+        self, view: View, counts: Mapping[str, int], where: Filter, k: int
+    ) -> list[Candidate]:
+        return await self._alike.alike(view, counts, where, k)
+
+    async def cosines(
+        self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
+    ) -> dict[ItemId, float]:
+        return await self._nearest.cosines(view, vector, ids)
 
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         return await self._lexical.phrase(view, phrase, where, k)

@@ -118,17 +118,17 @@ class Lexical:
         await _give_way()
         scores = bm25.score(space, postings, 0.0 if every else bm25.MIN_IDF, weights)
         await _give_way()
-        return await self._filtered(view, where, space, scores, k)
+        return await self.filtered(view, where, space, scores, k)
 
     async def counts(
         self, view: View, terms: Sequence[str], where: Filter
     ) -> tuple[int, dict[str, int]]:
         """By the sizes of posting lists, without reading them."""
-        refs = _segments_of(view, where)
+        refs = segments_of(view, where)
         unique = sorted({term.replace("\0", "") for term in terms} - {""})
         if not refs or not unique:
             return 0, dict.fromkeys(unique, 0)
-        space = await self._space(view, refs)
+        space = await self.space(view, refs)
         later = await self._later(view, refs, space)
         if later is not None:
             everything = await self._read_postings(view, refs, unique, 1 << 40)
@@ -156,7 +156,7 @@ class Lexical:
             holding[postings[term].docs] += 1
         # A common term may have added nothing to the score: what holds all of them is a candidate.
         scores = np.where(holding == len(terms), scores + np.float32(1e-6), np.float32(0))
-        held = await self._filtered(view, where, space, scores, PHRASE_TEXTS)
+        held = await self.filtered(view, where, space, scores, PHRASE_TEXTS)
         if not held:
             return []
         cond = condition(view, where)
@@ -248,11 +248,11 @@ class Lexical:
     ) -> tuple[Space | None, dict[str, TermPostings]]:
         """The space of the view's segments and the postings that scoring needs. Terms `beside` the
         query's own never make a common one of those superfluous."""
-        refs = _segments_of(view, where)
+        refs = segments_of(view, where)
         unique = sorted({term.replace("\0", "") for term in terms} - {""})
         if not refs or not unique:
             return None, {}
-        space = await self._space(view, refs)
+        space = await self.space(view, refs)
         later = await self._later(view, refs, space)
         if later is not None:
             space = bm25.without(space, later)
@@ -280,7 +280,7 @@ class Lexical:
             found.setdefault(term, []).append((segment_id, body))
         return found
 
-    async def _space(self, view: View, refs: Sequence[SegmentRef]) -> Space:
+    async def space(self, view: View, refs: Sequence[SegmentRef]) -> Space:
         space = self._spaces.get(refs)
         if space is None:
             params = {"ids": [ref.id for ref in refs], "dead": [ref.dead_rev for ref in refs]}
@@ -309,7 +309,7 @@ class Lexical:
         marked = bm25.only(space, np.ones(len(space.norm), np.float32), ids) > 0
         return marked if ids and marked.any() else None
 
-    async def _filtered(
+    async def filtered(
         self, view: View, where: Filter, space: Space, scores: bm25.Floats, k: int
     ) -> list[Candidate]:
         """The `k` best that match `where`; examines more candidates while too few match."""
@@ -408,7 +408,7 @@ def to_item(row: tuple[Any, ...]) -> Item:
 
 
 def _every_term_counts(view: View, where: Filter) -> bool:
-    refs = _segments_of(view, where)
+    refs = segments_of(view, where)
     no_code = all(ref.collection != Collection.FILES for ref in refs)
     return no_code and sum(ref.docs for ref in refs) <= FEW
 
@@ -423,7 +423,7 @@ def _likeliest(view: View) -> tuple[tuple[Collection, ...], ...]:
     return (view.collections, others, code) if others else (view.collections, code)
 
 
-def _segments_of(view: View, where: Filter) -> tuple[SegmentRef, ...]:
+def segments_of(view: View, where: Filter) -> tuple[SegmentRef, ...]:
     assert isinstance(view, PinnedView), "views come from `view`"
     collections = set(where.collections or Collection)
     return tuple(s for s in view.segments if s.collection in collections)

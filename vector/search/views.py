@@ -4,10 +4,10 @@ of one of repositories, segments and their dead."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import attrgetter
 
 from plait.domain.memory import NOW
-from plait.domain.scope import check_tenant
 from plait.domain.values import Collection, Filter
 from plait.ports import View
 from vector.connection.pool import Scoped
@@ -16,6 +16,26 @@ from vector.search.versions import Versions
 
 MOST = 200
 _CODE = (Collection.FILES,)
+# Of a filter what chooses among a view's rows, and not the view; whatever else it says is part of the key.
+_NARROWING = frozenset(
+    [
+        "kinds",
+        "languages",
+        "path_glob",
+        "tags_any",
+        "tags_all",
+        "since",
+        "until",
+        "agent_id",
+        "session_key",
+        "sources",
+        "types",
+        "importance_min",
+        "created_after",
+        "created_before",
+    ]
+)
+_of_view = attrgetter(*(f.name for f in fields(Filter) if f.name not in _NARROWING))
 
 
 class Views:
@@ -24,7 +44,7 @@ class Views:
     def __init__(self, app: Scoped, versions: Versions) -> None:
         self._app = app
         self._versions = versions
-        self._kept: OrderedDict[tuple[str, tuple[str, ...]], PinnedView] = OrderedDict()
+        self._kept: OrderedDict[tuple[object, ...], PinnedView] = OrderedDict()
 
     async def view(self, where: Filter) -> View:
         """As `SearchStore.view`."""
@@ -35,11 +55,11 @@ class Views:
             or where.skip_unknown
         ):
             return await read_view(self._app, where)
-        key = (check_tenant(where.tenant), tuple(sorted(set(where.repos))))
+        key = _of_view(where)
         kept = self._kept.get(key)
         if kept is not None:
-            read = await self._versions.read(key[1])
-            if read.of(key[1]) == kept.version:
+            read = await self._versions.read(where.repos)
+            if read.of(where.repos) == kept.version:
                 return replace(kept, valid=read.now, seen={})
         made = await read_view(self._app, where)
         # What agents wrote has no part in the version.

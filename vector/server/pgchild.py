@@ -34,7 +34,7 @@ TUNING: Mapping[str, str] = {
     "maintenance_work_mem": "256MB",  # an HNSW graph of 100k 384-d halfvecs is built in memory
     "work_mem": "16MB",
     "max_wal_size": "1GB",  # a first import makes no forced checkpoint
-    "min_wal_size": "16MB",
+    "min_wal_size": "32MB",  # at least two segments of the log, which have 16 MB each in homes of before
     "wal_recycle": "off",  # what a checkpoint covers is removed: 181 MB after Django, kept for ever otherwise
     "checkpoint_timeout": "15min",
     "wal_level": "minimal",  # nobody replicates; a load into a new table writes no WAL

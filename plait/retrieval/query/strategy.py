@@ -35,13 +35,18 @@ class Strategy:
 
 
 def choose(
-    analysis: Analysis, anchors: Anchors, located: float = 0.0, coverage: float = 1.0
+    analysis: Analysis,
+    anchors: Anchors,
+    located: float = 0.0,
+    coverage: float = 1.0,
+    least: float = WEIGHTS.least_semantic,
 ) -> Strategy:
     """Pure: the same text gives the same strategy. `located`: the highest confidence of a code location named
     in the text and found; it scales the weight of the arm, because fusion scales the best of an arm to 1. `coverage`:
-    the share of the chunks that have a vector; if it is low, the nearest of them may be far."""
+    the share of the chunks that have a vector; if it is low, the nearest of them may be far, and `least` of the arm's
+    weight is left."""
     semantic = WEIGHTS.semantic[analysis.kind]
-    semantic *= WEIGHTS.least_semantic + (1.0 - WEIGHTS.least_semantic) * coverage
+    semantic *= least + (1.0 - least) * coverage
     kind = kind_of(analysis, anchors)
     return Strategy(
         kind,

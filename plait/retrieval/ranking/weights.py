@@ -37,6 +37,8 @@ class ArmWeights:
     semantic: Mapping[str, float] = _table({"identifiers": 0.4, "plain": 0.6})
     # Of `semantic`, where no code has a vector yet. Guessed.
     least_semantic: float = 0.3
+    # The same where the static table has all of it. Messages.
+    semantic_by_table: float = 0.5
     # Of `semantic` for agents' items in a plain question. Chats, histories, runs.
     memories_semantic: float = 0.6
     phrase: float = 0.5  # messages

@@ -1,8 +1,11 @@
-"""The semantic arm: cosine neighbours of the query's vector."""
+"""The semantic arm: cosine neighbours of the query, by the embedding model and by the static table."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,34 +17,73 @@ from plait.domain.errors import (
     EmbeddingRefused,
     EmbeddingUnavailable,
 )
-from plait.domain.values import Collection
+from plait.domain.values import Candidate, Collection
 from plait.ports import EmbeddingProvider
+from plait.retrieval.ranking.tiers import united
 from plait.retrieval.search_context import Degraded, Deps, SearchContext, changed
+from plait.text.tokenize import query_terms
 
 logger = logging.getLogger(__name__)
 
 
 async def semantic(ctx: SearchContext, deps: Deps) -> SearchContext:
-    """Raises: EmbeddingModelMismatch; other errors of the provider only disable this arm."""
-    view = ctx.at
+    """Raises: EmbeddingModelMismatch; other errors of the provider only disable the model's part of this arm."""
     if not ctx.strategy.weights.get("semantic"):
         return ctx
-    if not view.model:
+    by_table = await _by_table(ctx, deps, deps.settings.candidates)
+    if not ctx.at.model and not by_table:
         return _without(ctx, "no_vectors")
-    if _reads_code(ctx) and any(r.embedded < r.chunks for r in view.revisions):
+    if _reads_code(ctx) and deps.tiers != "static" and _lacks_vectors(ctx):
         ctx = _without(ctx, "coverage")
     try:
-        vector = ctx.vector if ctx.vector is not None else await _of_text(ctx, deps)
+        found = await _with_model(ctx, deps, by_table, deps.settings.candidates)
     except (EmbeddingUnavailable, EmbeddingRefused, BadModelFile, BadSettings) as exc:
         logger.warning("search without vectors", extra={"reason": exc.reason, "error": exc.message})
-        return _without(ctx, exc.reason)
-    found = await deps.store.nearest(view, vector, ctx.query.where, deps.settings.candidates)
-    return changed(ctx, rankings={**ctx.rankings, "semantic": found})
+        ctx, found = _without(ctx, exc.reason), by_table
+    return changed(ctx, rankings={**ctx.rankings, "semantic": found}) if found else ctx
+
+
+async def nearest(ctx: SearchContext, deps: Deps, k: int) -> Sequence[Candidate]:
+    """The arm's `k` best. Raises: as `semantic`, and what the provider raises."""
+    return await _with_model(ctx, deps, await _by_table(ctx, deps, k), k)
+
+
+async def _by_table(ctx: SearchContext, deps: Deps, k: int) -> Sequence[Candidate]:
+    """Code by the static table, as long as some of it lacks the model's vectors; nothing for a caller's own vector."""
+    wanted = deps.tiers == "static" or (deps.tiers == "both" and _lacks_vectors(ctx))
+    if not wanted or not _reads_code(ctx) or ctx.vector is not None:
+        return ()
+    counts = Counter(query_terms(ctx.analysis.text))
+    return await deps.store.alike(ctx.at, counts, ctx.query.where, k)
+
+
+async def _with_model(
+    ctx: SearchContext, deps: Deps, by_table: Sequence[Candidate], k: int
+) -> Sequence[Candidate]:
+    """`by_table` and the model's nearest as one ranking. The model is not asked where nothing could be compared."""
+    view, where = ctx.at, ctx.query.where
+    collections = where.collections or tuple(Collection)
+    if deps.tiers == "static" or not any(r.embedded for r in view.revisions):
+        collections = tuple(c for c in collections if c is not Collection.FILES)
+    if not view.model or not collections:
+        return by_table
+    vector = ctx.vector if ctx.vector is not None else await _of_text(ctx, deps)
+    found = await deps.store.nearest(view, vector, replace(where, collections=collections), k)
+    if not by_table:
+        return found
+    known = {c.id for c in found}
+    others = [c.id for c in by_table if c.id not in known]
+    also = await deps.store.cosines(view, vector, others) if others else {}
+    return united(found, by_table, also, k)
 
 
 def _reads_code(ctx: SearchContext) -> bool:
     collections = ctx.query.where.collections
     return not collections or Collection.FILES in collections
+
+
+def _lacks_vectors(ctx: SearchContext) -> bool:
+    return any(r.embedded < r.chunks for r in ctx.at.revisions)
 
 
 async def _of_text(ctx: SearchContext, deps: Deps) -> npt.NDArray[np.float32]:
