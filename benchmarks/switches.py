@@ -147,6 +147,8 @@ class Play:
             else:
                 here = self._chance.choice(list(branches))
             await self._switch(here, branches[here])
+            if not (n + 1) % 100:
+                print(f"{n + 1} switches, {len(self.counts.wrong)} wrong answers", flush=True)
         return self.counts
 
     async def _switch(self, branch: str, files: Files) -> None:
