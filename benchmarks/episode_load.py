@@ -27,7 +27,6 @@ import graph
 from etl.project import Projector
 from etl.truth import open as open_truth
 from etl.verify import Verification, Verifier
-from graph import templates
 from plait.domain.deadline import Deadline
 from plait.domain.values import Artifact, ArtifactKind, Episode, Outcome
 from plait.memory import episode as rules
@@ -123,19 +122,17 @@ class Figures:
 
 @dataclass(slots=True)
 class Reads:
-    """A reader that asks one template ten times a second, as the server does: of one state."""
+    """A reader that asks one thing in Cypher ten times a second, as the server does: of one state."""
 
-    template: str
-    parameters: Mapping[str, Any]
+    name: str
+    cypher: str
     took: list[float] = field(default_factory=list)
 
     async def read(self, store: Store, held: GraphStore, stop: asyncio.Event) -> None:
-        memory = templates.find(self.template).memory
-        given = {"repo": REPO, **self.parameters}
         while not stop.is_set():
             begin, deadline = time.perf_counter(), Deadline.after(30.0)
-            ask = partial(held.template, self.template, given, max_rows=100, deadline=deadline)
-            await read_steady(store.outbox, (REPO,), ask, deadline, memory=memory)
+            ask = partial(held.query, self.cypher, {}, max_rows=100, deadline=deadline)
+            await read_steady(store.outbox, (REPO,), ask, deadline)
             self.took.append((time.perf_counter() - begin) * 1e3)
             await asyncio.sleep(0.1)
 
@@ -168,7 +165,12 @@ async def load_run(
         took.append((end - begin) * 1e3)
         projector.wake()
 
-    readers = [Reads("callers", {"symbol": "pkg.m1.f1x1"}), Reads("history", {"thing": path(1)})]
+    function = f"(s:Function {{id: '{REPO}:pkg.m1.f1x1'}})"
+    file = f"(s:File {{id: '{REPO}:/{path(1)}'}})"
+    readers = [
+        Reads("callers", f"MATCH {function}<-[calls:CALLS]-(caller) RETURN caller, calls"),
+        Reads("history", f"MATCH {file}<-[link:TOUCHES|MENTIONS]-(what) RETURN what, link"),
+    ]
     reading = [asyncio.create_task(r.read(store, await open_graph(), stop)) for r in readers]
     before, started = cpu(pids), time.perf_counter()
     total = watch.expects = int(rate * seconds)
@@ -192,7 +194,7 @@ async def load_run(
         lag,
         watch.deltas,
         spent,
-        {r.template: sorted(r.took) for r in readers},
+        {r.name: sorted(r.took) for r in readers},
         verified,
     )
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import gc
 import json
 import logging
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from etl.report import IndexReport, Progress
     from plait.ports import GraphStore
     from plait.settings import Settings
-    from vector.server.embedded import PostgresLease
 
 EXAMPLE = """\
 examples:
@@ -122,6 +119,7 @@ def _run(args: argparse.Namespace) -> int:
     _refuse_elsewhere(settings)
     from etl.plan import make_plan, repository_name
     from plait.domain.scope import unqualify
+    from vector.server.embedded import start_soon
 
     # A wrong path or name is answered before any server is started for it.
     root = args.path.expanduser().absolute()
@@ -129,7 +127,7 @@ def _run(args: argparse.Namespace) -> int:
     plan = make_plan(root, settings)
     # Both start while this process still loads what it needs.
     _start_service(settings)
-    held = _start_store(settings)
+    held = start_soon(settings)
 
     from etl.pipeline import IndexRequest
     from etl.report import render
@@ -202,23 +200,6 @@ def _refuse_elsewhere(settings: Settings) -> None:
             "`postgres.dsn` and `graph.uri` to its stores, or unset PLAIT_SERVER",
             key="client.server",
         )
-
-
-def _start_store(settings: Settings) -> list[PostgresLease]:
-    """Begin to start the embedded PostgreSQL, where there is to be one: the first start takes a second. What is
-    returned holds it once it runs."""
-    held: list[PostgresLease] = []
-
-    def start() -> None:
-        from vector.server import embedded
-
-        # What is wrong is met, and told, by the run that opens it.
-        with contextlib.suppress(PlaitError, OSError):
-            held.append(embedded.ensure(settings))
-
-    if not settings.postgres.dsn.get_secret_value():
-        threading.Thread(target=start, daemon=True).start()
-    return held
 
 
 def _start_service(settings: Settings) -> None:

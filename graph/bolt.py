@@ -117,7 +117,7 @@ class Bolt:
 
     @property
     def reader(self) -> AsyncDriver:
-        """For templates. Opened on first use: an index run reads none."""
+        """The reader's login. Opened on first use: an index run reads none."""
         if self._reader is None:
             self._reader = _driver(self.endpoint, self.endpoint.reader)
         return self._reader

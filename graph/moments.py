@@ -7,31 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from graph.templates import Template
 from plait.domain.errors import InvalidInput
 from plait.domain.memory import AsOf
 
 VALID, RECORDED = "valid_as_of", "recorded_as_of"
-# After every recorded time: the present state, independent of this machine's clock.
-OPEN = 2**53
-
-
-def of(template: Template, as_of: AsOf) -> dict[str, Any]:
-    """For a template of the memory layer; code is one revision. Raises: InvalidInput, for another one
-    with a time: what it answers would not be of that time."""
-    if not template.memory:
-        if as_of:
-            raise InvalidInput(
-                f"the template {template.name!r} shows code as it is published now and takes no as_of; "
-                "history, chain and causes do",
-                field="as_of",
-                template=template.name,
-            )
-        return {}
-    return {
-        VALID: _ms(as_of.valid) if as_of.valid else _now(),
-        RECORDED: _ms(as_of.recorded) if as_of.recorded else OPEN,
-    }
 
 
 def bound(cypher: str, given: Mapping[str, Any], as_of: AsOf) -> dict[str, Any]:

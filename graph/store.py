@@ -8,15 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from graph import contents, counting, moments, schema, templates
+from graph import contents, counting, moments, schema
 from graph.bolt import Bolt, Endpoint
 from graph.dialect import Dialect
 from graph.guard.rules import Guarded, Limits, guard
 from graph.reader import LostMidway, Reader
 from graph.server.endings import Endings, Replace
 from graph.server.probes import Safety
-from graph.symbols import resolved
-from graph.walk import walk
 from graph.writer import Writer
 from plait.domain.deadline import Deadline
 from plait.domain.errors import ResultTooLarge, StoreUnavailable
@@ -86,13 +84,6 @@ class CypherStore:
         self._bolt = bolt
         graph = self._settings.graph
         self._endings = Endings(lambda: bolt.users, bolt.database, self._replace())
-        self._reader = Reader(
-            lambda: bolt.reader,
-            bolt.database,
-            self.dialect,
-            self._endings,
-            max_bytes=graph.max_result_bytes,
-        )
         self._users = Reader(
             lambda: bolt.users,
             bolt.database,
@@ -167,32 +158,6 @@ class CypherStore:
             return await asyncio.to_thread(lease.kill, server)
 
         return kill
-
-    async def template(
-        self,
-        name: str,
-        parameters: Mapping[str, Any],
-        *,
-        max_rows: int,
-        deadline: Deadline,
-        as_of: AsOf = NOW,
-    ) -> GraphResult:
-        """See `GraphStore`. Raises, besides: UnknownSymbol, AmbiguousSymbol, StoreUnavailable."""
-        template = templates.find(name)
-        checked = template.check(parameters)
-
-        async def work() -> GraphResult:
-            given = await resolved(template, checked, self._bolt, deadline)
-            given |= moments.of(template, as_of)
-            if template.walk:
-                return await walk(
-                    template, given, self._reader, max_rows=max_rows, deadline=deadline
-                )
-            return await self._reader.run(
-                template.text(given), given, max_rows=max_rows, deadline=deadline
-            )
-
-        return await self._following(work)
 
     async def contents(self, repo: str) -> GraphContents:
         return await self._following(lambda: contents.contents(self._bolt, repo))

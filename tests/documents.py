@@ -33,6 +33,7 @@ class How(StrEnum):
     OTHER_SERVERS = (
         "needs servers at fixed addresses; tests/e2e/test_external_stores.py runs it on real ones"
     )
+    RECIPE = "compared with its template by tests/contract/test_templates.py"
     KILLS = "kills the server by intent; tests/e2e/test_faults.py runs it"
 
 
@@ -130,6 +131,26 @@ TREATMENTS: Mapping[tuple[str, str], Treatment] = {
     ("docs/savings.md", "saved a session"): Treatment(How.PICTURE),
     # Read by tests/unit/test_secrets_rules.py.
     ("docs/secrets.md", "files: ["): Treatment(How.OUTPUT),
+    ("docs/cypher-recipes.md", "$ plait graph"): Treatment(
+        How.CONSOLE, "app", first=("plait index . --no-embed --quiet",)
+    ),
+    **{
+        ("docs/cypher-recipes.md", begins): Treatment(How.RECIPE)
+        for begins in (
+            "MATCH (s:Function {id: $symbol})<-[calls",
+            "MATCH (s:Function {id: $symbol})-[calls",
+            "MATCH p = (s:Function {id: $symbol})<-[:CALLS",
+            "MATCH p = (s:Function {id: $symbol})<-[:OVERRIDES",
+            "MATCH p = (s:Class",
+            "MATCH (a:Function",
+            "MATCH (s:Class",
+            "MATCH (f:File",
+            "MATCH (s:Module",
+            "MATCH (s:Function {id: $thing})",
+            "MATCH (issue:Issue {id: $issue})<-[fixes",
+            "MATCH (issue:Issue {id: $issue})<-[causes",
+        )
+    },
     ("docs/schema-graph.md", "MATCH (i:Issue"): Treatment(How.CYPHER, "app", code=3),
 }
 

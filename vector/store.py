@@ -26,6 +26,7 @@ from vector.projection.store import Outbox
 from vector.recalls.savings import Savings
 from vector.recalls.store import Recalls
 from vector.retention.store import Retention
+from vector.search.memory_links import MemoryLinks
 from vector.search.port import Search
 from vector.search.relations import Relations
 from vector.search.store import Lexical
@@ -52,6 +53,7 @@ class Store:
     vectors: Queue
     search: Search
     relations: Relations
+    memory_links: MemoryLinks
     impact: Impacts
     episodes: Episodes
     memories: Memories
@@ -100,6 +102,7 @@ class Store:
             vectors=Queue(db),
             search=Search(db, app, lexical),
             relations=Relations(app),
+            memory_links=MemoryLinks(app),
             impact=Impacts(app),
             episodes=Episodes(app, merger, rules),
             memories=Memories(db, app, merger, rules),
@@ -176,6 +179,7 @@ if TYPE_CHECKING:
         search: ports.SearchStore = store.search
         versions: ports.CodeVersions = store.search
         relations: ports.RelationStore = store.relations
+        memory_links: ports.MemoryLinkStore = store.memory_links
         impact: ports.ImpactStore = store.impact
         episodes: ports.EpisodeStore = store.episodes
         memories: ports.MemoryStore = store.memories
@@ -186,4 +190,14 @@ if TYPE_CHECKING:
         keys: ports.KeyStore = store.keys
         outbox: ports.Outbox = store.outbox
         stores = (index, repositories, vectors, search, relations, impact, episodes, memories)
-        return (*stores, versions, retention, forgetting, recalls, savings, keys, outbox)
+        return (
+            *stores,
+            memory_links,
+            versions,
+            retention,
+            forgetting,
+            recalls,
+            savings,
+            keys,
+            outbox,
+        )

@@ -130,7 +130,6 @@ class Freshness:
 
     indexed_at: datetime | None
     vectors: int
-    graph_behind: bool
     shown: int = 0
     changed: tuple[str, ...] = ()
 
@@ -141,8 +140,6 @@ class Freshness:
         words = [f"indexed {ago(self.indexed_at, now)}"]
         if self.vectors < 100:
             words.append(f"vectors {self.vectors} %")
-        if self.graph_behind:
-            words.append("the graph is behind")
         if self.changed:
             of = f"{len(self.changed)} of {self.shown} shown files"
             words.append(f"{'the shown file' if self.shown == 1 else of} changed since")
@@ -163,8 +160,7 @@ def freshness(
     here = since is not None and bool(shown) and Path(repository.root).is_dir()
     changed = [p for p in shown if here and since and _is_newer(repository.root, p, since)]
     vectors = 100 * at.embedded // at.total if at.total else 100
-    behind = at.graph_revision < at.revision
-    return Freshness(since, vectors, behind, len(shown), tuple(changed))
+    return Freshness(since, vectors, len(shown), tuple(changed))
 
 
 def _is_newer(root: str, path: str, since: datetime) -> bool:

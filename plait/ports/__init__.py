@@ -37,7 +37,10 @@ from plait.ports.outbox import Outbox as Outbox
 from plait.ports.recall import RecallStore as RecallStore
 from plait.ports.relations import CodeGraph as CodeGraph
 from plait.ports.relations import MemoryLink as MemoryLink
+from plait.ports.relations import MemoryLinkStore as MemoryLinkStore
+from plait.ports.relations import MemoryNode as MemoryNode
 from plait.ports.relations import RelationStore as RelationStore
+from plait.ports.relations import Sites as Sites
 from plait.ports.repositories import RepositoryStore as RepositoryStore
 from plait.ports.savings import SavingsStore as SavingsStore
 from plait.ports.search import Around as Around

@@ -39,19 +39,6 @@ class GraphStore(Protocol):
         """
         ...
 
-    async def template(
-        self,
-        name: str,
-        parameters: Mapping[str, Any],
-        *,
-        max_rows: int,
-        deadline: Deadline,
-        as_of: AsOf = NOW,
-    ) -> GraphResult:
-        """Run a named template; those of the memory layer answer as of `as_of`. Raises:
-        UnknownTemplate, InvalidInput, and as `query`."""
-        ...
-
     async def counts(self, repo: str = "") -> Mapping[str, int]:
         """Nodes by label and edges by relation, of one repository or of all."""
         ...

@@ -112,10 +112,9 @@ class Outbox(Protocol):
         """Events not yet projected, of `repos` or of all."""
         ...
 
-    async def epoch(self, repos: Sequence[str], *, memory: bool = True) -> tuple[int, bool]:
+    async def epoch(self, repos: Sequence[str]) -> tuple[int, bool]:
         """`(number, changing)` over `repos` (all when empty): a reader whose query ran between two
-        equal epochs with `changing` False saw one state of the graph. `memory` False: of its code,
-        whatever happens to episodes and memories meanwhile."""
+        equal epochs with `changing` False saw one state of the graph."""
         ...
 
     async def expected(self, repo: str) -> GraphContents:

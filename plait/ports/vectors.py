@@ -36,6 +36,12 @@ class VectorQueue(Protocol):
         """Give every chunk with one of `hashes` its vector; one transaction; safe to repeat."""
         ...
 
+    async def index_agents(self) -> None:
+        """Build what nearest-neighbour search needs over agents' items (HNSW) where they have become many and
+        it is missing; writers go on meanwhile. Cheap where nothing is missing; safe to repeat, and to
+        be killed in."""
+        ...
+
     async def coverage(self, repo: str) -> tuple[int, int]:
         """`(embedded, all)` chunks of the published revision."""
         ...

@@ -33,6 +33,8 @@ LONGEST_RETRY_S = 60.0
 # `plait serve` or `plait index`.
 FEW = 64
 FINISH_S = 20.0
+# So many more vectors later it is looked whether a collection has become large enough for an index.
+INDEX_EVERY = 1_024
 
 
 class Embedder:
@@ -54,6 +56,7 @@ class Embedder:
         self._waiting: set[str] = set()
         self._woken = asyncio.Event()
         self._turn = asyncio.Lock()
+        self._since_look = INDEX_EVERY  # texts since it was looked; the first round does
         self._looked = False  # for what other processes left behind
 
     @property
@@ -82,6 +85,7 @@ class Embedder:
                     if not self._looked:
                         self._looked = True
                         self.add(await self._left_behind())
+                        await self._vectors.index_agents()
                     await self.run_until_idle(stop)
                     retry_s = FIRST_RETRY_S
                 except Exception as exc:
@@ -116,7 +120,9 @@ class Embedder:
                 self._waiting.add(repo)
                 raise
             done += count
-            if count == limit:  # there may be more
+            if (
+                count
+            ):  # there may be more: equal texts are one, so fewer than the limit tells nothing
                 self._waiting.add(repo)
         return done
 
@@ -137,6 +143,10 @@ class Embedder:
         vectors = await provider.embed_documents([one.text for one in batch])
         hashes = [one.content_hash for one in batch]
         await self._vectors.store_vectors(hashes, vectors)
+        self._since_look += len(batch)
+        if self._since_look >= INDEX_EVERY:
+            self._since_look = 0
+            await self._vectors.index_agents()
         links = await self._memories.link_similar(repo, hashes)
         logger.info("embedded", extra={"repo": repo, "texts": len(batch), "links": links})
         return len(batch)

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from graph.templates import Template, catalogue, find
 from plait.domain.answers.graph import GraphEdge
 from plait.domain.display import to_json
 from plait.domain.errors import GraphUpdating, InvalidInput, PlaitError
+from plait.retrieval.code_graph.templates.catalogue import CATALOGUE, Kind, Template, find
 from server.commands import frame
 from server.commands.frame import NOTHING_FOUND, OK
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "plait graph") -> int:
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
-    examples = EXAMPLES.format(templates="\n".join(_line(t) for t in catalogue().values()))
+    examples = EXAMPLES.format(templates="\n".join(_line(t) for t in CATALOGUE.values()))
     out = frame.parser(prog, "Ask the code graph.", examples)
     out.add_argument("template", nargs="?", metavar="TEMPLATE", help="a named query, see below")
     out.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="its parameters, in order")
@@ -77,7 +77,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 def _line(template: Template) -> str:
     words = [template.name]
-    words += [p.name.upper() if p.kind != "int" else f"[{p.name.upper()}]" for p in template.params]
+    words += [
+        p.name.upper() if p.kind is not Kind.INT else f"[{p.name.upper()}]" for p in template.params
+    ]
     return f"  {' '.join(words):<30} {template.title}"
 
 

@@ -81,9 +81,6 @@ def rows(query: Graph, found: GraphAnswer) -> Rows:
     elif len(lines) > MAX_SHOWN:
         plus = "+" if found.truncated else ""
         note = f"{len(lines) - MAX_SHOWN}{plus} more left out; ask about one of these"
-    for at in found.revisions:
-        if at.graph_revision != at.revision:
-            note = "; ".join(filter(None, (note, "the graph is one index run behind")))
     shown_paths = frozenset(str(node.properties.get("path") or "") for node in found.nodes) - {""}
     return Rows(lines[:MAX_SHOWN], note, shown_paths)
 

@@ -175,8 +175,6 @@ class _Door:
             case Search():
                 return await calls.search(call, asked)
             case Graph():
-                if not call.repository.revision.graph_revision:
-                    return await self._no_graph_yet(call.here)
                 return await calls.ask_graph(call, asked)
             case Remember():
                 return await calls.remember(call, asked)
@@ -191,12 +189,6 @@ class _Door:
         if await self._indexer.until_text(here):
             return None
         return _waiting(f"{here.root} is being indexed for the first time", await self._far(here))
-
-    async def _no_graph_yet(self, here: Here) -> Answer:
-        await self._indexer.begin(here)
-        return _waiting(
-            "the call graph is being made; search and recall work", await self._far(here)
-        )
 
     async def _far(self, here: Here) -> str:
         return await self._indexer.progress(here.root) or "indexing"

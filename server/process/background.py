@@ -21,14 +21,23 @@ logger = logging.getLogger(__name__)
 def run(folder: Path, config: Mapping[str, Any], fd: int) -> int:
     """Serve the home that the environment names. On `fd` one line of JSON says where, or why not, to who
     started us; they may be gone."""
-    from server.process import logs, serve
+    from server.process import logs
+    from vector.server import embedded
 
     logs.to_stderr(verbose=False)
     try:
         file = Path(config["config"]) if config["config"] else None
         # The tenant is each caller's to say: what the first one had set is not everybody's.
         settings = plait_settings.load(file, scope={"tenant": DEFAULT_TENANT})
-        serve.run(settings, lambda address: _ready(fd, config["turn"], address), background=True)
+        held = embedded.start_soon(settings)
+        from server.process import serve  # half a second of imports, while the store starts
+
+        def ready(address: ServerAddress) -> None:
+            for lease in held:
+                lease.close()  # the server has its own
+            _ready(fd, config["turn"], address)
+
+        serve.run(settings, ready, background=True)
         return 0
     except PlaitError as exc:
         logger.error("not started", extra={"reason": exc.reason, "error": exc.message})

@@ -1,4 +1,4 @@
-"""Links, their times and the memory layer's templates, on the embedded server and on real Neo4j."""
+"""Links and their times, on the embedded server and on real Neo4j."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import graph
 from graph import plan
 from graph.store import CypherStore
 from plait.domain.deadline import Deadline
-from plait.domain.errors import GraphConflict, InvalidInput, UnknownSymbol
+from plait.domain.errors import GraphConflict, InvalidInput
 from plait.domain.graph import Edge, Label, Link, Node, stored_edge, stored_link, stored_node
-from plait.domain.memory import NOW, AsOf
-from plait.ports import GraphDelta, GraphResult
+from plait.domain.memory import AsOf
+from plait.ports import GraphDelta
 from tests.contract.graph_servers import SERVERS, GraphServer, delta, node, running
 from tests.neo4j_server import Neo4jServers
 from tests.processes import LIMIT_S
@@ -177,138 +177,21 @@ async def test_a_fence_keeps_an_older_claim_out(store: CypherStore) -> None:
     assert not (await store.contents(repo)).nodes
 
 
-# -- templates ------------------------------------------------------------------------------------------
+# -- times ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 async def story(store: CypherStore) -> str:
-    """Issue 7 was caused by a commit, fixed by a diff of episode 1 that touches m.f, shown by a test;
-    until 200 a diff of episode 0 was said to fix it; a memory names m.f, true from 1,000 to 2,000."""
+    """A diff was said to fix issue 7 from 100 to 200, another one since 150."""
     repo = "story"
-    function, test = node(repo, "m.f"), node(repo, "m.test_f", "Test")
-    file = node(repo, "/pkg/m.py", "File", path="pkg/m.py", name="m.py")
-    root = node(repo, "", "Repo")
-    static = Edge("VALIDATED_BY", function.id, test.id, (3,), "calls", 0.9)
-    await store.apply(delta(repo, nodes=[root, file, function, test], edges=[static]))
-    names = {
-        "issue/7": Label.ISSUE,
-        "commit/0123456789abcdef0123456789abcdef01234567": Label.COMMIT,
-        "episode/0": Label.EPISODE,
-        "episode/1": Label.EPISODE,
-        "diff/0/pkg/m.py": Label.DIFF,
-        "diff/1/pkg/m.py": Label.DIFF,
-        "memory/1": Label.MEMORY,
-    }
-    ids = {name: f"{repo}:{name}" for name in names}
-    commit = next(id_ for id_ in ids.values() if ":commit/" in id_)
+    issue = of_layer(repo, "issue/7", Label.ISSUE)
+    diffs = [of_layer(repo, f"diff/{n}/pkg/m.py", Label.DIFF) for n in range(2)]
     links = [
-        Link(1, "CAUSES", commit, ids["issue/7"], "text", 0.7, None, None, 50, None),
-        Link(2, "FIXES", ids["diff/0/pkg/m.py"], ids["issue/7"], "text", 0.8, None, None, 100, 200),
-        Link(
-            3, "CONTAINS", ids["episode/1"], ids["diff/1/pkg/m.py"], "", 1.0, None, None, 150, None
-        ),
-        Link(
-            4, "FIXES", ids["diff/1/pkg/m.py"], ids["issue/7"], "text", 0.8, None, None, 150, None
-        ),
-        Link(5, "TOUCHES", ids["diff/1/pkg/m.py"], function.id, "hunk", 1.0, None, None, 150, None),
-        Link(6, "VALIDATED_BY", function.id, test.id, "test-run", 1.0, None, None, 150, None),
-        Link(7, "MENTIONS", ids["memory/1"], function.id, "anchor", 1.0, 1000, 2000, 300, None),
-        Link(
-            8,
-            "CAUSES",
-            ids["diff/0/pkg/m.py"],
-            ids["issue/7"],
-            "test-run",
-            0.9,
-            None,
-            None,
-            120,
-            None,
-        ),
+        Link(1, "FIXES", diffs[0].id, issue.id, "text", 0.8, None, None, 100, 200),
+        Link(2, "FIXES", diffs[1].id, issue.id, "text", 0.8, None, None, 150, None),
     ]
-    nodes = [of_layer(repo, name, label) for name, label in names.items()]
-    await store.apply(layer(repo, nodes=nodes, links=links))
+    await store.apply(layer(repo, nodes=[issue, *diffs], links=links))
     return repo
-
-
-async def ask(
-    store: CypherStore, template: str, as_of: AsOf = NOW, /, **parameters: Any
-) -> GraphResult:
-    return await store.template(
-        template,
-        {"repo": "story", **parameters},
-        max_rows=100,
-        deadline=Deadline.after(LIMIT_S),
-        as_of=as_of,
-    )
-
-
-def ids(result: GraphResult, column: str) -> list[str]:
-    index = result.columns.index(column)
-    return [row[index].id.partition(":")[2] if row[index] else "" for row in result.rows]
-
-
-async def test_history_is_what_touched_or_named_a_symbol_newest_first(
-    store: CypherStore, story: str
-) -> None:
-    valid = AsOf(valid=at(1500))
-    found = await ask(store, "history", valid, thing="m.f")
-    assert ids(found, "what") == ["memory/1", "diff/1/pkg/m.py"]
-    assert ids(await ask(store, "history", thing="m.f"), "what") == ["diff/1/pkg/m.py"]
-    assert ids(await ask(store, "history", AsOf(at(999)), thing="m.f"), "what") == [
-        "diff/1/pkg/m.py"
-    ]
-    assert ids(await ask(store, "history", AsOf(at(2000)), thing="m.f"), "what") == [
-        "diff/1/pkg/m.py"
-    ]
-    assert ids(await ask(store, "history", AsOf(at(1500), at(299)), thing="m.f"), "what") == [
-        "diff/1/pkg/m.py"
-    ]
-    assert not (await ask(store, "history", AsOf(recorded=at(149)), thing="m.f")).rows
-
-
-@pytest.mark.parametrize("issue", ["issue/7", "#7", "7", "story:issue/7"])
-async def test_chain_goes_from_issue_to_diff_to_function_to_test(
-    store: CypherStore, story: str, issue: str
-) -> None:
-    found = await ask(store, "chain", issue=issue)
-    assert ids(found, "fix") == ["diff/1/pkg/m.py"]
-    assert ids(found, "code") == ["m.f"]
-    assert ids(found, "test") == ["m.test_f"]
-
-
-@pytest.mark.parametrize(
-    ("recorded", "fixes"),
-    [
-        (99, []),
-        (100, ["diff/0/pkg/m.py"]),
-        (199, ["diff/0/pkg/m.py", "diff/1/pkg/m.py"]),
-        (200, ["diff/1/pkg/m.py"]),
-    ],
-)
-async def test_chain_answers_as_of_what_was_known(
-    store: CypherStore, story: str, recorded: int, fixes: list[str]
-) -> None:
-    found = await ask(store, "chain", AsOf(recorded=at(recorded)), issue="issue/7")
-    assert ids(found, "fix") == fixes
-
-
-async def test_causes_are_named_the_surest_first(store: CypherStore, story: str) -> None:
-    found = await ask(store, "causes", issue="issue/7")
-    assert [one.partition("/")[0] for one in ids(found, "cause")] == ["diff", "commit"]
-    found = await ask(store, "causes", AsOf(recorded=at(60)), issue="issue/7")
-    assert [one.partition("/")[0] for one in ids(found, "cause")] == ["commit"]
-
-
-async def test_a_commit_is_found_by_its_first_digits(store: CypherStore, story: str) -> None:
-    assert not (await ask(store, "history", thing="0123456")).rows
-    with pytest.raises(UnknownSymbol):
-        await ask(store, "history", thing="fedcba9")
-
-
-async def test_templates_of_code_take_no_time(store: CypherStore, story: str) -> None:
-    with pytest.raises(InvalidInput, match="as_of"):
-        await ask(store, "callers", AsOf(recorded=at(60)), symbol="m.f")
 
 
 async def test_cypher_gets_the_times_it_names(store: CypherStore, story: str) -> None:

@@ -1,4 +1,4 @@
-"""The promises of `GraphStore.query` and `template`, on the embedded server and on real Neo4j."""
+"""The promises of `GraphStore.query`, on the embedded server and on real Neo4j."""
 
 from __future__ import annotations
 
@@ -18,29 +18,22 @@ from graph.server import probes
 from graph.store import CypherStore
 from plait.domain.deadline import Deadline
 from plait.domain.errors import (
-    AmbiguousSymbol,
     CypherInvalid,
     CypherRefused,
     DeadlineExceeded,
-    InvalidInput,
     ResultTooLarge,
     StoreUnavailable,
-    UnknownSymbol,
-    UnknownTemplate,
     UnsafeGraphStore,
 )
-from plait.domain.graph import Edge
 from plait.ports import GraphEdge, GraphNode, GraphPath, GraphResult
 from plait.settings import load
 from tests.contract.graph_servers import (
     SERVERS,
     GraphServer,
-    calls,
     chain,
     contents,
     delta,
     expected,
-    file,
     node,
     running,
 )
@@ -63,60 +56,12 @@ def graph_server(
 
 @pytest.fixture(scope="module")
 async def store(graph_server: GraphServer) -> AsyncIterator[CypherStore]:
-    """40 functions in a chain under "q", a small package under "pkg", a hub under "hub"."""
+    """40 functions in a chain under "q"."""
     opened = await graph.open(graph_server.settings)
     nodes, edges = chain(REPO, 40)
     await opened.apply(delta(REPO, nodes=nodes, edges=edges))
     yield opened
     await opened.close()
-
-
-@pytest.fixture(scope="module")
-async def package(store: CypherStore) -> CypherStore:
-    r = "pkg"
-    nodes = [
-        node(r, "", "Repo"),
-        file(r, "src/shop/cart.py"),
-        file(r, "src/shop/user.py"),
-        node(r, "shop.cart", "Module", path="src/shop/cart.py"),
-        node(r, "shop.user", "Module", path="src/shop/user.py"),
-        node(r, "shop.cart.Cart", "Class", start_line=5, path="src/shop/cart.py"),
-        node(r, "shop.cart.Cart.add", kind="method", start_line=7, path="src/shop/cart.py"),
-        node(r, "shop.cart.Cart.total", kind="method", start_line=9, path="src/shop/cart.py"),
-        node(r, "shop.user.BigCart", "Class", start_line=3, path="src/shop/user.py"),
-        node(r, "shop.user.BigCart.add", kind="method", start_line=4, path="src/shop/user.py"),
-        node(r, "shop.user.buy", start_line=9, path="src/shop/user.py"),
-        node(r, "tests.test_cart.test_add", "Test"),
-        node(r, "tests.test_cart.test_buy", "Test"),
-    ]
-
-    def edge(relation: str, source: str, target: str) -> Edge:
-        return Edge(relation, f"{r}:{source}", f"{r}:{target}")
-
-    edges = [
-        edge("CONTAINS", "", "/src/shop/cart.py"),
-        edge("CONTAINS", "", "/src/shop/user.py"),
-        edge("CONTAINS", "/src/shop/cart.py", "shop.cart"),
-        edge("CONTAINS", "/src/shop/user.py", "shop.user"),
-        edge("CONTAINS", "shop.cart", "shop.cart.Cart"),
-        edge("CONTAINS", "shop.cart.Cart", "shop.cart.Cart.add"),
-        edge("CONTAINS", "shop.cart.Cart", "shop.cart.Cart.total"),
-        edge("CONTAINS", "shop.user", "shop.user.BigCart"),
-        edge("CONTAINS", "shop.user.BigCart", "shop.user.BigCart.add"),
-        edge("CONTAINS", "shop.user", "shop.user.buy"),
-        edge("IMPORTS", "shop.user", "shop.cart.Cart"),
-        edge("INHERITS", "shop.user.BigCart", "shop.cart.Cart"),
-        edge("OVERRIDES", "shop.user.BigCart.add", "shop.cart.Cart.add"),
-        calls(r, "shop.user.buy", "shop.cart.Cart.add", 11, 12, resolver="import"),
-        calls(r, "shop.user.buy", "shop.cart.Cart.total", 13),
-        calls(r, "shop.cart.Cart.total", "shop.cart.Cart.add", 10),
-        calls(r, "tests.test_cart.test_buy", "shop.user.buy", 4),
-        calls(r, "tests.test_cart.test_add", "shop.cart.Cart.add", 8),
-        Edge("VALIDATED_BY", f"{r}:shop.cart.Cart.add", f"{r}:tests.test_cart.test_add", (8,)),
-        Edge("VALIDATED_BY", f"{r}:shop.user.buy", f"{r}:tests.test_cart.test_buy", (4,)),
-    ]
-    await store.apply(delta(r, nodes=nodes, edges=edges))
-    return store
 
 
 async def ask(
@@ -129,12 +74,6 @@ async def ask(
     **given: Any,
 ) -> GraphResult:
     return await store.query(text, given, max_rows=max_rows, deadline=Deadline.after(within_s))
-
-
-async def told(
-    store: CypherStore, name: str, /, *, max_rows: int = 1000, **given: Any
-) -> GraphResult:
-    return await store.template(name, given, max_rows=max_rows, deadline=Deadline.after(LIMIT_S))
 
 
 def plain(cell: Any) -> Any:
@@ -333,11 +272,11 @@ async def test_writes_are_refused_by_the_server_itself(store: CypherStore) -> No
         "LOAD CSV FROM 'file:///etc/hosts' AS line RETURN line",
     ):
         with pytest.raises((CypherInvalid, CypherRefused)):
-            await store._reader.run(text, {}, max_rows=10, deadline=Deadline.after(LIMIT_S))
+            await store._users.run(text, {}, max_rows=10, deadline=Deadline.after(LIMIT_S))
     # ArcadeDB looks at a changed property when it is committed, and the reader never commits.
     change = "MATCH (n:Function {repo: 'q'}) SET n.name = 'evil' RETURN n"
     with contextlib.suppress(CypherInvalid):
-        await store._reader.run(change, {}, max_rows=10, deadline=Deadline.after(LIMIT_S))
+        await store._users.run(change, {}, max_rows=10, deadline=Deadline.after(LIMIT_S))
     if store.dialect.name == "ArcadeDB":
         async with store._bolt.reader.session(database=store._bolt.database) as session:
             tx = await session.begin_transaction()
@@ -484,168 +423,6 @@ async def test_auto_committed_writes_are_not_used(store: CypherStore) -> None:
     with pytest.raises((Neo4jError, StoreUnavailable)):
         await store._bolt.write((text, {}))
     assert await contents(store, "auto") == ({}, {})
-
-
-# -- templates ----------------------------------------------------------------------------------------------------
-
-
-def ids(result: GraphResult, column: str) -> list[str]:
-    at = result.columns.index(column)
-    return [row[at].id for row in result.rows]
-
-
-async def test_callers_have_their_call_sites(package: CypherStore) -> None:
-    result = await told(package, "callers", symbol="shop.cart.Cart.add", repo="pkg")
-    assert ids(result, "caller") == [
-        "pkg:shop.cart.Cart.total",
-        "pkg:shop.user.buy",
-        "pkg:tests.test_cart.test_add",
-    ]
-    assert [row[result.columns.index("lines")] for row in result.rows] == [[10], [11, 12], [8]]
-    call = result.rows[1][result.columns.index("call")]
-    assert (call.source, call.properties["resolver"]) == ("pkg:shop.user.buy", "import")
-
-
-async def test_callees(package: CypherStore) -> None:
-    result = await told(package, "callees", symbol="pkg:shop.user.buy")
-    assert ids(result, "callee") == ["pkg:shop.cart.Cart.add", "pkg:shop.cart.Cart.total"]
-
-
-async def test_impact_is_each_caller_once_at_its_nearest(package: CypherStore) -> None:
-    result = await told(package, "impact", symbol="Cart.add", repo="pkg")
-    assert [(row[0], row[1].id) for row in result.rows] == [
-        (1, "pkg:shop.cart.Cart.total"),
-        (1, "pkg:shop.user.buy"),
-        (1, "pkg:tests.test_cart.test_add"),
-        (2, "pkg:tests.test_cart.test_buy"),
-    ]
-    near = await told(package, "impact", symbol="pkg:shop.cart.Cart.add", depth=1)
-    assert [row[0] for row in near.rows] == [1, 1, 1]
-    cut = await told(package, "impact", max_rows=2, symbol="pkg:shop.cart.Cart.add")
-    assert len(cut.rows) == 2
-    assert cut.truncated
-
-
-async def test_impact_of_a_hub_and_of_a_cycle_ends(store: CypherStore) -> None:
-    result = await told(store, "impact", symbol="q:m.f0", depth=8)
-    assert len(result.rows) == 39
-    assert {row[0] for row in result.rows} == {1}
-
-
-async def test_path_is_a_shortest_one(package: CypherStore) -> None:
-    result = await told(
-        package, "path", source="tests.test_cart.test_buy", target="pkg:shop.cart.Cart.add"
-    )
-    assert [row[result.columns.index("ids")] for row in result.rows] == [
-        ["pkg:tests.test_cart.test_buy", "pkg:shop.user.buy", "pkg:shop.cart.Cart.add"]
-    ]
-    back = await told(package, "path", source="pkg:shop.cart.Cart.add", target="pkg:shop.user.buy")
-    assert back.rows == []
-    assert back.columns == ("ids", "chain", "hops")
-
-
-@pytest.mark.parametrize(
-    ("symbol", "tests"),
-    [
-        ("pkg:shop.cart.Cart.add", ["test_add"]),
-        ("pkg:shop.cart.Cart", ["test_add"]),
-        ("pkg:shop.user", ["test_buy"]),
-        ("pkg:/src/shop/user.py", ["test_buy"]),
-        ("pkg:shop.cart.Cart.total", []),
-    ],
-)
-async def test_tests_of_a_symbol_or_of_what_holds_it(
-    package: CypherStore, symbol: str, tests: list[str]
-) -> None:
-    result = await told(package, "tests_of", symbol=symbol)
-    assert [id_.rpartition(".")[2] for id_ in ids(result, "test")] == tests
-
-
-async def test_outline_is_in_source_order(package: CypherStore) -> None:
-    result = await told(package, "outline", file="shop/cart.py")
-    names = [(row[0].properties["name"], row[1]) for row in result.rows]
-    assert names == [
-        ("cart", "pkg:/src/shop/cart.py"),
-        ("Cart", "pkg:shop.cart"),
-        ("add", "pkg:shop.cart.Cart"),
-        ("total", "pkg:shop.cart.Cart"),
-    ]
-
-
-@pytest.mark.parametrize("symbol", ["pkg:shop.cart", "pkg:/src/shop/cart.py", "pkg:shop.cart.Cart"])
-async def test_importers(package: CypherStore, symbol: str) -> None:
-    assert ids(await told(package, "importers", symbol=symbol), "importer") == ["pkg:shop.user"]
-
-
-async def test_subclasses_and_overrides(package: CypherStore) -> None:
-    subclasses = await told(package, "subclasses", symbol="pkg:shop.cart.Cart")
-    assert ids(subclasses, "subclass") == ["pkg:shop.user.BigCart"]
-    overrides = await told(package, "overrides", symbol="pkg:shop.cart.Cart.add")
-    assert ids(overrides, "method") == ["pkg:shop.user.BigCart.add"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["pkg:shop.user.buy", "shop.user.buy", "user.buy", "buy"],
-)
-async def test_a_symbol_goes_by_its_id_its_name_or_the_end_of_it(
-    package: CypherStore, name: str
-) -> None:
-    result = await told(package, "callers", symbol=name, repo="pkg")
-    assert ids(result, "caller") == ["pkg:tests.test_cart.test_buy"]
-
-
-async def test_an_ambiguous_name_lists_what_it_can_be(package: CypherStore) -> None:
-    with pytest.raises(AmbiguousSymbol) as caught:
-        await told(package, "callers", symbol="add", repo="pkg")
-    for id_ in ("pkg:shop.cart.Cart.add", "pkg:shop.user.BigCart.add"):
-        assert id_ in str(caught.value)
-    assert ids(await told(package, "callers", symbol="BigCart.add", repo="pkg"), "caller") == []
-
-
-async def test_an_unknown_name_lists_what_is_near(package: CypherStore) -> None:
-    with pytest.raises(UnknownSymbol, match="near it: BigCart"):
-        await told(package, "callers", symbol="BigCrt", repo="pkg")
-    with pytest.raises(UnknownSymbol, match="in the repository 'other'"):
-        await told(package, "callers", symbol="pkg:shop.user.buy", repo="other")
-
-
-async def test_a_name_holds_no_cypher(package: CypherStore) -> None:
-    with pytest.raises(UnknownSymbol):
-        await told(package, "callers", symbol="x'}) DETACH DELETE n //", repo="pkg")
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "why"),
-    [
-        ("callers", {}, "'symbol' of the template 'callers' is missing"),
-        ("callers", {"symbol": 7}, "must be text"),
-        ("callers", {"symbol": "x\0"}, "printable"),
-        ("callers", {"symbol": "x" * 2000}, "at most 1000"),
-        ("callers", {"symbol": "x", "deep": 1}, "no parameter 'deep'"),
-        ("impact", {"symbol": "x", "depth": 9}, r"must be in 1\.\.8"),
-        ("impact", {"symbol": "x", "depth": 0}, r"must be in 1\.\.8"),
-        ("impact", {"symbol": "x", "depth": "3) DELETE"}, "whole number"),
-        ("impact", {"symbol": "x", "depth": True}, "whole number"),
-        ("outline", {}, "'file' of the template 'outline' is missing"),
-    ],
-)
-async def test_bad_parameters_are_named(
-    package: CypherStore, name: str, given: dict[str, Any], why: str
-) -> None:
-    with pytest.raises(InvalidInput, match=why):
-        await told(package, name, **given)
-
-
-async def test_an_unknown_template_lists_those_there_are(package: CypherStore) -> None:
-    with pytest.raises(UnknownTemplate, match=r"did you mean 'callers'\?.*impact"):
-        await told(package, "caller")
-
-
-async def test_numbers_may_come_as_text(package: CypherStore) -> None:
-    """Command lines and MCP send text."""
-    result = await told(package, "impact", symbol="pkg:shop.cart.Cart.add", depth="1")
-    assert len(result.rows) == 3
 
 
 async def test_the_graph_is_as_it_was(store: CypherStore) -> None:

@@ -708,7 +708,7 @@ async def test_of_many_memories_a_filter_that_keeps_few_finds_all_of_them(
     store: Store, monkeypatch: pytest.MonkeyPatch, agent: str
 ) -> None:
     """The index looks at the nearest alone, of which the filter may keep none."""
-    monkeypatch.setattr("vector.search.nearest.EXACT_AGENT_ROWS", 2)
+    monkeypatch.setattr("vector.search.nearest_agents.EXACT_ROWS", 2)
     await store.vectors.ensure_space("m", 4)
     near = [(1.0, 0.1 * i, 0.0, 0.0) for i in range(60)]
     await keep(

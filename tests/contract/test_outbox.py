@@ -492,18 +492,17 @@ async def test_a_revived_revision_projects_everything_anew(store: Store, index: 
     assert await store.outbox.dead([]) == []
 
 
-async def test_readers_of_code_take_no_notice_of_episodes(
+async def test_readers_see_that_episodes_are_being_projected(
     store: Store, other: Store, index: IndexFiles
 ) -> None:
     await index(store, "r", CODE)
     await drain(store)
     await store.episodes.append(note("r"))
-    code, memory = await other.outbox.epoch(["r"], memory=False), await other.outbox.epoch(["r"])
+    before, _ = await other.outbox.epoch(["r"])
     delta = await claimed(store)
-    assert await other.outbox.epoch(["r"], memory=False) == code
     number, changing = await other.outbox.epoch(["r"])
     assert changing
-    assert number > memory[0]
+    assert number > before
     await store.outbox.done(delta.event_id)
     assert await other.outbox.epoch(["r"]) == (number, False)
     assert not (await other.outbox.epoch([]))[1]

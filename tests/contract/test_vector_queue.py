@@ -168,7 +168,7 @@ async def test_an_index_is_built_where_workers_find_no_shared_memory(
     async def much(*_: object) -> int:
         return 2_000_000
 
-    monkeypatch.setattr("vector.index.queue._build_mb", much)
+    monkeypatch.setattr("vector.index.queue.build_mb", much)
     await store.vectors.finish("r")
     with psycopg.connect(truth_dsn, autocommit=True) as conn:
         conn.execute("ALTER TABLE plait.files RESET (parallel_workers)")

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from plait.retrieval.gather import all_of
+from plait.domain.gather import all_of
 
 
 async def test_answers_come_in_the_order_of_the_questions() -> None:

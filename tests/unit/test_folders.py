@@ -189,10 +189,7 @@ def test_a_repository_of_another_machine_has_no_changed_files() -> None:
 
 def test_what_is_still_being_made_is_said() -> None:
     behind = Repository("app", "/no", RepositoryRevision("app", 3, 2, 4, 10), 2, NOW)
-    assert (
-        folders.freshness(behind).summary(NOW)
-        == "indexed just now, vectors 40 %, the graph is behind"
-    )
+    assert folders.freshness(behind).summary(NOW) == "indexed just now, vectors 40 %"
     assert folders.freshness(indexed("app", "/no", None)).summary() == "not indexed yet"
 
 

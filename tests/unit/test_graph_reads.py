@@ -14,7 +14,7 @@ from plait.domain.errors import GraphUpdating, UnknownSymbol
 from plait.retrieval.code_graph.graph_query import Waits
 from plait.retrieval.code_graph.graph_query import read_steady as read_waiting
 
-read_steady = partial(read_waiting, waits=Waits(0.0001, 0.0001, 0.0001))
+read_steady = partial(read_waiting, waits=Waits(0.0001, 0.0001))
 
 
 class Scripted:
@@ -23,11 +23,9 @@ class Scripted:
     def __init__(self, *epochs: tuple[int, bool]) -> None:
         self._epochs = list(epochs)
         self.asked: list[Sequence[str]] = []
-        self.of_memory: list[bool] = []
 
-    async def epoch(self, repos: Sequence[str], *, memory: bool = True) -> tuple[int, bool]:
+    async def epoch(self, repos: Sequence[str]) -> tuple[int, bool]:
         self.asked.append(repos)
-        self.of_memory.append(memory)
         return self._epochs.pop(0) if len(self._epochs) > 1 else self._epochs[0]
 
 
@@ -44,13 +42,6 @@ async def test_a_steady_graph_is_read_once() -> None:
     epochs, read = Scripted((7, False)), Reads()
     assert await read_steady(epochs, ("a",), read, Deadline.after(60.0)) == 1
     assert epochs.asked == [("a",), ("a",)]
-    assert epochs.of_memory == [True, True]
-
-
-async def test_who_reads_code_takes_no_notice_of_episodes() -> None:
-    epochs = Scripted((7, False))
-    assert await read_steady(epochs, ("a",), Reads(), Deadline.after(60.0), memory=False) == 1
-    assert epochs.of_memory == [False, False]
 
 
 async def test_a_change_during_the_read_reads_again() -> None:
@@ -91,7 +82,7 @@ async def test_what_is_missing_from_a_steady_graph_is_said_at_once() -> None:
 
 async def test_a_read_that_met_deletions_of_another_layer_is_made_again() -> None:
     epochs, read = Scripted((1, False)), Fails(GraphUpdating("deleted"), 3)
-    assert await read_steady(epochs, (), read, Deadline.after(60.0), memory=False) == 4
+    assert await read_steady(epochs, (), read, Deadline.after(60.0)) == 4
 
 
 async def test_nothing_is_read_while_the_graph_changes() -> None:
@@ -114,8 +105,8 @@ async def test_an_answer_was_always_read_between_two_equal_steady_epochs(
     seen: list[tuple[int, bool]] = []
     real = epochs.epoch
 
-    async def watched(repos: Sequence[str], *, memory: bool = True) -> tuple[int, bool]:
-        seen.append(await real(repos, memory=memory))
+    async def watched(repos: Sequence[str]) -> tuple[int, bool]:
+        seen.append(await real(repos))
         return seen[-1]
 
     epochs.epoch = watched  # type: ignore[method-assign]

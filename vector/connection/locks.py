@@ -18,6 +18,8 @@ MERGING: Final = 0x504C0003
 RECALLING: Final = 0x504C0004
 # Who makes a repository's vectors.
 EMBEDDING: Final = 0x504C0005
+# Who builds the index of agents' vectors; of all repositories, so with 0 for the second key.
+INDEXING_VECTORS: Final = 0x504C0006
 
 # How long a server is waited for that is told to let go of what ends with its connection anyway.
 RELEASE_S = 5.0

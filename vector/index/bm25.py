@@ -76,6 +76,12 @@ class Space:
     def dead(self) -> int:
         return len(self.norm) - self.living
 
+    def segment(self, id_: int, docs: int) -> LoadedSegment:
+        """One of its segments, which has so many documents."""
+        part = slice(self.offsets[id_], self.offsets[id_] + docs)
+        alive = None if self.alive is None else self.alive[part]
+        return LoadedSegment(self.ids[part].tobytes(), self.lengths[part], alive)
+
 
 def space_of(refs: Sequence[SegmentRef], loaded: Sequence[LoadedSegment]) -> Space:
     """Join segments into one numbering, in the order given."""
@@ -250,6 +256,14 @@ class SpaceCache:
         if space is not None:
             self._spaces.move_to_end(key)
         return space
+
+    def segments(self, refs: Sequence[SegmentRef]) -> dict[tuple[int, int], LoadedSegment]:
+        """By key those of `refs` that the newest space with any of them holds: a write adds one to many."""
+        wanted = {ref.key: ref.docs for ref in refs}
+        for keys, space in reversed(self._spaces.items()):
+            if any(key in wanted for key in keys):
+                return {key: space.segment(key[0], wanted[key]) for key in keys if key in wanted}
+        return {}
 
     def put(self, refs: Sequence[SegmentRef], space: Space) -> None:
         key = tuple(ref.key for ref in refs)

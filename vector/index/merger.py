@@ -29,15 +29,10 @@ class SegmentMerger:
     def add(self, grown: Sequence[tuple[int, str]]) -> None:
         """A segment more in each of these (repository, collection): merge where they may have become many,
         without waiting for it. The first one of a process does, since others may have left many."""
-        due: dict[int, list[str]] = {}
         for place in grown:
-            since = self._unmerged.get(place, MERGE_EVERY) + 1
-            self._unmerged[place] = since
-            if since >= MERGE_EVERY and not self._merging:
-                self._unmerged[place] = 0
-                due.setdefault(place[0], []).append(place[1])
-        if due:
-            task = asyncio.create_task(self._merge_all(due))
+            self._unmerged[place] = self._unmerged.get(place, MERGE_EVERY) + 1
+        if not self._merging and any(self._unmerged[place] >= MERGE_EVERY for place in grown):
+            task = asyncio.create_task(self._merge_due())
             self._merging.add(task)
             task.add_done_callback(self._merging.discard)
 
@@ -47,29 +42,42 @@ class SegmentMerger:
             await asyncio.wait(tasks)
             self._merging -= tasks
 
-    async def _merge_all(self, due: dict[int, list[str]]) -> None:
-        for repo_id, collections in due.items():
-            await self._merge(repo_id, collections)
+    async def _merge_due(self) -> None:
+        """Merge until no place has grown enough, counting what grows meanwhile: else what a burst of writes leaves
+        would stay until the next one. A place where it failed, or that another process merges, waits for its
+        next segment."""
+        tried: set[tuple[int, str]] = set()
+        while due := [p for p, n in self._unmerged.items() if n >= MERGE_EVERY and p not in tried]:
+            for place in due:
+                self._unmerged[place] = 0
+                if not await self._merge(*place):
+                    self._unmerged[place] = MERGE_EVERY
+                    tried.add(place)
 
-    async def _merge(self, repo_id: int, collections: Sequence[str]) -> None:
-        """Merge what is small. A failure is logged: the rows are stored, a later one tries again."""
+    async def _merge(self, repo_id: int, collection: str) -> bool:
+        """Merge what is small, one transaction a step, so that a process that is killed loses one. False: another
+        process does, or it failed, which is logged: the rows are stored, a later one tries again."""
         try:
-            async with self._db.transaction() as conn:
-                cursor = await conn.execute(
-                    "SELECT pg_try_advisory_xact_lock(%s, %s)", (locks.MERGING, repo_id)
-                )
-                row = await cursor.fetchone()
-                if not row or not row[0]:
-                    self._unmerged.update({(repo_id, c): MERGE_EVERY for c in collections})
-                    return
-                for collection in collections:
-                    await segments.merge_small(conn, repo_id, collection)
-                await drop_segments(
-                    conn,
-                    "repo_id = %(repo)s AND replaced_at < now() - interval '10 minutes'",
-                    {"repo": repo_id},
-                )
+            more = True
+            while more:
+                async with self._db.transaction() as conn:
+                    cursor = await conn.execute(
+                        "SELECT pg_try_advisory_xact_lock(%s, %s)", (locks.MERGING, repo_id)
+                    )
+                    row = await cursor.fetchone()
+                    if not row or not row[0]:
+                        return False
+                    # A step may sort millions of postings, which no caller waits for.
+                    await conn.execute("SET LOCAL statement_timeout = 0")
+                    more = await segments.merge_small(conn, repo_id, collection)
+                    await drop_segments(
+                        conn,
+                        "repo_id = %(repo)s AND replaced_at < now() - interval '10 minutes'",
+                        {"repo": repo_id},
+                    )
         except PlaitError as exc:
             logger.warning(
                 "merging segments failed", extra={"reason": exc.reason, "error": str(exc)}
             )
+            return False
+        return True

@@ -6,6 +6,7 @@ import logging
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from operator import itemgetter
 
 import numpy as np
 from psycopg.errors import DiskFull, OutOfMemory
@@ -16,6 +17,7 @@ from plait.domain.values import Collection, embedded_text
 from plait.ports import PendingText, Vectors
 from vector.connection import locks
 from vector.connection.pool import Connection, Database
+from vector.index.growing_index import build_mb, build_missing
 from vector.index.visible import CHUNKS_OF, chunk, held, item
 
 logger = logging.getLogger(__name__)
@@ -23,16 +25,16 @@ logger = logging.getLogger(__name__)
 # Below this many vectors a collection is scanned exactly whatever the filter: no index is built.
 INDEX_FROM_ROWS = 10_000
 
-# Agents' items first, they are few and asked for soon; then code, tests, prose. Equal texts once.
+# Of code: definitions before tests before prose. Equal texts once.
 PENDING = f"""
 WITH waiting AS MATERIALIZED (
     SELECT id, rank FROM (
         SELECT DISTINCT ON (i.content_hash) i.id,
-               CASE WHEN i.collection <> 'files' THEN 0 WHEN i.symbol = '' THEN 3
+               CASE WHEN i.symbol = '' THEN 3
                     WHEN i.is_test THEN 2 ELSE 1 END AS rank
           FROM item i
          WHERE i.repo_id = (SELECT id FROM repository WHERE name = %(repo)s)
-           AND (%(code)s OR i.collection <> 'files')
+           AND i.collection = 'files'
            AND i.embedding IS NULL AND (i.superseded_at IS NULL OR i.kept_until > now())
            AND {item("i", "(SELECT published FROM repository WHERE name = %(repo)s)")}
          ORDER BY i.content_hash, rank, i.id) distinct_texts
@@ -40,6 +42,23 @@ WITH waiting AS MATERIALIZED (
 SELECT i.content_hash, i.path, i.symbol, i.content, i.context
   FROM waiting w JOIN item i USING (id) ORDER BY w.rank, w.id
 """
+
+# Of agents' items, which are asked for soon and come before code, oldest first: each collection by its index of
+# what waits, so that a round costs what it takes, however much waits behind it.
+AGENTS_PENDING = """
+SELECT DISTINCT ON (w.content_hash) w.content_hash, w.path, w.symbol, w.content, w.context, w.id FROM (
+    {of_each} ORDER BY id LIMIT %(limit)s) w
+ ORDER BY w.content_hash, w.id
+""".format(
+    of_each=" UNION ALL ".join(
+        f"""(SELECT i.id, i.content_hash, i.path, i.symbol, i.content, i.context FROM {collection.value} i
+              WHERE i.repo_id = (SELECT id FROM repository WHERE name = %(repo)s) AND i.embedding IS NULL
+                AND (i.superseded_at IS NULL OR i.kept_until > now())
+              ORDER BY i.id LIMIT %(limit)s)"""
+        for collection in Collection
+        if collection is not Collection.FILES
+    )
+)
 
 STORE = f"""
 WITH stored AS (
@@ -101,10 +120,14 @@ class Queue:
             )
 
     async def pending(self, repo: str, limit: int, *, code: bool = True) -> Sequence[PendingText]:
-        rows = await self._db.rows(PENDING, {"repo": repo, "limit": limit, "code": code})
+        params = {"repo": repo, "limit": limit}
+        rows = await self._db.rows(AGENTS_PENDING, params, prepare=False)
+        rows = sorted(rows, key=itemgetter(5))
+        if code and len(rows) < limit:
+            rows += await self._db.rows(PENDING, {**params, "limit": limit - len(rows)})
         return [
             PendingText(content_hash, embedded_text(path, symbol, content, context))
-            for content_hash, path, symbol, content, context in rows
+            for content_hash, path, symbol, content, context, *_ in rows
         ]
 
     async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None:
@@ -179,8 +202,14 @@ class Queue:
             row = await cursor.fetchone()
             if row is None:
                 return
-            for collection in Collection:
-                await _index(conn, collection.value, int(row[0]))
+            await _index(conn, Collection.FILES.value, int(row[0]))
+        await self.index_agents()
+
+    async def index_agents(self) -> None:
+        """See `VectorQueue.index_agents`."""
+        space = await self._db.rows("SELECT dim FROM embedding_space WHERE filled", {})
+        if space:
+            await build_missing(self._db, int(space[0][0]))
 
 
 async def _space(conn: Connection) -> tuple[str, int]:
@@ -204,15 +233,6 @@ async def _copy_vectors(conn: Connection, hashes: Sequence[bytes], vectors: Vect
             await copy.write_row((hash_, head + row.tobytes()))
 
 
-async def _build_mb(conn: Connection, table: str, dim: int) -> int:
-    """Megabytes for the graph of `table`'s vectors, 512 to 4,096: when it outgrows them, building falls
-    back to one write a vector. 100,000 of 384 dimensions take some 150."""
-    cursor = await conn.execute(f"SELECT count(embedding) FROM {table}")
-    row = await cursor.fetchone()
-    assert row is not None
-    return int(min(4096, max(512, row[0] * (2 * dim + 900) // 2**20)))
-
-
 async def _index(conn: Connection, table: str, dim: int) -> None:
     """The HNSW index of one collection, once it is large enough. Raises as `transaction`."""
     name = f"{table}_embedding_{dim}"
@@ -227,7 +247,7 @@ async def _index(conn: Connection, table: str, dim: int) -> None:
     if exists or rows < INDEX_FROM_ROWS:
         return
     logger.info("building an HNSW index", extra={"table": table, "dim": dim})
-    megabytes = await _build_mb(conn, table, dim)
+    megabytes = await build_mb(conn, table, dim)
     try:
         await _build(conn, name, table, dim, megabytes)
     except (DiskFull, OutOfMemory) as exc:

@@ -32,6 +32,10 @@ POSTING_COLUMNS = (
 # A run of more segments than this, each at most twice as large as all smaller ones together, becomes
 # one: a query probes the index once a (segment, term). Each document is rewritten O(log n) times.
 MAX_RUN = 8
+# Of agents' text besides: never more than so many that a merge could take, however their sizes lie; and a merge
+# writes so many documents at most, 2 s of work. What has half of that is left as it is.
+MAX_SEGMENTS = 24
+MAX_MERGED = 262_144
 FETCH_ROWS = 20_000
 
 
@@ -251,18 +255,31 @@ def _mostly(docs: Bools) -> bool:
 
 
 def _run(sizes: Sequence[int]) -> int:
-    """How many of the smallest segments are to become one; `sizes` ascend."""
-    documents = 0
+    """How many of the smallest segments are to become one; `sizes` ascend. With a long run of similar ones
+    goes what is smaller than they are: one tiny segment would hold up all of them else."""
+    first, documents = 0, 0
     for n, size in enumerate(sizes):
-        if n and size > 2 * documents:
-            return n if n > MAX_RUN else 0
+        if n > first and size > 2 * documents:
+            if n - first > MAX_RUN:
+                return n
+            first, documents = n, 0
         documents += size
-    return len(sizes) if len(sizes) > MAX_RUN else 0
+    return len(sizes) if len(sizes) - first > MAX_RUN else 0
 
 
-async def merge_small(conn: Connection, repo_id: int, collection: str) -> None:
-    """Merge the segments of an un-revisioned collection when they are many; in a transaction that
-    holds the repository's merging lock.
+def _step(sizes: Sequence[int]) -> int:
+    """How many of the smallest segments of agents' text the next merge makes one: as `_run`, or as many as leave
+    `MAX_SEGMENTS` half used where runs are short but many; not more than `MAX_MERGED` documents."""
+    few = _run(sizes)
+    if not few and len(sizes) > MAX_SEGMENTS:
+        few = len(sizes) - MAX_SEGMENTS // 2 + 1
+    fitting = sum(total <= MAX_MERGED for total in accumulate(sizes[:few]))
+    return fitting if fitting > 1 else 0
+
+
+async def merge_small(conn: Connection, repo_id: int, collection: str) -> bool:
+    """Merge segments of an un-revisioned collection if they are many, one step; whether there may be more
+    to do. In a transaction that holds the repository's merging lock.
 
     Replaced segments stay for a while, for readers that began with them; a later merge removes them.
     """
@@ -270,18 +287,19 @@ async def merge_small(conn: Connection, repo_id: int, collection: str) -> None:
     # is dead, see `forget`.
     cursor = await conn.execute(
         "SELECT id, docs FROM segment WHERE repo_id = %s AND collection = %s AND rev_to IS NULL"
-        " AND replaced_at IS NULL ORDER BY docs, id",
-        (repo_id, collection),
+        " AND replaced_at IS NULL AND docs <= %s ORDER BY docs, id",
+        (repo_id, collection, MAX_MERGED // 2),
     )
     sizes = await cursor.fetchall()
-    few = [id_ for id_, _ in sizes[: _run([docs for _, docs in sizes])]]
+    few = [id_ for id_, _ in sizes[: _step([docs for _, docs in sizes])]]
     if not few:
-        return
+        return False
     chosen = await _live(conn, repo_id, collection, number=0, only=few)
     await merge(conn, repo_id, collection, chosen, rev_from=0)
     await conn.execute(
         "UPDATE segment SET replaced_at = now() WHERE id = ANY(%s)", ([s.id for s in chosen],)
     )
+    return True
 
 
 async def merge(

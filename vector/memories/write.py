@@ -44,14 +44,16 @@ ITEM_COLUMNS = (
 )  # fmt: skip
 
 # One look-up a text by its hash, whatever else is indexed: the rest is written so that no index serves
-# it. Like all that is asked for many keys at once it is planned at each call (`prepare=False`): a plan
+# it. Of a table that has no statistics yet the planner took `memories_once` for nearly empty, since its condition
+# was said here, and read all of it for each text. Like all that is asked for many keys at once it is planned at each call (`prepare=False`): a plan
 # from when the table was small would read all of it.
 ALIVE = f"""
 SELECT {COLUMNS}, i.id, i.content_hash, i.episode_id
   FROM unnest(%(agents)b::text[], %(sessions)b::text[], %(hashes)b::bytea[]) AS k (agent, session, hash)
  CROSS JOIN LATERAL (
        SELECT * FROM memories m
-        WHERE m.content_hash = k.hash AND m.superseded_at IS NULL AND m.episode_id IS NULL
+        WHERE m.content_hash = k.hash
+          AND CASE WHEN m.superseded_at IS NULL AND m.episode_id IS NULL THEN true END
           AND m.repo_id IS NOT DISTINCT FROM %(repo)s AND m.agent_id IS NOT DISTINCT FROM k.agent
           AND m.session_key IS NOT DISTINCT FROM k.session AND m.entry_id IS NOT NULL LIMIT 1) i
   JOIN repository r ON r.id = i.repo_id

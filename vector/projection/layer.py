@@ -8,7 +8,7 @@ comparison alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -95,6 +95,37 @@ class Work:
 
 
 NOTHING = Work()
+Read = Callable[[str, dict[str, Any]], Awaitable[list[tuple[Any, ...]]]]
+
+
+async def named(read: Read, repo_id: int, repo: str, names: Iterable[str]) -> Layer:
+    """The nodes of `names`, ids without `repo:`, that are there; no links."""
+    episodes, entries, others = list[UUID](), list[UUID](), list[str]()
+    for name in names:
+        head, _, rest = name.partition("/")
+        if head not in ("episode", "memory"):
+            others.append(name)
+        elif (id_ := _uuid(rest)) is not None:
+            (episodes if head == "episode" else entries).append(id_)
+    layer = Layer(repo)
+    for statement, key, ids, add in (
+        (EPISODES_OF, "episodes", episodes, _add_episode),
+        (MEMORIES_OF, "entries", entries, _add_memory),
+        (NAMED_OF, "names", others, _add_named),
+    ):
+        if ids:
+            for row in await read(statement, {"repo": repo_id, key: ids}):
+                add(layer, row)
+    return layer
+
+
+def _uuid(text: str) -> UUID | None:
+    """As node ids write it, and no other way."""
+    try:
+        id_ = UUID(text)
+    except ValueError:
+        return None
+    return id_ if str(id_) == text else None
 
 
 async def everything(conn: Connection, repo_id: int, repo: str) -> Layer:

@@ -215,21 +215,11 @@ SELECT repo_id, kind, number, episode_id, entries, names, cause FROM dead ORDER 
 """
 BURIED_NO_MORE = "DELETE FROM dead_letter WHERE repo_id = %(repo)s"
 
-_EPOCH = """
-SELECT coalesce(sum(graph_epoch), 0), coalesce(bool_or(graph_busy), false) FROM repository
-"""
-_EPOCH_MEMORY = """
+EPOCH = """
 SELECT coalesce(sum(graph_epoch + memory_epoch), 0), coalesce(bool_or(graph_busy OR memory_busy), false)
   FROM repository
 """
-_NAMED = " WHERE name = ANY(%(repos)s)"
-# By (of episodes and memories too, of named repositories).
-EPOCH = {
-    (False, False): _EPOCH,
-    (False, True): _EPOCH + _NAMED,
-    (True, False): _EPOCH_MEMORY,
-    (True, True): _EPOCH_MEMORY + _NAMED,
-}
+EPOCH_NAMED = EPOCH + " WHERE name = ANY(%(repos)s)"
 
 WAITING_NAMED = """
 SELECT count(*) FROM outbox WHERE repo_id IN (SELECT id FROM repository WHERE name = ANY(%(repos)s))

@@ -335,8 +335,8 @@ class Outbox:
         query = q.WAITING_NAMED if repos else "SELECT count(*) FROM outbox"
         return int((await self._db.rows(query, {"repos": list(repos)}))[0][0])
 
-    async def epoch(self, repos: Sequence[str], *, memory: bool = True) -> tuple[int, bool]:
-        query = q.EPOCH[memory, bool(repos)]
+    async def epoch(self, repos: Sequence[str]) -> tuple[int, bool]:
+        query = q.EPOCH_NAMED if repos else q.EPOCH
         ((number, changing),) = await self._db.rows(query, {"repos": list(repos)})
         return int(number), bool(changing)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from plait.domain.values import Collection, Filter
 from plait.ports import View
 from vector.index.visible import ONE_BY_ONE, chunk, item
 from vector.search.compacted import SEEN_NOW, seen_as_of
+from vector.search.snapshots import PinnedView
 
 # PostgreSQL compiles a pattern to an automaton, so matching is linear in the path; its size is not
 # bounded by the pattern's length alone, hence these two.
@@ -47,7 +49,7 @@ class Condition:
 def condition(view: View, where: Filter) -> Condition:
     """What of `view` matches `where`. Raises: InvalidInput, for a bad glob or a NUL in a value."""
     _refuse_nul(where)
-    collections = where.collections or tuple(Collection)
+    collections = _there(view, where.collections or tuple(Collection))
     timed = any(c != Collection.FILES for c in collections)
     code = Collection.FILES in collections
     parts, params = _visible(view, code=code, agents=timed), _visible_params(view)
@@ -68,6 +70,17 @@ def condition(view: View, where: Filter) -> Condition:
     for bound in extra.values():
         params.update(bound)
     return Condition(table, " AND ".join(parts), params, bool(extra), timed)
+
+
+def _there(view: View, asked: Sequence[Collection]) -> Sequence[Collection]:
+    """Those of `asked` that the view has something of: every item of an agent is in a segment of the text index, and
+    planning a statement over six partitions costs more than most queries."""
+    if not isinstance(view, PinnedView):
+        return asked
+    agents = {segment.collection for segment in view.segments}
+    published = any(revision.number for revision in view.revisions)
+    found = [c for c in asked if (published if c is Collection.FILES else c.value in agents)]
+    return found or asked[:1]
 
 
 def _visible(view: View, *, code: bool, agents: bool) -> list[str]:

@@ -23,11 +23,9 @@ SELECT e.id, r.name, e.relation, e.source, e.target, e.confidence::float8, e.res
   JOIN repository r ON r.id = e.repo_id
  WHERE {times}
 """
-_NOW = "e.recorded_to IS NULL"
-_THEN = (
-    "e.recorded_from <= %(recorded)s AND (e.recorded_to IS NULL OR e.recorded_to > %(recorded)s)"
-)
-_VALID = (
+NOW = "e.recorded_to IS NULL"
+THEN = "e.recorded_from <= %(recorded)s AND (e.recorded_to IS NULL OR e.recorded_to > %(recorded)s)"
+VALID = (
     " AND (e.valid_from IS NULL OR e.valid_from <= coalesce(%(valid)s, now()))"
     " AND (e.valid_to IS NULL OR e.valid_to > coalesce(%(valid)s, now()))"
 )
@@ -43,7 +41,7 @@ class Relations:
         await self._graphs.close()
 
     async def code_graph(self, view: View, repo: str, *, wait_s: float = 0.0) -> CodeGraph | None:
-        revision = _revision(view, repo)
+        revision = revision_of(view, repo)
         if revision is None:
             return None
 
@@ -53,7 +51,7 @@ class Relations:
         return await self._graphs.load(revision, read, wait_s)
 
     def graph_state(self, view: View, repo: str) -> str:
-        revision = _revision(view, repo)
+        revision = revision_of(view, repo)
         return "none" if revision is None else self._graphs.state(revision)
 
     async def links(
@@ -69,7 +67,7 @@ class Relations:
             "recorded": view.recorded,
             "limit": min(limit, MAX_LINKS),
         }
-        times = (_NOW if view.recorded is None else _THEN) + _VALID
+        times = (NOW if view.recorded is None else THEN) + VALID
         query = (
             f"SELECT * FROM ({_LINK.format(end='source', times=times)}"
             f" UNION {_LINK.format(end='target', times=times)}) AS l"
@@ -117,7 +115,7 @@ class Relations:
         return found
 
 
-def _revision(view: View, repo: str) -> Revision | None:
+def revision_of(view: View, repo: str) -> Revision | None:
     return next((r for r in view.revisions if r.repo == repo), None)
 
 

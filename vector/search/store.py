@@ -27,8 +27,8 @@ from vector.search.snapshots import PinnedView, read_view
 T = TypeVar("T")
 Docs = np.typing.NDArray[np.int64]
 
-# Candidates fetched for each requested one when a filter will remove some; chosen by hand.
-OVER_FETCH = 4
+# Candidates checked against a filter for each one wanted, at first and how many times as many then; chosen by hand.
+FEW_MORE, OVER_FETCH = 1.25, 4
 # Ids checked one by one against a filter; for more it is cheaper to read all that match.
 MAX_ROUND = 4_000
 # Texts in which a phrase is searched for, best BM25 first.
@@ -283,11 +283,15 @@ class Lexical:
     async def space(self, view: View, refs: Sequence[SegmentRef]) -> Space:
         space = self._spaces.get(refs)
         if space is None:
-            params = {"ids": [ref.id for ref in refs], "dead": [ref.dead_rev for ref in refs]}
+            # Of those that changed since the last search, most segments are known.
+            known = self._spaces.segments(refs)
+            new = [ref for ref in refs if ref.key not in known]
+            params = {"ids": [ref.id for ref in new], "dead": [ref.dead_rev for ref in new]}
             found = await self._app.rows(SEGMENTS, params, tenant=view.tenant)
             rows = {row[0]: row for row in found}
             # A segment that was collected since the view was pinned has no documents any more.
-            space = bm25.space_of(refs, [_loaded(ref, rows.get(ref.id)) for ref in refs])
+            known |= {ref.key: _loaded(ref, rows.get(ref.id)) for ref in new}
+            space = bm25.space_of(refs, [known[ref.key] for ref in refs])
             self._spaces.put(refs, space)
         return space
 
@@ -320,16 +324,15 @@ class Lexical:
         docs, complete = bm25.best(space, scores, k)
         if not cond.restrictive and not bm25.is_not_code(space, docs).any():
             return _candidates(space, scores, docs[:k])  # code alone
-        docs, complete = bm25.best(space, scores, OVER_FETCH * k)
-        matching = await self._matching(view, where, cond, space, scores, docs)
-        if len(matching) >= k or complete:
-            return matching[:k]
-        depth = math.ceil(1.5 * k * len(docs) / max(len(matching), 1))
-        if depth <= MAX_ROUND:
+        # A few more than wanted at first, which is enough where next to all match; then as many as the yield suggests.
+        depth = math.ceil(FEW_MORE * k)
+        while depth <= MAX_ROUND:
             docs, complete = bm25.best(space, scores, depth)
             matching = await self._matching(view, where, cond, space, scores, docs)
             if len(matching) >= k or complete:
                 return matching[:k]
+            by_yield = math.ceil(1.5 * k * len(docs) / max(len(matching), 1))
+            depth = max(OVER_FETCH * depth, by_yield)
         ((ids,),) = await self._app.rows(
             "SELECT coalesce(string_agg(uuid_send(i.id), ''::bytea), ''::bytea)"
             f" FROM {cond.table} i WHERE {cond.in_bulk}",
@@ -417,6 +420,8 @@ def _likeliest(view: View) -> tuple[tuple[Collection, ...], ...]:
     """All collections, code apart from the others, the likelier ones first: few answers need the rest."""
     assert isinstance(view, PinnedView), "views come from `view`"
     code = (Collection.FILES,)
+    if not any(revision.number for revision in view.revisions):
+        return (_NOT_CODE,)
     if not view.collections or Collection.FILES in view.collections:
         return code, _NOT_CODE
     others = tuple(c for c in _NOT_CODE if c not in view.collections)

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from plait.domain.errors import EmbeddedServerFailed
+from plait.domain.errors import EmbeddedServerFailed, PlaitError
 from plait.supervisor.account import unprivileged
 from plait.supervisor.files import secret
 from plait.supervisor.home import prepare
@@ -96,6 +98,21 @@ def ensure(settings: Settings, *, tcp: bool = False) -> PostgresLease:
         folder_mode=0o711 if account else 0o700,
     )
     return PostgresLease(Lease(spec), folder)
+
+
+def start_soon(settings: Settings) -> list[PostgresLease]:
+    """Begin to start the server in a thread, where `settings` name no other one, while the caller still loads what
+    it needs: a start takes half a second, the first one of a home a second. The list holds the lease once
+    the server runs. What is wrong with it is met, and told, by `ensure`."""
+    held: list[PostgresLease] = []
+
+    def start() -> None:
+        with contextlib.suppress(PlaitError, OSError):
+            held.append(ensure(settings))
+
+    if not settings.postgres.dsn.get_secret_value():
+        threading.Thread(target=start, daemon=True).start()
+    return held
 
 
 def dsn_of(endpoint: Mapping[str, Any], password: str) -> str:

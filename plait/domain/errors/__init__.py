@@ -69,6 +69,7 @@ from plait.domain.errors.models import (
 )
 from plait.domain.errors.query import (
     AmbiguousSymbol,
+    CodeGraphTooLarge,
     CypherInvalid,
     CypherRefused,
     DeadlineExceeded,
@@ -121,6 +122,7 @@ __all__ = [
     "BadModelFile",
     "BadSettings",
     "Busy",
+    "CodeGraphTooLarge",
     "CompactionUnknown",
     "Conflict",
     "CypherInvalid",

@@ -37,6 +37,12 @@ class ResultTooLarge(Exhausted):
     reason = "RESULT_TOO_LARGE"
 
 
+class CodeGraphTooLarge(Exhausted):
+    """A repository has more edges than the service may hold in memory."""
+
+    reason = "CODE_GRAPH_TOO_LARGE"
+
+
 class DeadlineExceeded(OutOfTime):
     reason = "DEADLINE_EXCEEDED"
 

@@ -2,8 +2,8 @@
 
 The graph holds one revision of each repository and is changed in batches, so a read could see part of a change. A
 reader therefore reads the epoch, runs its query, and reads the epoch again: if both are equal and nothing was
-changing, the query saw one state. Otherwise it waits and retries until its deadline. Episodes and memories arrive
-all the time; queries of code alone ignore them.
+changing, the query saw one state. Otherwise it waits and retries until its deadline. Templates of code and memories
+are answered from the primary store and need none of this.
 """
 
 from __future__ import annotations
@@ -31,22 +31,18 @@ OF_STATE = (UnknownSymbol, AmbiguousSymbol, CypherInvalid, ResultTooLarge, Graph
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Waits between retries: short at first, because most projections after an edit take well under a second.
-
-    Under a stream of episodes the graph is steady for some 30 ms between two deltas; `longest_memory_s` keeps a
-    reader from sleeping past that.
-    """
+    """Waits between retries: short, because most projections after an edit take well under a second, and under a
+    stream of episodes the graph is steady for some 30 ms between two deltas."""
 
     first_s: float = 0.02
-    longest_s: float = 0.5
-    longest_memory_s: float = 0.03
+    longest_s: float = 0.03
 
 
 WAITS = Waits()
 
 
 class Epochs(Protocol):
-    async def epoch(self, repos: Sequence[str], *, memory: bool = True) -> tuple[int, bool]: ...
+    async def epoch(self, repos: Sequence[str]) -> tuple[int, bool]: ...
 
 
 async def read_steady(
@@ -55,11 +51,9 @@ async def read_steady(
     read: Callable[[], Awaitable[T]],
     deadline: Deadline,
     *,
-    memory: bool = True,
     waits: Waits = WAITS,
 ) -> T:
-    """The result of `read` over one state of the graph of `repos` (all repositories when empty); with `memory` False,
-    over one state of its code.
+    """The result of `read` over one state of the graph of `repos` (all repositories when empty).
 
     `read` must be safe to repeat. It runs at least once if the graph is steady. An error that depends on the state
     of the graph, such as an unknown name, is raised if the graph was steady, else retried.
@@ -69,13 +63,13 @@ async def read_steady(
     """
     wait_s = waits.first_s
     while True:
-        before, changing = await epochs.epoch(repos, memory=memory)
+        before, changing = await epochs.epoch(repos)
         if not changing:
             try:
                 answer, error = await read(), None
             except OF_STATE as exc:
                 answer, error = None, exc
-            if await epochs.epoch(repos, memory=memory) == (before, False):
+            if await epochs.epoch(repos) == (before, False):
                 if error is None:
                     return cast(T, answer)
                 if not isinstance(
@@ -92,5 +86,4 @@ async def read_steady(
                 limit_s=deadline.limit_s,
             )
         await asyncio.sleep(wait_s)
-        longest_s = waits.longest_memory_s if memory else waits.longest_s
-        wait_s = min(2 * wait_s, longest_s) * random.uniform(0.5, 1.0)  # noqa: S311
+        wait_s = min(2 * wait_s, waits.longest_s) * random.uniform(0.5, 1.0)  # noqa: S311

@@ -7,13 +7,13 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from plait.domain.gather import all_of
 from plait.domain.recall import Impact, ImpactNode, PastEvent
 from plait.domain.values import Collection, ItemId
 from plait.ports import CodeGraph, ImpactStore, Place, Run
 from plait.retrieval.code_graph import blast
 from plait.retrieval.code_graph import tests_to_run as ran
 from plait.retrieval.code_graph.test_ids import runnable
-from plait.retrieval.gather import all_of
 from plait.retrieval.query.code_references import AnchorKind
 from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Degraded, Deps, SearchContext

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from plait.domain.gather import all_of
 from plait.domain.off_loop import off_loop
 from plait.domain.values import Hit, Item, ItemId
 from plait.retrieval.code_graph.impact import impact
-from plait.retrieval.gather import all_of
 from plait.retrieval.packing import context_block
 from plait.retrieval.ranking import fusion
 from plait.retrieval.search_context import Deps, SearchContext, changed

@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
+from plait.domain.gather import all_of
 from plait.domain.values import Candidate, Collection, Filter, ItemId
-from plait.retrieval.gather import all_of
 from plait.retrieval.ranking.weights import DEFAULT
 from plait.retrieval.search_context import Deps, SearchContext, changed
 from plait.text.tokenize import split

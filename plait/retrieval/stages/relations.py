@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from plait.domain.gather import all_of
 from plait.domain.values import Candidate, Collection, ItemId
 from plait.ports import CodeGraph, RelationStore
 from plait.retrieval.code_graph import related
 from plait.retrieval.code_graph.pagerank import Walk
 from plait.retrieval.code_graph.related import Found, Node, Seeds
-from plait.retrieval.gather import all_of
 from plait.retrieval.query.strategy import Kind
 from plait.retrieval.ranking import fusion
 from plait.retrieval.ranking.weights import DEFAULT

@@ -22,6 +22,7 @@ from server.grpc.limits import Limits
 from server.grpc.messages import convert, parse, scope, times
 from server.grpc.services import graph_reads, ingest, searches
 from server.grpc.services.recall import Recalls
+from server.grpc.services.template_reads import TemplateQuestion, TemplateReader
 
 _SERVICE = "/plait.v1.KnowledgeService/"
 
@@ -79,8 +80,10 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         deadline = self._limits.deadline(_SERVICE + "GraphQuery", context)
         tenant = self._tenant(context)
         asked = graph_reads.parsed(tenant, request, self._app.settings.graph.max_rows)
-        reader = graph_reads.GraphReader(self._app, tenant, deadline)
-        result, shown = await reader.read(asked)
+        if isinstance(asked, TemplateQuestion):
+            result, shown = await TemplateReader(self._app, tenant, deadline).read(asked)
+        else:
+            result, shown = await graph_reads.GraphReader(self._app, tenant, deadline).read(asked)
         response = graph.answer(convert.graph(tenant, result, shown, asked.as_of))
         response.took_ms = (perf_counter() - start) * 1e3
         return response
