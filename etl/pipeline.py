@@ -94,7 +94,8 @@ class IndexRequest:
     named repository now lives at `root`. `embed`: it is to have vectors, whoever makes them.
 
     `plan`: of this root, when the caller has made it already. `touched`: nothing but these paths has
-    changed since the revision that is kept in memory, if any is; None: look at every file.
+    changed since the revision that is kept in memory, if any is; None: look at every file. `keep`: more
+    runs will follow, so a service keeps in memory what they need.
     """
 
     root: Path
@@ -104,6 +105,7 @@ class IndexRequest:
     plan: IndexPlan | None = None
     tenant: str = DEFAULT_TENANT
     touched: frozenset[str] | None = None
+    keep: bool = False
 
 
 @dataclass(slots=True)
@@ -230,8 +232,10 @@ async def _published(
         try:
             async with _draft(truth, request, root) as draft:
                 revision = await _write_revision(run, draft, truth, settings, progress)
-            if kept is not None and revision is not None:
-                kept.number, kept.plan = revision.number, todo
+            if kept is not None and kept.bindings is not None:
+                kept.plan = todo
+                if revision is not None:
+                    kept.number = revision.number
             return run, draft, revision
         except DraftLost:
             if not again:
@@ -281,6 +285,8 @@ async def _write_revision(
     # What an older version of ours read may hold more for this one, though no file has changed.
     current = draft.facts_version == FACTS_VERSION
     if not changed and not removed and draft.base and current:
+        if run.kept is not None and kept is None:
+            await _keep_base(run, run.kept, draft, truth, stored)
         await truth.index.discard(draft)
         return None
     branch = await asyncio.to_thread(branch_of, run.walk.root)
@@ -288,6 +294,8 @@ async def _write_revision(
     if draft.base and current and (kept is None or len(changed) + len(removed) > FEW_FILES):
         taken = await _take_tree(run, draft, truth, branch)
         if taken is not None:
+            if run.kept is not None:
+                run.kept.forget()
             run.removed = len(removed)
             return taken
     known = len(run.timed_out)
@@ -647,6 +655,22 @@ def _add_part(run: _Run, bound: _BoundRun, stored: dict[str, StoredFile], part: 
         bound.parts.append(FileGraph(part.path, nodes, edges, digest))
 
 
+async def _keep_base(
+    run: _Run,
+    kept: KeptRepository,
+    draft: Draft,
+    truth: Truth,
+    stored: dict[str, StoredFile],
+) -> None:
+    """Nothing changed: bind the base for the runs that will follow."""
+    changed: list[str] = []
+    await _load_unchanged(run, draft, truth, None, changed, [])
+    if not changed:
+        bound = await asyncio.to_thread(_resolve, run, draft.repo, stored, None)
+        _keep(run, kept, bound, stored, [])
+        kept.number = draft.base
+
+
 def _keep(
     run: _Run,
     kept: KeptRepository,
@@ -655,8 +679,8 @@ def _keep(
     removed: Sequence[str],
 ) -> None:
     """Leave for the next run what this one knows of its revision."""
-    now = {path: file for path, file in stored.items() if path not in set(removed)}
-    now |= run.rows
+    gone = set(removed)
+    now = {path: file for path, file in stored.items() if path not in gone} | run.rows
     for path, digest in bound.digests.items():
         if path in now:
             now[path] = replace(now[path], graph_hash=digest)

@@ -16,6 +16,7 @@ from plait.domain.display import guarded
 # name → (module with `main(argv, prog)`, what it does)
 COMMANDS: dict[str, tuple[str, str]] = {
     "index": ("etl.index_repo", "index a repository, or bring its index up to date"),
+    "watch": ("server.commands.watch", "follow a folder: index what is saved in it"),
     "search": ("server.commands.search", "find code and memories"),
     "recall": ("server.commands.recall", "a context for a prompt, within a token budget"),
     "feedback": ("server.commands.feedback", "report what became of a recall"),

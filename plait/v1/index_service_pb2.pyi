@@ -333,6 +333,7 @@ class StartIndexRequest(_message.Message):
     REPOSITORY_FIELD_NUMBER: _builtins.int
     SKIP_EMBEDDING_FIELD_NUMBER: _builtins.int
     MOVE_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Names this request, 1 to 128 printable ASCII characters. The same id gets the same job again
     while the server runs. Empty: every call is a new one.
@@ -345,6 +346,12 @@ class StartIndexRequest(_message.Message):
     """Leave the vectors out: text and graph only."""
     move: _builtins.bool
     """The folder moved: use the name although another root had it."""
+    @_builtins.property
+    def changed(self) -> Global___ChangedPaths:
+        """Of a caller who follows the folder, and will ask again: what changed since its last run. The server then keeps
+        in memory what the next run needs (`index.bindings_bytes`). Unset: look at every file, and keep nothing.
+        """
+
     def __init__(
         self,
         *,
@@ -353,14 +360,45 @@ class StartIndexRequest(_message.Message):
         repository: _builtins.str = ...,
         skip_embedding: _builtins.bool = ...,
         move: _builtins.bool = ...,
+        changed: Global___ChangedPaths | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["move", b"move", "path", b"path", "repository", b"repository", "request_id", b"request_id", "skip_embedding", b"skip_embedding"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "move", b"move", "path", b"path", "repository", b"repository", "request_id", b"request_id", "skip_embedding", b"skip_embedding"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StartIndexRequest: _TypeAlias = StartIndexRequest  # noqa: Y015
+
+@_typing.final
+class ChangedPaths(_message.Message):
+    """What changed in a folder since a caller's last [IndexService.StartIndex][plait.v1.IndexService.StartIndex] of it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATHS_FIELD_NUMBER: _builtins.int
+    ALL_FIELD_NUMBER: _builtins.int
+    all: _builtins.bool
+    """Anything may have changed: look at every file."""
+    @_builtins.property
+    def paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Paths relative to the folder, with `/`, of files that changed, came or went; at most 10,000, each 1 to 4096
+        bytes. A server that holds nothing of the last run looks at every file nonetheless.
+        """
+
+    def __init__(
+        self,
+        *,
+        paths: _abc.Iterable[_builtins.str] | None = ...,
+        all: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "paths", b"paths"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChangedPaths: _TypeAlias = ChangedPaths  # noqa: Y015
 
 @_typing.final
 class StartIndexResponse(_message.Message):

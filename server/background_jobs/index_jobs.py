@@ -138,7 +138,8 @@ class Jobs:
             if job.state is JobState.QUEUED and _same(job.request, request, job.repo == repo):
                 if request_id:
                     self._by_request[request_id] = job.id
-                return job
+                self.update(job.id, request=_both(job.request, request))
+                return self._jobs[job.id]
         busy = sum(job.state in (JobState.QUEUED, JobState.RUNNING) for job in self._jobs.values())
         if busy >= MAX_WAITING:
             raise TooManyJobs(
@@ -227,11 +228,9 @@ class Jobs:
         progress = _Reporter(self, job_id)
         if request.embed and self._settings.embedding.embeds_code:
             await check_model(self._truth.vectors, self._settings.embedding)
-        # What costs memory to keep is kept for those who say what they changed: they come again.
-        kept = None
-        if request.touched is not None:
-            name = repository_name(request.root, request.repo)
-            kept = self._kept.get(qualify(request.tenant, name))
+        # What costs memory to keep is kept for those who will come again.
+        name = qualify(request.tenant, repository_name(request.root, request.repo))
+        kept = self._kept.get(name) if request.keep or self._kept.has(name) else None
         try:
             return await index_repository(
                 request, self._settings, self._truth, None, None, progress, kept
@@ -253,3 +252,10 @@ def _same(known: IndexRequest, asked: IndexRequest, same_name: bool) -> bool:
     """Whether the run of `known` is all that `asked` wants."""
     of = (known.root, known.tenant, known.move, known.embed)
     return same_name and of == (asked.root, asked.tenant, asked.move, asked.embed)
+
+
+def _both(known: IndexRequest, asked: IndexRequest) -> IndexRequest:
+    """One run for two who ask: it looks at what either changed."""
+    whole = known.touched is None or asked.touched is None
+    touched = None if whole else (known.touched or frozenset()) | (asked.touched or frozenset())
+    return replace(known, touched=touched, keep=known.keep or asked.keep)

@@ -36,8 +36,17 @@ class Calls(Protocol):
     ended_at: float
 
 
+class Jobs(Protocol):
+    """Of index jobs what this asks."""
+
+    def rest(self, idle_s: float) -> None: ...
+
+
 class App(Protocol):
     """Of a server's parts what this asks."""
+
+    @property
+    def jobs(self) -> Jobs: ...
 
     @property
     def calls(self) -> Calls: ...
@@ -85,6 +94,7 @@ class Rest:
     async def _let_go(self, quiet_s: float) -> None:
         """Close what nobody needed for `server.rest_s`, whatever else is asked meanwhile."""
         now = time.monotonic()
+        self._app.jobs.rest(self._rest_s)
         unused = [
             one for one in self._app.heavy if one.is_open and now - one.used_at >= self._rest_s
         ]

@@ -118,6 +118,30 @@ async def test_files_that_come_go_and_decide_over_others(case: Case) -> None:
     await case.check(await case.run("notes.md"))
 
 
+async def test_a_tree_that_is_taken_up_whole_leaves_nothing_stale(case: Case) -> None:
+    await case.check(await case.run())
+    many = [f"many/m{i}.py" for i in range(60)]
+    for path in many:
+        case.write(path, "from app.child import Child\n\ndef f():\n    return Child().run()\n")
+    await case.check(await case.run(*many))
+    for path in many:
+        (case.root / path).unlink()
+    await case.check(await case.run(*many))
+    case.write("app/child.py", "class Child:\n    def run(self): ...\n")
+    await case.check(await case.run("app/child.py"))
+
+
+async def test_a_run_without_changes_keeps_what_the_next_one_needs(
+    case: Case, store: Store, truth_settings: Settings
+) -> None:
+    request = IndexRequest(case.root, "r", embed=False)
+    await index_repository(request, truth_settings, store, None, None)
+    assert not (await case.run()).changed
+    assert case.kept.number
+    case.write("use.py", "def main():\n    return 2\n")
+    await case.check(await case.run("use.py"))
+
+
 async def test_a_run_of_another_process_is_noticed(
     case: Case, store: Store, truth_settings: Settings
 ) -> None:

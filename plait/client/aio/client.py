@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import grpc
 import grpc.aio
@@ -165,16 +172,22 @@ class AsyncPlaitClient(AsyncMemoryMethods, AsyncRecallMethods, AsyncKeyMethods):
         repository: str = "",
         embed: bool = True,
         move: bool = False,
+        changed: Collection[str] | Literal["all"] | None = None,
         request_id: str = "",
         timeout_s: float | None = None,
     ) -> IndexJob:
-        """Begin to index a folder of the server's machine."""
+        """Begin to index a folder of the server's machine.
+
+        `changed`: of a caller who follows the folder, the paths in it that changed since its last run, or "all" when
+        any may have; the server then keeps in memory what makes the next run short.
+        """
         return await self._run(
             index_calls.start_index(
                 path,
                 repository=repository,
                 embed=embed,
                 move=move,
+                changed=changed,
                 request_id=request_id,
                 timeout_s=timeout_s,
             )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from plait.client.calls import timeouts
@@ -24,6 +25,7 @@ def start_index(
     repository: str,
     embed: bool,
     move: bool,
+    changed: Collection[str] | Literal["all"] | None,
     request_id: str,
     timeout_s: float | None,
 ) -> Call[IndexJob]:
@@ -34,6 +36,11 @@ def start_index(
         skip_embedding=not embed,
         move=move,
     )
+    if changed == "all":
+        request.changed.all = True
+    elif changed is not None:
+        request.changed.paths.extend(sorted(changed))
+        request.changed.SetInParent()
     timeout = timeout_s or timeouts.READ_S
     return Call(_SERVICE, "StartIndex", request, pb.StartIndexResponse, _job, timeout)
 

@@ -4,8 +4,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import (
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import grpc
 
@@ -160,16 +166,22 @@ class PlaitClient(MemoryMethods, RecallMethods, KeyMethods):
         repository: str = "",
         embed: bool = True,
         move: bool = False,
+        changed: Collection[str] | Literal["all"] | None = None,
         request_id: str = "",
         timeout_s: float | None = None,
     ) -> IndexJob:
-        """Begin to index a folder of the server's machine."""
+        """Begin to index a folder of the server's machine.
+
+        `changed`: of a caller who follows the folder, the paths in it that changed since its last run, or "all" when
+        any may have; the server then keeps in memory what makes the next run short.
+        """
         return self._run(
             index_calls.start_index(
                 path,
                 repository=repository,
                 embed=embed,
                 move=move,
+                changed=changed,
                 request_id=request_id,
                 timeout_s=timeout_s,
             )

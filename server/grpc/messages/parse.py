@@ -7,7 +7,7 @@ import binascii
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -36,6 +36,7 @@ MAX_REPOSITORIES = 100
 MAX_LIST = 50
 MAX_STAGES_OFF = 15
 MAX_NAME_BYTES = 256
+MAX_CHANGED = 10_000  # paths of one request
 MAX_PATH_BYTES = 4096
 DEFAULT_PAGE = 100
 MAX_PAGE = 1000
@@ -236,7 +237,26 @@ def index(request: index_service_pb2.StartIndexRequest, tenant: str) -> IndexReq
     if name:
         text(name, "repository", MAX_NAME_BYTES)
     embed, move = not request.skip_embedding, request.move
-    return IndexRequest(Path(path), name, embed=embed, move=move, tenant=tenant)
+    keep, touched = request.HasField("changed"), None
+    if keep and not request.changed.all:
+        touched = _changed(request.changed.paths)
+    return IndexRequest(
+        Path(path), name, embed=embed, move=move, tenant=tenant, touched=touched, keep=keep
+    )
+
+
+def _changed(paths: Sequence[str]) -> frozenset[str]:
+    """Raises: InvalidInput."""
+    if len(paths) > MAX_CHANGED:
+        raise bad(
+            "changed.paths",
+            f"has {len(paths):,} paths, {MAX_CHANGED:,} at most; send `all` for so many changes",
+        )
+    for path in paths:
+        text(path, "changed.paths", MAX_PATH_BYTES)
+        if not path or path.startswith("/") or ".." in path.split("/"):
+            raise bad("changed.paths", f"has {path[:80]!r}, which is no path inside the folder")
+    return frozenset(paths)
 
 
 def page(size: int, token: str) -> tuple[int, str]:
