@@ -90,7 +90,8 @@ class Masker:
 
     def find(self, text: str, *, code: bool = False) -> list[Span]:
         """Where credentials are, in order, never overlapping. `code`: `text` is a file of source code."""
-        return self._find(text, named.lower(text), text.encode("utf-8", "surrogatepass"), code)
+        body = text.encode("utf-8", "surrogatepass")
+        return self._find(text, named.lower(text), body, body.lower(), code)
 
     def text(self, text: str, *, code: bool = False) -> Masked:
         """`text` with every credential covered."""
@@ -108,14 +109,17 @@ class Masker:
                 else (body, 0)
             )
         text = body.decode("latin-1")
-        spans = self._find(text, body.lower().decode("latin-1"), body, code)
+        lowered = body.lower()
+        spans = self._find(text, lowered.decode("latin-1"), body, lowered, code)
         return (_covered(text, spans).encode("latin-1"), count(spans)) if spans else (body, 0)
 
-    def _find(self, text: str, lowered: str, body: bytes, code: bool) -> list[Span]:
+    def _find(
+        self, text: str, lowered: str, body: bytes, lowered_body: bytes, code: bool
+    ) -> list[Span]:
         """`body`: the text in an encoding that writes ASCII as ASCII."""
         found = [
             *named.key_blocks(text),
-            *self._by_literal(text, lowered, body),
+            *self._by_literal(text, lowered, body, lowered_body),
             *self._by_own(text),
             *named.headers(text, lowered),
             *named.url_passwords(text),
@@ -135,7 +139,9 @@ class Masker:
 
     # -- kinds of rules ------------------------------------------------------------------------------
 
-    def _by_literal(self, text: str, lowered: str, body: bytes) -> Iterator[Span]:
+    def _by_literal(
+        self, text: str, lowered: str, body: bytes, lowered_body: bytes
+    ) -> Iterator[Span]:
         """By form and by plugin: the literals that the text holds say which patterns to try."""
         for i in sorted({n for n, _, _ in _EXACT.find_matches_as_indexes(body, overlapping=True)}):
             for what in _WITH[_EXACT_LITERALS[i]]:
@@ -143,7 +149,7 @@ class Masker:
                     _form(text, what) if isinstance(what, _Form) else _plugin(text, text, what)
                 )
         for i in sorted(
-            {n for n, _, _ in _LOWERED.find_matches_as_indexes(body.lower(), overlapping=True)}
+            {n for n, _, _ in _LOWERED.find_matches_as_indexes(lowered_body, overlapping=True)}
         ):
             for what in _WITH[_LOWERED_LITERALS[i]]:
                 assert isinstance(what, _Plugin)
