@@ -29,7 +29,9 @@ QUERY = Query(
     [(function_definition) (class_definition)] @def
     (decorated_definition) @decorated
     (block) @block
-    (call function: (_) @call arguments: (_) @arguments)
+    (call function: (_) @call)
+    (argument_list) @arguments
+    (generator_expression) @arguments
     (assignment) @assign
     (named_expression) @walrus
     (for_statement) @for
