@@ -147,6 +147,8 @@ class Play:
             else:
                 here = self._chance.choice(list(branches))
             await self._switch(here, branches[here])
+            if not (n + 1) % 100:
+                print(f"{n + 1} switches, {len(self.counts.wrong)} wrong answers", flush=True)
         return self.counts
 
     async def _switch(self, branch: str, files: Files) -> None:
@@ -250,4 +252,5 @@ if __name__ == "__main__":
         asyncio.run(main(given, given.home.absolute()))
     else:
         with tempfile.TemporaryDirectory() as made:
+            Path(made).chmod(0o711)  # the embedded server may run as another account
             asyncio.run(main(given, Path(made)))

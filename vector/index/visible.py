@@ -6,6 +6,8 @@ A file's content is written once, by the revision `written`, with its chunks; in
 
 from __future__ import annotations
 
+# Keeps the planner from making a join of a look-up, which reads every chunk where an index gives the best in order.
+ONE_BY_ONE = " OFFSET 0"
 # Joins chunks `f` of the partition `files` to the intervals `m` of their file's version.
 CHUNKS_OF = "f.repo_id = m.repo_id AND f.path = m.path AND f.rev_from = m.written"
 
@@ -19,13 +21,13 @@ def held(row: str, number: str) -> str:
 def chunk(row: str, number: str) -> str:
     """Whether revision `number` holds `row`, a row of `files`.
 
-    One look-up by index for each row that all else fits. OFFSET keeps the planner from making a join of it, which
-    reads every chunk where an index gives the nearest ones in order.
+    One look-up by index for each row that all else fits; without `ONE_BY_ONE`, which suits a statement that reads
+    all of them, the planner chooses.
     """
     return (
         f"{row}.rev_from <= {number} AND EXISTS (SELECT FROM plait.file_member member"
         f" WHERE member.repo_id = {row}.repo_id AND member.path = {row}.path"
-        f" AND member.written = {row}.rev_from AND {held('member', number)} OFFSET 0)"
+        f" AND member.written = {row}.rev_from AND {held('member', number)}{ONE_BY_ONE})"
     )
 
 

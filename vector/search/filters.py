@@ -10,7 +10,7 @@ from typing import Any
 from plait.domain.errors import InvalidInput
 from plait.domain.values import Collection, Filter
 from plait.ports import View
-from vector.index.visible import chunk, item
+from vector.index.visible import ONE_BY_ONE, chunk, item
 from vector.search.compacted import SEEN_NOW, seen_as_of
 from vector.search.snapshots import PinnedView
 
@@ -34,6 +34,11 @@ class Condition:
     params: dict[str, Any]
     restrictive: bool
     timed: bool = False
+
+    @property
+    def in_bulk(self) -> str:
+        """`where` for a statement that reads all that matches."""
+        return self.where.replace(ONE_BY_ONE, "")
 
     @property
     def checked(self) -> bool:

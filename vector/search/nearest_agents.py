@@ -27,6 +27,8 @@ EXACT_ROWS = 5_000
 # What the index finds costs as much as comparing so many rows, measured at 100,000; and it gives up after `MOST_FOUND`
 # that a filter does not keep, `hnsw.max_scan_tuples`.
 FOUND_COST, MOST_FOUND = 20, 20_000
+# With a filter recall needs more than `OVER_FETCH`.
+OVER_FETCH_FILTERED = 4
 # Rows that tell what share a filter keeps, and rows that are counted at most.
 SAMPLE, MOST_COUNTED = 2_000, 200_000
 KEPT_S = 300.0
@@ -83,7 +85,8 @@ class NearestOfAgents:
         cond = condition(view, where)
         if not await self._asks_index(view, where, k, docs):
             return await self._exact(view, query, where, where.collections, k)
-        params = {**cond.params, "query": query, "k": k, "more": math.ceil(OVER_FETCH * k)}
+        more = OVER_FETCH_FILTERED if cond.restrictive else OVER_FETCH
+        params = {**cond.params, "query": query, "k": k, "more": math.ceil(more * k)}
         # The plan decides whether the index or each row is looked at, so what is found: the server would change
         # it at a connection's sixth call for one that fits any values.
         ((ids, distances),) = await self._app.rows(
@@ -129,7 +132,7 @@ class NearestOfAgents:
                 _SHARE.format(**parts), params, tenant=view.tenant, prepare=False
             )
             share *= (fitting + 0.5) / max(1, sampled)
-        found = OVER_FETCH * k / share
+        found = OVER_FETCH_FILTERED * k / share
         return bool(found <= MOST_FOUND and found * FOUND_COST < kept)
 
 

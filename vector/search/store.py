@@ -335,7 +335,7 @@ class Lexical:
             depth = max(OVER_FETCH * depth, by_yield)
         ((ids,),) = await self._app.rows(
             "SELECT coalesce(string_agg(uuid_send(i.id), ''::bytea), ''::bytea)"
-            f" FROM {cond.table} i WHERE {cond.where}",
+            f" FROM {cond.table} i WHERE {cond.in_bulk}",
             cond.params,
             tenant=view.tenant,
         )
