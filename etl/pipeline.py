@@ -344,7 +344,7 @@ async def _take_tree(run: _Run, draft: Draft, truth: Truth, branch: str) -> Revi
 
 def _tree(run: _Run) -> bytes:
     """The digest by which a later run takes this one's revision up; b"" where another run might find more."""
-    if run.timed_out:
+    if run.timed_out or any(path in run.jobs for path, _ in run.skipped):
         return b""
     missing = [path for path in run.jobs if path not in run.hashes]
     run.hashes |= hash_files(Path(run.walk.root), missing, run.rules.digest())

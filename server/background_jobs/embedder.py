@@ -58,6 +58,7 @@ class Embedder:
         self._turn = asyncio.Lock()
         self._since_look = INDEX_EVERY  # texts since it was looked; the first round does
         self._looked = False  # for what other processes left behind
+        self._building: asyncio.Task[None] | None = None  # of an index, beside the rounds
 
     @property
     def at_work(self) -> bool:
@@ -85,7 +86,7 @@ class Embedder:
                     if not self._looked:
                         self._looked = True
                         self.add(await self._left_behind())
-                        await self._vectors.index_agents()
+                    self._index_soon()
                     await self.run_until_idle(stop)
                     retry_s = FIRST_RETRY_S
                 except Exception as exc:
@@ -97,6 +98,23 @@ class Embedder:
                 await self._rest(stopping)
         finally:
             stopping.cancel()
+            if self._building is not None:
+                self._building.cancel()
+                await asyncio.gather(self._building, return_exceptions=True)
+
+    def _index_soon(self) -> None:
+        """Have the vector indexes that are missing built, if enough came since the last look. No round waits for it."""
+        due = self._since_look >= INDEX_EVERY
+        if due and (self._building is None or self._building.done()):
+            self._since_look = 0
+            self._building = asyncio.create_task(self._index(), name="index of agents' vectors")
+
+    async def _index(self) -> None:
+        try:
+            await self._vectors.index_agents()
+        except Exception as exc:
+            self._since_look = INDEX_EVERY  # the next round looks again
+            _log(exc, 0.0)
 
     async def run_until_idle(self, stop: asyncio.Event | None = None, most: int = 0) -> int:
         """Embed what waits in the repositories told of (at most `most` texts, 0 for all); how many.
@@ -143,11 +161,10 @@ class Embedder:
         vectors = await provider.embed_documents([one.text for one in batch])
         hashes = [one.content_hash for one in batch]
         await self._vectors.store_vectors(hashes, vectors)
-        self._since_look += len(batch)
-        if self._since_look >= INDEX_EVERY:
-            self._since_look = 0
-            await self._vectors.index_agents()
         links = await self._memories.link_similar(repo, hashes)
+        self._since_look += len(batch)
+        if self._building is not None:  # the loop runs
+            self._index_soon()
         logger.info("embedded", extra={"repo": repo, "texts": len(batch), "links": links})
         return len(batch)
 

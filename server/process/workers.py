@@ -22,6 +22,7 @@ from server.process.wakes import Wake, parsed
 logger = logging.getLogger(__name__)
 
 AGAIN_S = 1.0  # before a worker that died is started again
+LONGEST_LINE = 64 * 2**20  # of a worker; 500 episodes of as many agents make 100 KB
 SPARE_S = 5.0  # beyond `server.drain_s`, until a worker that was told to end is killed
 
 
@@ -64,7 +65,11 @@ class Workers:
             if self._stopping:  # while it was begun
                 process.terminate()
             logger.info("worker started", extra={"worker": number + 1, "pid": process.pid})
-            await self._listen(process)
+            try:
+                await self._listen(process)
+            except Exception:
+                logger.exception("a worker is not heard any more", extra={"worker": number + 1})
+                process.terminate()
             code = await asyncio.to_thread(process.wait)
             del self._processes[number]
             if not self._stopping:
@@ -92,7 +97,7 @@ class Workers:
 
     async def _listen(self, process: subprocess.Popen[bytes]) -> None:
         """Take what a worker tells, until it ends."""
-        told = asyncio.StreamReader()
+        told = asyncio.StreamReader(limit=LONGEST_LINE)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(told), process.stdout
         )

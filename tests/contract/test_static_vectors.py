@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -174,3 +175,16 @@ async def test_a_view_of_more_chunks_than_memory_holds_is_left_to_the_other_arms
     view = await store.search.view(Filter())
     assert await small.alike(view, QUESTION, Filter(), 10) == []
     assert len(static.shipped()) > 0
+
+
+async def test_queries_that_read_the_same_segments_at_once_count_them_once(
+    store: Store, index: IndexFiles
+) -> None:
+    await index(store, "r", CODE)
+    view = await store.search.view(Filter(repos=("r",)))
+    found = await asyncio.gather(
+        *(store.search.alike(view, QUESTION, Filter(repos=("r",)), 5) for _ in range(8))
+    )
+    assert all(one == found[0] for one in found)
+    arm = store.search._alike
+    assert arm._count == sum(len(segment.scales) for segment in arm._held.values())

@@ -90,7 +90,14 @@ class Exposed:
                     await collect_garbage(conn, repo_id, replaced=True)
                 await locks.unlock(conn, locks.INDEXING, repo_id)
             with translated():
-                for table in ("files", "file_version", "graph_part", "segment", "posting"):
+                for table in (
+                    "files",
+                    "file_version",
+                    "graph_part",
+                    "segment",
+                    "posting",
+                    "segment_vector",
+                ):
                     await conn.execute(f"VACUUM (FULL, ANALYZE) plait.{table}")
         finally:
             await conn.close()

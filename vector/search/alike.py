@@ -65,8 +65,9 @@ class Alike:
         if missing := [id_ for id_ in docs if id_ not in self._held]:
             params = {"ids": missing, "model": static.NAME}
             for id_, body in await self._app.rows(VECTORS, params, tenant=view.tenant):
-                self._held[id_] = decoded(bytes(body), docs[id_])
-                self._count += docs[id_]
+                if id_ not in self._held:  # another query may have read it meanwhile
+                    self._held[id_] = decoded(bytes(body), docs[id_])
+                    self._count += docs[id_]
         found = {}
         for id_ in docs:
             if (segment := self._held.get(id_)) is not None:

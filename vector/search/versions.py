@@ -2,7 +2,8 @@
 
 Every transaction that changes what a search of published code finds (a publish, a removal, vectors that fill in)
 changes the repository's row too, for it holds the counts. So the row's own version, which PostgreSQL keeps for each
-row, is the version of the code; it costs no column, and no writer can forget it.
+row, is the version of the code; it costs no column, and no writer can forget it. Two counts are part of it: after a
+crash that took a transaction back, the next one may get the same number and place.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 from vector.connection.pool import Database
 
 # Of `repository r` and `embedding_space s`: which transaction wrote the row, and where. NULL without vectors.
-COLUMNS = "r.xmin::text || r.ctid::text, s.xmin::text || s.ctid::text"
+COLUMNS = (
+    "r.xmin::text || r.ctid::text || r.published || '/' || r.embedded, s.xmin::text || s.ctid::text"
+)
 
 _READ = f"""
 SELECT r.name, {COLUMNS}, now() FROM repository r LEFT JOIN embedding_space s ON s.filled
