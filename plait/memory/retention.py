@@ -183,7 +183,9 @@ def _decide(
     closed = _deduplicate(state, ordered, frozenset(pins), settings)
     target = target_tokens(settings, state.budget)
     if state.tokens > target:
-        rest = [e for e in ordered if e.id not in pins and e.id not in closed]
+        # What stands for a duplicate stays this time: it would be closed in the run that points to it.
+        stay = pins.keys() | closed | {step.into for step in state.steps}
+        rest = [e for e in ordered if e.id not in stay]
         yield from _summarize(state, ordered, rest, settings, now, target)
     # Pins explain what stayed; they are left out where nothing was closed and nothing had to be.
     if any(step.into for step in state.steps) or state.tokens > target:

@@ -68,6 +68,7 @@ async def staged(
     query = SearchQuery(text, where or Filter(), attached=attached)
     ctx = SearchContext(query, analyse(query), 10, "minmax", Deadline.after(60.0))
     deps: Any = SimpleNamespace(
+        tiers="both",
         foresee=lambda text: None,
         store=store,
         settings=SearchSettings(),

@@ -111,6 +111,17 @@ def test_the_laws_of_a_plan(entries: list[MemoryEntry], forced: bool) -> None:
         assert plan.notes, "a scope that stays too large says why"
 
 
+def test_what_stands_for_a_duplicate_is_not_summarized_in_the_same_run() -> None:
+    """A law that random scopes break once in a thousand runs."""
+    text = " ".join(f"word{n} spoke of the parser at length" for n in range(20))
+    twice = [entry(0, text, days=9), entry(1, text, days=8)]
+    others = [entry(n, text.replace("word", f"w{n}x"), days=n) for n in range(2, 6)]
+    plan = close([*twice, *others])
+    assert closed(plan)[0] is Action.DEDUPLICATE
+    assert Action.SUMMARIZE in closed(plan).values()
+    assert 1 not in closed(plan)
+
+
 def test_nothing_happens_below_the_trigger() -> None:
     entries = [entry(n, "the very same words") for n in range(3)]
     plan = retention.plan(entries, SMALL, NOW)
