@@ -20,6 +20,7 @@ from plait.retrieval.search_context import Deps
 from plait.settings import SearchSettings
 from server.background_jobs.code_order import CodeOrder
 from tests.waiting_texts import waiting_texts
+from vector.index import queue
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -262,6 +263,21 @@ async def test_texts_are_of_chunks_that_are_published_and_wait(
     await index(store, "r", {**MANY, "lib.toy": ["one:"]})
     assert symbols(await store.vectors.texts("r", ids)) == []
     assert await order_of(store) == ["one"]
+
+
+async def test_a_batch_reads_its_own_chunks_and_not_all_that_wait(
+    store: Store, index: IndexFiles
+) -> None:
+    await index(
+        store, "r", {f"f{n}.toy": [f"s{n}x{line}:" for line in range(40)] for n in range(50)}
+    )
+    async with store.db.connection() as conn:
+        await conn.execute("ANALYZE plait.files")
+        asked = {"repo": "r", "ids": await store.vectors.waiting("r", 64)}
+        cursor = await conn.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {queue.TEXTS}".encode(), asked)
+        plan = "\n".join(row[0] for row in await cursor.fetchall())
+    assert "Seq Scan on files" not in plan, plan
+    assert "rows=2000" not in plan, plan
 
 
 class Told:

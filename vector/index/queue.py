@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import struct
 from collections.abc import AsyncIterator, Sequence
@@ -25,19 +26,19 @@ logger = logging.getLogger(__name__)
 # Below this many vectors a collection is scanned exactly whatever the filter: no index is built.
 INDEX_FROM_ROWS = 10_000
 
-# Of code, equal texts once: what much calls, then definitions before tests before prose. A join with the intervals
-# of every chunk, so it is made for thousands of batches at a time.
+# Of code, equal texts once: what much calls, then definitions before tests before prose. It looks at the intervals of
+# every chunk, so it is made for thousands of batches at a time. Places are looked up in one object, since the planner
+# joins such a list as if it had ten rows.
 WAITING = f"""
 SELECT id FROM (
-    SELECT DISTINCT ON (f.content_hash) f.id, called.place,
-           CASE WHEN f.symbol = '' THEN 3
-                WHEN f.is_test THEN 2 ELSE 1 END AS rank
-      FROM files f
-      LEFT JOIN unnest(%(paths)s::text[], %(symbols)s::text[]) WITH ORDINALITY AS called (path, symbol, place)
-             ON called.path = f.path AND called.symbol = f.symbol
-     WHERE f.repo_id = (SELECT id FROM repository WHERE name = %(repo)s) AND f.embedding IS NULL
-       AND {chunk("f", "(SELECT published FROM repository WHERE name = %(repo)s)")}
-     ORDER BY f.content_hash, called.place, rank, f.id) distinct_texts
+    SELECT DISTINCT ON (content_hash) * FROM (
+        SELECT f.id, f.content_hash, (%(places)s::jsonb -> f.path ->> f.symbol)::int AS place,
+               CASE WHEN f.symbol = '' THEN 3
+                    WHEN f.is_test THEN 2 ELSE 1 END AS rank
+          FROM files f
+         WHERE f.repo_id = (SELECT id FROM repository WHERE name = %(repo)s) AND f.embedding IS NULL
+           AND {chunk("f", "(SELECT published FROM repository WHERE name = %(repo)s)")}) lacking
+     ORDER BY content_hash, place, rank, id) distinct_texts
  ORDER BY place, rank, id LIMIT %(limit)s
 """
 
@@ -130,13 +131,11 @@ class Queue:
     async def waiting(
         self, repo: str, limit: int, called: Sequence[tuple[str, str]] = ()
     ) -> Sequence[ItemId]:
-        unique = [one for one in dict.fromkeys(called) if "\0" not in "".join(one)]
-        given = {
-            "repo": repo,
-            "limit": limit,
-            "paths": [path for path, _ in unique],
-            "symbols": [symbol for _, symbol in unique],
-        }
+        places: dict[str, dict[str, int]] = {}
+        for place, (path, symbol) in enumerate(called):
+            if "\0" not in path + symbol:
+                places.setdefault(path, {}).setdefault(symbol, place)
+        given = {"repo": repo, "limit": limit, "places": json.dumps(places)}
         return [ItemId(id_) for (id_,) in await self._db.rows(WAITING, given, prepare=False)]
 
     async def texts(self, repo: str, ids: Sequence[ItemId]) -> Sequence[PendingText]:
