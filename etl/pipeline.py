@@ -195,6 +195,8 @@ async def _index(
         todo = await asyncio.to_thread(replan, kept.plan, request.touched, settings)
     if todo is None:
         todo = await asyncio.to_thread(make_plan, root, settings)
+        # What a walk finds may be more than what was told.
+        request = replace(request, touched=None)
     if provider is not None:
         # Before the work, not after it: a wrong model is a setting to mend.
         await truth.vectors.ensure_space(provider.model, provider.dim)

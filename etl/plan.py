@@ -56,8 +56,9 @@ def make_plan(root: Path, settings: Settings) -> IndexPlan:
 def replan(plan: IndexPlan, touched: Collection[str], settings: Settings) -> IndexPlan | None:
     """The plan after changes of `touched` paths alone, without a walk; None when only a walk can tell.
 
-    That is so when a path is new and not in a folder that is left out, and when what changed decides over
-    other files: an ignore file, git's own files, a package's `__init__.py` that is gone.
+    That is so when a path is new and not in a folder that is left out, when a file was left out before, when a
+    folder is gone, and when what changed decides over other files: an ignore file, git's own files, a package's
+    `__init__.py` that is gone or can't be read any more.
     """
     start = time.perf_counter()
     root = plan.walk.root
@@ -70,16 +71,20 @@ def replan(plan: IndexPlan, touched: Collection[str], settings: Settings) -> Ind
         if path in plan.jobs:
             if full.is_symlink() or full.is_dir():
                 return None
-            if posixpath.basename(path) == "__init__.py" and not full.exists():
-                return None
             again.append(path)
-        elif path not in left_out and not _inside(path, left_out) and full.exists():
+        elif (
+            path in left_out
+            or (not _inside(path, left_out) and full.exists())
+            or any(known.startswith(f"{path}/") for known in plan.jobs)
+        ):
             return None
     found, skipped = look_again(
         root, again, max_file_bytes=settings.index.max_file_bytes, rules=plan.rules
     )
     sizes = {file.path: file for file in found}
     gone = set(again) - sizes.keys()
+    if any(posixpath.basename(path) == "__init__.py" for path in gone):
+        return None
     files = [sizes.get(f.path, f) for f in plan.walk.files if f.path not in gone]
     if not files:
         return None

@@ -19,11 +19,12 @@ async def changes(
 ) -> AsyncIterator[frozenset[str] | None]:
     """Paths below `root`, relative to it, that changed, came or went; None when they are too many to tell.
 
-    Ends when the folder is gone. Where the kernel can't watch it, its files are looked at every two seconds,
+    Ends when the folder is gone, or another one in its place. Where the kernel can't watch it, its files are looked at every two seconds,
     which takes about 5 µs of CPU a file; `polling` is told why. `poll`: do so at once. What lies in a `.git`
     folder is not told.
     """
-    while is_there(root):
+    first = _identity(root)
+    while first is not None and _identity(root) == first:
         try:
             watch = watchfiles.awatch(
                 root,
@@ -38,12 +39,12 @@ async def changes(
                 ignore_permission_denied=True,
             )
             async for found in watch:
-                if not is_there(root):
+                if _identity(root) != first:
                     return
                 if found:
                     yield _relative(root, {path for _, path in found})
         except (OSError, RuntimeError) as exc:
-            if not is_there(root):
+            if _identity(root) != first:
                 return
             if poll:
                 raise
@@ -55,6 +56,15 @@ async def changes(
 def is_there(root: Path) -> bool:
     """Whether the folder is still one."""
     return root.is_dir()
+
+
+def _identity(root: Path) -> tuple[int, int] | None:
+    """Which folder this is; None when it is none."""
+    try:
+        stat = root.stat()
+    except OSError:
+        return None
+    return (stat.st_dev, stat.st_ino) if is_there(root) else None
 
 
 def _counts(change: watchfiles.Change, path: str) -> bool:

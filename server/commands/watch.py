@@ -27,9 +27,9 @@ EXAMPLES = """\
   plait watch . --poll           look at every file every two seconds: for network folders
 
 It first brings the index up to date, then prints a line for each revision that a change gives. It ends with
-code 1 when the folder is removed.
+code 1 when the folder is removed, or another one takes its place.
 """
-TRIES = 5  # of a change whose run fails
+TRIES = 5  # of a change whose run fails; then it waits for the next change
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "plait watch") -> int:
@@ -57,6 +57,10 @@ async def _watch(args: argparse.Namespace) -> int:
     root = _root(args.path)
     async with connected(frame.load(args)) as client:
         return await _follow(args, root, client)
+
+
+class _RunFailed(Exception):
+    """What the service said of a run that failed."""
 
 
 class _Waiting:
@@ -93,16 +97,20 @@ async def _follow(args: argparse.Namespace, root: Path, client: AsyncPlaitClient
             try:
                 revision = await _index(args, root, client, waiting.take(), revision)
                 failed = 0
-            except PlaitError as exc:
+            except (_RunFailed, PlaitError) as exc:
                 failed += 1
                 if not is_there(root):
                     break
-                if failed >= TRIES:
-                    raise
-                waiting.add(None)  # whether the run got through to the store, nobody knows
-                print(f"not indexed: {exc}; trying again", file=sys.stderr)
-                await asyncio.sleep(failed)
-                continue
+                again = failed < TRIES
+                if not again and isinstance(exc, PlaitError):
+                    raise  # the service can't be asked
+                what = "trying again" if again else "waiting for the next change"
+                print(f"not indexed: {exc}; {what}", file=sys.stderr)
+                if again:
+                    waiting.add(None)  # whether the run got through to the store, nobody knows
+                    await asyncio.sleep(failed)
+                    continue
+                waiting.paths = None
             came = asyncio.create_task(waiting.came.wait())
             await asyncio.wait({came, looking}, return_when=asyncio.FIRST_COMPLETED)
             came.cancel()
@@ -151,7 +159,7 @@ async def _index(
         if job.state == "published" or job.final:
             break
     if job.state in ("failed", "cancelled"):
-        raise PlaitError(job.error_message or f"the run was {job.state}")
+        raise _RunFailed(f"{job.error_message or f'the run was {job.state}'} [{job.error_reason}]")
     number = job.revision.revision if job.revision else 0
     if number != before:
         _tell(args, job, number, time.monotonic() - start, changed)

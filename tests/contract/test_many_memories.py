@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from plait.domain.values import Collection, Filter
 from plait.retrieval.memory_query import in_memories
 from server.background_jobs.embedder import Embedder
 from tests.contract.test_memory_store import HERE, keep, sql, write
+from tests.processes import eventually
 from vector.connection.pool import Database
 from vector.index import growing_index, queue, segments
 from vector.index.segments import MAX_SEGMENTS
@@ -88,16 +90,25 @@ async def test_the_embedder_indexes_a_collection_that_has_grown(
     store: Store, truth_dsn: str, index_early: None
 ) -> None:
     await said(store, 600, agents=3)
-    job = embedder(store)
+    job, stop = embedder(store), asyncio.Event()
     job.add(["r"])
-    assert await job.run_until_idle() == 600
-    rows = sql(
-        truth_dsn, "SELECT indexdef FROM pg_indexes WHERE indexname = 'memories_embedding_8'"
-    )
-    ((definition,),) = rows
+    running = asyncio.create_task(job.run_forever(stop))
+
+    async def built() -> str | None:
+        ask = "SELECT indexdef FROM pg_indexes JOIN pg_index ON indexrelid = to_regclass('plait.' || indexname)"
+        found = sql(truth_dsn, f"{ask} WHERE indexname = 'memories_embedding_8' AND indisvalid")
+        return str(found[0][0]) if found else None
+
+    definition = await eventually(built)
+    await eventually(lambda: _none_waits(store))
+    stop.set()
+    await running
     assert "m='16'" in definition
     assert "ef_construction='64'" in definition
-    assert await store.vectors.pending("r", 10) == []
+
+
+async def _none_waits(store: Store) -> bool:
+    return not await store.vectors.pending("r", 10)
 
 
 async def test_an_index_that_a_killed_process_left_half_built_is_built_again(
@@ -184,6 +195,7 @@ async def test_a_memory_is_compared_with_a_bounded_number_of_others(
     job = embedder(store)
     job.add(["r"])
     await job.run_until_idle()
+    await store.vectors.index_agents()
     ((repo, hashes),) = await store.db.rows(
         "SELECT repo_id, array_agg(content_hash) FROM (SELECT * FROM memories LIMIT 1) m"
         " GROUP BY repo_id", {},

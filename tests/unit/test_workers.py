@@ -24,7 +24,7 @@ async def test_a_long_line_is_heard() -> None:
     with socket.socket() as listening:
         made = Workers(load(environ={}), listening, 0, heard.append, lambda: None)
         program = f"import sys; sys.stdout.buffer.write({LONG.line()!r} + b'nonsense\\n' + {Wake().line()!r})"
-        process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+        process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)  # noqa: ASYNC220
         await made._listen(process)
         process.wait()
     assert heard == [LONG, Wake()]

@@ -184,3 +184,4 @@ ANALYZE = """
 ANALYZE files (repo_id, rev_from, path, name, kind, language, is_test, content_hash),
         posting, symbol_name, file_version, file_member, graph_part, graph_member
 """
+CHUNKS = "SELECT chunks FROM repository WHERE id = %(repo)s"

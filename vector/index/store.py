@@ -290,6 +290,10 @@ class Drafts:
         self, draft: Draft, stats: IndexStats, *, tree: bytes = b"", branch: str = ""
     ) -> Revision:
         mine = self._open(draft)
+        large = await self._is_large(draft, mine)
+        if large:
+            # With the numbers of a small repository, publishing a large one would look each of its chunks up.
+            await self._settle(q.ANALYZE)
         if draft.base:
             await self._write(draft, lambda conn, again: self._tidy(conn, draft))
         names = sorted(mine.names - {""})
@@ -297,25 +301,31 @@ class Drafts:
             lambda attempt: self._publish(draft, stats, mine, names, (tree, branch), attempt)
         )
         await self._release(draft)
-        if mine.chunks > SETTLE_SHARE * published.chunks:
-            await self._settle()
+        if large:
+            # New names wait in a list that each trigram search would read: 45 ms after Django.
+            await self._settle("SELECT gin_clean_pending_list('symbol_name_trigram')")
         return published
+
+    async def _is_large(self, draft: Draft, mine: _Open) -> bool:
+        """Whether what the draft wrote changes what the planner should think of the tables."""
+        before = 0
+        if draft.base:
+            ((before,),) = await self._db.rows(q.CHUNKS, {"repo": draft.repo_id})
+        return mine.chunks > SETTLE_SHARE * (before + mine.chunks)
 
     async def _tidy(self, conn: Connection, draft: Draft) -> None:
         await segments.tidy(conn, draft)
         if self._db.settings.embedding.tiers != "model":
             await segment_vectors.complete(conn, draft)
 
-    async def _settle(self) -> None:
+    async def _settle(self, statement: str) -> None:
         """Do at once what autovacuum would do in a minute: tell the planner of a large load, which
-        would read whole tables where an index does, and sort new names into their index."""
+        would read whole tables where an index does, or sort new names into their index."""
         try:
             async with self._db.connection() as conn:
-                await conn.execute(q.ANALYZE)
-                # New names wait in a list that each trigram search would read: 45 ms after Django.
-                await conn.execute("SELECT gin_clean_pending_list('symbol_name_trigram')")
+                await conn.execute(statement)
         except PlaitError as exc:
-            # The revision is published; slower plans are no reason to call it failed.
+            # Slower plans are no reason to call a run failed.
             logger.warning(
                 "settling after a load failed", extra={"reason": exc.reason, "error": str(exc)}
             )

@@ -69,7 +69,7 @@ class Alike:
             for id_, body in await self._app.rows(VECTORS, params, tenant=view.tenant):
                 if id_ not in self._held:  # another query may have read it meanwhile
                     self._held[id_] = decoded(bytes(body), docs[id_])
-                    self._count += docs[id_]
+                    self._count += len(self._held[id_].scales)
         found = {}
         for id_ in docs:
             if (segment := self._held.get(id_)) is not None:
