@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from etl.report import Progress
-from plait.ports import EmbeddingProvider, VectorQueue
+from plait.domain.values import ItemId
+from plait.ports import EmbeddingProvider, PendingText, VectorQueue
 
 if TYPE_CHECKING:
     from plait.settings import EmbeddingSettings
@@ -14,8 +17,26 @@ if TYPE_CHECKING:
 # Texts a round and a transaction, as of everything else that is written: large enough that sorting by
 # length inside the provider pays, small enough that Ctrl-C or a kill loses seconds of work at most.
 ROUND = 500
+# Chunks whose order is made at once, from a look at all that wait: 1.3 MB of ids.
+PLAN = 20_000
 # Between two looks at what another process does.
 LOOK_S = 0.5
+
+
+class CodeOrder(Protocol):
+    """Which code of a repository is wanted first. All of it may be empty: the rest of the order holds."""
+
+    def touched(self, repo: str, most: int) -> Sequence[ItemId]:
+        """Chunks that searches lately came upon, the latest first; with or without a vector."""
+        ...
+
+    def done(self, repo: str, ids: Sequence[ItemId]) -> None:
+        """`ids` have their vector, or need none any more."""
+        ...
+
+    async def called(self, repo: str) -> Sequence[tuple[str, str]]:
+        """`(path, symbol)` of what most code calls, the most called first."""
+        ...
 
 
 async def check_model(queue: VectorQueue, settings: EmbeddingSettings) -> None:
@@ -40,9 +61,11 @@ async def fill_vectors(
     repo: str,
     progress: Progress,
     size: int = ROUND,
+    order: CodeOrder | None = None,
 ) -> tuple[int, int]:
     """Embed what `repo` lacks, `size` texts at a time; return its coverage `(embedded, all)`. Another process
-    that is at it is waited for, and continued where it ends or fails.
+    that is at it is waited for, and continued where it ends or fails. Agents' items come first, then code: what is
+    `touched` meanwhile, what is `called` most, the rest; without `order`, as where everybody waits for all, the rest.
 
     Raises:
         EmbeddingModelMismatch: the index holds another model's vectors.
@@ -58,7 +81,8 @@ async def fill_vectors(
     while embedded < total:
         async with queue.filling(repo) as mine:
             if mine:
-                return await _fill(queue, provider, repo, progress, size, embedded)
+                batches = _Batches(queue, repo, min(size, ROUND), order)
+                return await _fill(queue, provider, batches, progress, embedded)
         await asyncio.sleep(LOOK_S)
         now, total = await queue.coverage(repo)
         progress.advance(now - embedded)
@@ -66,17 +90,54 @@ async def fill_vectors(
     return embedded, total
 
 
+class _Batches:
+    """The texts of one run, `size` at a time. The order of code is made for `PLAN` chunks, so that a batch costs the
+    same in a repository of any size."""
+
+    def __init__(self, queue: VectorQueue, repo: str, size: int, order: CodeOrder | None) -> None:
+        self.repo = repo
+        self._queue = queue
+        self._size = size
+        self._order = order
+        self._plan: deque[ItemId] = deque()
+        self._asked: list[ItemId] = []
+
+    async def following(self) -> Sequence[PendingText]:
+        """The next ones; empty when nothing waits."""
+        if found := await self._queue.pending(self.repo, self._size):
+            self._asked = []
+            return found
+        while True:
+            if not self._plan:
+                called = await self._order.called(self.repo) if self._order else ()
+                self._plan.extend(await self._queue.waiting(self.repo, PLAN, called))
+                if not self._plan:
+                    return []
+            self._asked = list(self._order.touched(self.repo, self._size)) if self._order else []
+            while self._plan and len(self._asked) < self._size:
+                self._asked.append(self._plan.popleft())
+            if found := await self._queue.texts(self.repo, self._asked):
+                return found
+            self.done()  # what was asked for is embedded, or gone
+
+    def done(self) -> None:
+        """What was given out last is stored."""
+        if self._order:
+            self._order.done(self.repo, self._asked)
+
+
 async def _fill(
     queue: VectorQueue,
     provider: EmbeddingProvider,
-    repo: str,
+    batches: _Batches,
     progress: Progress,
-    size: int,
     embedded: int,
 ) -> tuple[int, int]:
-    while batch := await queue.pending(repo, min(size, ROUND)):
+    repo = batches.repo
+    while batch := await batches.following():
         vectors = await provider.embed_documents([text.text for text in batch])
         await queue.store_vectors([text.content_hash for text in batch], vectors)
+        batches.done()
         now, _ = await queue.coverage(repo)
         progress.advance(now - embedded)
         embedded = now

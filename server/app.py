@@ -29,6 +29,7 @@ from plait.domain import failpoint
 from plait.domain.deadline import Deadline
 from plait.domain.errors import GraphUpdating, PlaitError
 from plait.domain.scope import Scope
+from plait.domain.values import ItemId
 from plait.models import language
 from plait.models.embedding.cache import CachedProvider
 from plait.ports import (
@@ -43,6 +44,7 @@ from plait.retrieval.search import SearchService
 from plait.retrieval.search_context import Deps
 from plait.settings import Settings
 from server.answers import Answers
+from server.background_jobs.code_order import CodeOrder
 from server.background_jobs.code_vectors import CodeVectors
 from server.background_jobs.collect import Collector
 from server.background_jobs.embedder import Embedder
@@ -106,6 +108,7 @@ class App:
             language_settings=settings.language,
             tiers=settings.embedding.tiers,
             foresee=self._foresee,
+            touch=self._touch,
         )
         self.deps = deps  # of what is asked without a pipeline
         self.search = SearchService.over(deps)
@@ -113,7 +116,10 @@ class App:
         self.recall = RecallService(deps)
         self.memory_query = MemoryQueryService(deps, truth.memories)
         self.projector = Projector(truth.outbox, graph.open, self._graph_is_wanted)
-        self.code_vectors = CodeVectors(truth.vectors, provider, settings.index.batch_items)
+        self._order = CodeOrder(truth.search, truth.relations)
+        self.code_vectors = CodeVectors(
+            truth.vectors, provider, settings.index.batch_items, self._order
+        )
         self.jobs = Jobs(settings, truth, self._published, self.code_vectors)
         follow_s = settings.index.follow_s if background else 0.0
         self.follower = Follower(settings.server, follow_s, truth.repositories, self.jobs)
@@ -166,7 +172,10 @@ class App:
         self.project_soon()
 
     def woken(self, wake: Wake) -> None:
-        """A worker of this service wrote, or asks for the graph."""
+        """A worker of this service wrote, asks for the graph, or touched code."""
+        if wake.touched is not None:
+            self._order.touch(*wake.touched)
+            return
         self.written(wake.repos, wake.scopes)
         if wake.published:
             self._published()
@@ -190,6 +199,13 @@ class App:
         provider = self.provider.opened
         if isinstance(provider, CachedProvider):
             provider.begin(text)
+
+    def _touch(self, repo: str, ids: Sequence[ItemId]) -> None:
+        """A search came upon code that may lack its vectors: it gets them before the rest."""
+        if self._tell is not None:
+            self._tell(Wake.touching(repo, ids))
+        else:
+            self._order.touch(repo, ids)
 
     def _graph_rests(self) -> None:
         self._graph_asked = False

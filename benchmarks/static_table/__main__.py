@@ -3,8 +3,10 @@
     pip install scipy
     python -m benchmarks.static_table FOLDER [--out plait/models/embedding/weights/static_code]
 
-FOLDER takes the packages of `packages.txt` (500 MB) and what is made of them. Ten minutes on two cores. With the
-same packages and libraries the table is the same; other builds of numpy and onnxruntime round differently.
+FOLDER takes the packages of `packages.txt` (500 MB) and what is made of them. Ten minutes on two cores. The seed is
+fixed, so a second run on the same machine starts from the same numbers; other builds of numpy and onnxruntime round
+differently. The shipped table is met approximately, not bit for bit: some of the vectors that it began with had been
+kept as float16 in between.
 """
 
 from __future__ import annotations

@@ -61,13 +61,18 @@ def unqualify(tenant: str, qualified: str) -> str:
     return qualified if tenant == DEFAULT_TENANT else qualified.removeprefix(f"{tenant}@")
 
 
+def owner_of(qualified: str) -> str:
+    """The tenant of a repository, which its qualified name tells: `check_own` sees to that."""
+    prefix, at, _ = qualified.partition("@")
+    return prefix if at and _TENANT.fullmatch(prefix) else DEFAULT_TENANT
+
+
 def check_own(tenant: str, qualified: str) -> None:
     """A new repository's qualified name must be one that `qualify` gives to no other tenant.
 
     Raises: InvalidInput.
     """
-    prefix, at, _ = qualified.partition("@")
-    owner = prefix if at and _TENANT.fullmatch(prefix) else DEFAULT_TENANT
+    owner = owner_of(qualified)
     if owner != tenant:
         name = unqualify(tenant, qualified)
         raise InvalidInput(

@@ -164,10 +164,10 @@ class SearchStore(Protocol):
 
     async def alike(
         self, view: View, counts: Mapping[str, int], where: Filter, k: int
-    ) -> list[Candidate]:
+    ) -> list[Candidate] | None:
         """The `k` chunks of code with the highest cosine by the static table, best first, ties by id. `counts`: the
-        query's BM25 terms. Empty where the index has no such vectors, where the table knows no term of the query, and
-        for views of more than a million chunks."""
+        query's BM25 terms. Empty where the index has no such vectors, and where the table knows no term of the query;
+        None for views of more than a million chunks, over which it is not asked."""
         ...
 
     async def cosines(

@@ -7,12 +7,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from plait.domain.values import ItemId
 from plait.ports.embedding import Vectors
 
 
 @dataclass(frozen=True, slots=True)
 class PendingText:
-    """A text that waits for its vector. Chunks with equal `content_hash` share one."""
+    """A text that waits for its vector. Items with equal `content_hash` share one."""
 
     content_hash: bytes
     text: str
@@ -26,10 +27,24 @@ class VectorQueue(Protocol):
         """
         ...
 
-    async def pending(self, repo: str, limit: int, *, code: bool = True) -> Sequence[PendingText]:
-        """Texts of the published revision without a vector, most useful first (agents' items, then code
-        before tests before docs; without `code` agents' items only); `text` is the header line
-        `path qualified.name` + newline + content."""
+    async def pending(self, repo: str, limit: int) -> Sequence[PendingText]:
+        """Texts of agents' items without a vector, oldest first, equal ones once; fewer than `limit` may be returned
+        while more wait, none only when none does. It costs what it returns, whatever waits besides. `text` is the
+        header line `path qualified.name` + newline + content."""
+        ...
+
+    async def waiting(
+        self, repo: str, limit: int, called: Sequence[tuple[str, str]] = ()
+    ) -> Sequence[ItemId]:
+        """Chunks of the published revision without a vector, one of each text, at most `limit`: those of `called`,
+        `(path, symbol)` as chunks have them, in that order; then code before tests before prose, each as it was
+        written. It looks at every chunk of the revision: ask for many at a time, and for their `texts` batch by
+        batch."""
+        ...
+
+    async def texts(self, repo: str, ids: Sequence[ItemId]) -> Sequence[PendingText]:
+        """Those of `ids` that are chunks of the published revision and lack a vector still, in the order given, equal
+        texts once; `text` as in `pending`. It costs what it is asked for, however large the repository."""
         ...
 
     async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None:

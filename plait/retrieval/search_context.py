@@ -64,6 +64,8 @@ class Deps:
     tiers: Literal["static", "both", "model"] = "model"
     # Starts embedding a text that `provider` will need soon, if the model is open.
     foresee: Callable[[str], None] = lambda text: None
+    # Told, by repository, which chunks a query came upon, the best first, while some of its code lacks vectors.
+    touch: Callable[[str, Sequence[ItemId]], None] = lambda repo, ids: None
 
 
 @dataclass(frozen=True, slots=True)

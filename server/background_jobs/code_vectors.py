@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from etl.embed import fill_vectors
+from etl.embed import CodeOrder, fill_vectors
 from etl.report import NoProgress, Progress
 from plait.domain.errors import EmbeddingModelMismatch, PlaitError, RepositoryNotIndexed
 from plait.ports import EmbeddingProvider, VectorQueue
@@ -61,17 +61,20 @@ class _Run(NoProgress):
 
 
 class CodeVectors:
-    """`provider` opens the model on first need; `batch_items`: the most texts of one transaction."""
+    """`provider` opens the model on first need; `batch_items`: the most texts of one transaction; `order`: which
+    come first."""
 
     def __init__(
         self,
         vectors: VectorQueue,
         provider: Callable[[], Awaitable[EmbeddingProvider]],
         batch_items: int,
+        order: CodeOrder | None = None,
     ) -> None:
         self._vectors = vectors
         self._provider = provider
         self._size = min(ROUND, batch_items)
+        self._order = order
         self._woken = asyncio.Event()
         self._runs: dict[str, _Run] = {}  # by repository
 
@@ -102,7 +105,7 @@ class CodeVectors:
         async def work() -> None:
             try:
                 provider = await self._provider()
-                await fill_vectors(self._vectors, provider, repo, run, self._size)
+                await fill_vectors(self._vectors, provider, repo, run, self._size, self._order)
             finally:
                 del self._runs[repo]
 

@@ -135,7 +135,7 @@ class Embedder:
             logger.warning("vectors wait for the next start", extra={"error": str(exc)})
 
     async def _round(self, repo: str, limit: int) -> int:
-        batch = await self._vectors.pending(repo, limit, code=False)
+        batch = await self._vectors.pending(repo, limit)
         if not batch:
             return 0
         provider = await self._provider()

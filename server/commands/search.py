@@ -157,6 +157,12 @@ def notes(
                 "`language.provider` and `language.model` (docs/models.md)"
             )
             continue
+        if part.cause == "too_many_chunks":
+            lines.append(
+                "these are over a million chunks, too many for the static table: code without the model's vector is "
+                "ranked by its words alone; name fewer repositories with --repo (docs/models.md)"
+            )
+            continue
         if part.cause not in ("coverage", "no_vectors"):
             lines.append(f"{part.part} was left out: {part.cause}")
             continue

@@ -100,7 +100,8 @@ async def rows(behind: Behind, statement: str, *given: object) -> list[Any]:
         await conn.execute("SET search_path = plait")
         try:
             return await (await conn.execute(statement, given)).fetchall()
-        except psycopg.errors.UndefinedTable:  # nobody has opened the store yet
+        except (psycopg.errors.UndefinedTable, psycopg.errors.DeadlockDetected):
+            # Nobody has opened the store yet, or it is being set up.
             return []
 
 

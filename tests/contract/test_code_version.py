@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from plait.domain.values import Artifact, ArtifactKind, Collection, Episode, Filter, Outcome
+from tests.waiting_texts import waiting_texts
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -17,7 +18,7 @@ MORE = {**CODE, "b.toy": ["gamma: beta"]}
 
 
 async def fill(store: Store, repo: str) -> None:
-    while batch := await store.vectors.pending(repo, 1):
+    while batch := await waiting_texts(store, repo, 1):
         vectors = np.tile(np.array([1, 0, 0], np.float32), (len(batch), 1))
         await store.vectors.store_vectors([p.content_hash for p in batch], vectors)
 

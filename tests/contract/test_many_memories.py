@@ -97,7 +97,7 @@ async def test_the_embedder_indexes_a_collection_that_has_grown(
     ((definition,),) = rows
     assert "m='16'" in definition
     assert "ef_construction='64'" in definition
-    assert await store.vectors.pending("r", 10, code=False) == []
+    assert await store.vectors.pending("r", 10) == []
 
 
 async def test_an_index_that_a_killed_process_left_half_built_is_built_again(
@@ -138,7 +138,7 @@ async def test_a_round_of_the_embedder_reads_its_texts_and_not_all_that_wait(sto
     read = [line for line in made.splitlines() if "memories_waiting" in line]
     assert len(read) == 1, made
     assert "rows=50" in read[0], made
-    first = await store.vectors.pending("r", 50, code=False)
+    first = await store.vectors.pending("r", 50)
     assert [one.text.rpartition(" ")[2] for one in first] == [str(i) for i in range(50)]
 
 
@@ -148,7 +148,7 @@ async def test_equal_texts_in_a_round_end_no_run_of_the_embedder(store: Store) -
     job = embedder(store)
     job.add(["r"])
     assert await job.run_until_idle() == 6
-    assert await store.vectors.pending("r", 10, code=False) == []
+    assert await store.vectors.pending("r", 10) == []
 
 
 # -- near-duplicates --------------------------------------------------------------------------------

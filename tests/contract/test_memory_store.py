@@ -50,6 +50,7 @@ from plait.memory.entry import check
 from plait.retrieval.query.analysis import SearchQuery
 from tests.contract.conftest import IndexFiles
 from tests.memory_queries import query, search
+from tests.waiting_texts import waiting_texts
 from vector.index.merger import MERGE_EVERY
 from vector.memories import requests
 from vector.store import Store
@@ -488,7 +489,7 @@ async def test_near_duplicates_inside_a_batch(store: Store) -> None:
 async def test_near_duplicates_by_vectors_once_they_are_there(store: Store, truth_dsn: str) -> None:
     await store.vectors.ensure_space("m", 4)
     a, b, c = await keep(store, write("start the server"), write("boot the daemon"), write("other"))
-    pending = await store.vectors.pending("r", 10)
+    pending = await waiting_texts(store, "r", 10)
     vectors = {"start the server": NORTH, "boot the daemon": (1.0, 0.02, 0.0, 0.0), "other": EAST}
     hashes = [p.content_hash for p in pending]
     found = [next(v for k, v in vectors.items() if k in p.text) for p in pending]
@@ -827,7 +828,7 @@ async def test_a_new_version_has_its_vector_at_once(store: Store) -> None:
     await keep(store, write("x", tags=("b",)))
     entry = await store.memories.get(T, "r", one.entry.id)
     assert (entry.version, entry.embedding) == (2, NORTH)
-    assert await store.vectors.pending("r", 10) == []
+    assert await waiting_texts(store, "r", 10) == []
 
 
 # -- what comes back ------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import cast
 import psycopg
 import pytest
 from msgspec import structs
+from psycopg import sql
 
 from etl.pipeline import IndexRequest, index_repository
 from etl.project import Projector
@@ -21,7 +22,8 @@ from plait.domain.memory import MemoryFilter
 from plait.domain.values import Artifact, ArtifactKind, Episode, EpisodeReceipt, Outcome
 from plait.ports import GraphDelta, GraphStore
 from plait.settings import Settings, load
-from vector.connection.migrate import LOCK, migrate, migrations
+from tests.processes import eventually
+from vector.connection.migrate import LOCK, Migration, migrate, migrations
 from vector.connection.pool import Database
 from vector.store import Store
 
@@ -59,6 +61,44 @@ async def test_another_process_that_migrates_for_long_is_waited_for(
         await asyncio.wait({opening}, timeout=3.6)
         assert not opening.done()
     await (await opening).close()
+
+
+async def test_a_migration_that_deadlocks_with_a_reader_is_tried_again(
+    recorded: None, truth_dsn: str, truth_settings: Settings
+) -> None:
+    body = (
+        "LOCK TABLE plait.outbox IN ACCESS EXCLUSIVE MODE;"
+        " SELECT pg_advisory_xact_lock(998); LOCK TABLE plait.dead_letter IN ACCESS EXCLUSIVE MODE"
+    )
+    connect = psycopg.AsyncConnection.connect
+    async with (
+        await connect(truth_dsn, autocommit=True) as gate,
+        await connect(truth_dsn) as reader,
+        await connect(truth_dsn, autocommit=True) as conn,
+    ):
+        await gate.execute("SELECT pg_advisory_lock(998)")
+        await reader.execute("SELECT count(*) FROM plait.dead_letter")
+        shipped = [*migrations(), Migration(998, "later", body)]
+        applying = asyncio.create_task(migrate(conn, shipped))
+        await eventually(lambda: _locks(gate, "locktype = 'advisory' AND objid = 998"))
+        reading = asyncio.create_task(reader.execute("SELECT count(*) FROM plait.outbox"))
+        await eventually(lambda: _locks(gate, "relation = 'plait.outbox'::regclass"))
+        # Who waits looks for a deadlock once, after `deadlock_timeout` (1 s): then it is the migration that ends.
+        await asyncio.sleep(1.5)
+        await gate.execute("SELECT pg_advisory_unlock(998)")
+        await reading
+        await reader.commit()
+        await applying
+        done = await gate.execute("SELECT 1 FROM plait.schema_migration WHERE number = 998")
+        assert await done.fetchall() == [(1,)]
+
+
+async def _locks(conn: psycopg.AsyncConnection, which: str) -> bool:
+    """Whether somebody waits for such a lock."""
+    found = await conn.execute(
+        sql.SQL("SELECT 1 FROM pg_locks WHERE NOT granted AND {}").format(sql.SQL(which))
+    )
+    return bool(await found.fetchall())
 
 
 async def test_a_changed_migration_is_named(

@@ -36,6 +36,7 @@ from plait.memory.entry import check
 from plait.ports.episodes import NumberedEpisode, PreparedEpisode
 from plait.text.tokenize import query_terms
 from tests.memory_queries import query
+from tests.waiting_texts import waiting_texts
 from vector.episodes.store import Episodes
 from vector.forget import traces
 from vector.search import threads
@@ -253,7 +254,7 @@ async def test_steps_of_a_run_are_found_by_what_it_came_to(store: Store) -> None
     came = Outcome("success", "the importer closes its files")
     await store.episodes.append(Episode("e1", "r", came, [step], body_hash=b"1"))
     await store.episodes.append(Episode("e2", "r", Outcome("success"), [step], body_hash=b"2"))
-    waiting = {one.text: one.content_hash for one in await store.vectors.pending("r", 10)}
+    waiting = {one.text: one.content_hash for one in await waiting_texts(store, "r", 10)}
     assert set(waiting) == {
         "\nthe importer closes its files\n$ python --version\nPython 3.9.18",
         "\n$ python --version\nPython 3.9.18",

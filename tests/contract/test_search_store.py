@@ -21,6 +21,7 @@ from plait.domain.values import (
     Outcome,
 )
 from plait.ports import View
+from tests.waiting_texts import waiting_texts
 from vector.search import nearest as nearest_module
 from vector.store import Store
 
@@ -226,7 +227,7 @@ def unit(*values: float) -> np.ndarray[Any, np.dtype[np.float32]]:
 async def embed(store: Store, repo: str, dim: int = 4, seed: int = 1) -> None:
     await store.vectors.ensure_space("toy-model", dim)
     rng = np.random.default_rng(seed)
-    while batch := await store.vectors.pending(repo, 1000):
+    while batch := await waiting_texts(store, repo, 1000):
         vectors = rng.standard_normal((len(batch), dim)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         await store.vectors.store_vectors([p.content_hash for p in batch], vectors)

@@ -18,6 +18,7 @@ from plait.models.embedding import static
 from plait.ports import View
 from plait.settings import Settings
 from plait.text.tokenize import query_terms
+from tests.waiting_texts import waiting_texts
 from vector.search import alike
 from vector.store import Store
 
@@ -31,7 +32,8 @@ CODE = {
 QUESTION = Counter(query_terms("read the content of a document"))
 
 
-async def names(store: Store, view: View, found: list[Candidate]) -> list[str]:
+async def names(store: Store, view: View, found: list[Candidate] | None) -> list[str]:
+    assert found is not None
     items = await store.search.fetch(view, [c.id for c in found])
     return [items[c.id].symbol.rpartition(".")[2] for c in found]
 
@@ -54,6 +56,7 @@ async def test_code_is_found_by_the_table_as_soon_as_it_is_published(
     await index(store, "r", CODE)
     view = await store.search.view(Filter())
     found = await store.search.alike(view, QUESTION, Filter(), 10)
+    assert found is not None
     assert (await names(store, view, found))[0] == "read_file"
     assert [c.score for c in found] == sorted((c.score for c in found), reverse=True)
     assert all(0.0 < c.score <= 1.001 for c in found)
@@ -153,11 +156,11 @@ async def test_cosines_are_of_chunks_with_the_models_vector(
 ) -> None:
     await index(store, "r", CODE)
     await store.vectors.ensure_space("m", 3)
-    waiting = await store.vectors.pending("r", 100)
+    waiting = await waiting_texts(store, "r", 100)
     vectors = np.tile(np.array([0.6, 0.8, 0.0], np.float32), (2, 1))
     await store.vectors.store_vectors([p.content_hash for p in waiting[:2]], vectors)
     view = await store.search.view(Filter())
-    ids = [c.id for c in await store.search.alike(view, QUESTION, Filter(), 10)]
+    ids = [c.id for c in await store.search.alike(view, QUESTION, Filter(), 10) or ()]
     every = await store.search.lexical(view, ["toy"], Filter(), 10)
     ids = list({*ids, *(c.id for c in every)})
     found = await store.search.cosines(view, np.array([1, 0, 0], np.float32), ids)
@@ -172,5 +175,5 @@ async def test_a_view_of_more_chunks_than_memory_holds_is_left_to_the_other_arms
     lexical = store.search._lexical
     small = alike.Alike(store.app, lexical, docs=3)
     view = await store.search.view(Filter())
-    assert await small.alike(view, QUESTION, Filter(), 10) == []
+    assert await small.alike(view, QUESTION, Filter(), 10) is None
     assert len(static.shipped()) > 0

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import numpy as np
 import psycopg
 import pytest
 
+from etl.embed import fill_vectors
+from etl.report import NoProgress
 from plait.domain.errors import EmbeddingModelMismatch, InvalidInput, RepositoryNotIndexed
-from plait.domain.values import Artifact, ArtifactKind, Episode, Filter, Outcome
+from plait.domain.values import Artifact, ArtifactKind, Episode, Filter, ItemId, Outcome
+from plait.ports import PendingText, Vectors
+from plait.retrieval.query.analysis import SearchQuery
+from plait.retrieval.search import SearchService
+from plait.retrieval.search_context import Deps
+from plait.settings import SearchSettings
+from server.background_jobs.code_order import CodeOrder
+from tests.waiting_texts import waiting_texts
+from vector.index import queue
 from vector.store import Store
 
 IndexFiles = Callable[..., Awaitable[Any]]
@@ -26,7 +36,7 @@ def ones(n: int, dim: int = 3) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 async def fill(store: Store, repo: str, limit: int = 100) -> list[str]:
     texts = []
-    while batch := await store.vectors.pending(repo, limit):
+    while batch := await waiting_texts(store, repo, limit):
         texts += [p.text for p in batch]
         await store.vectors.store_vectors([p.content_hash for p in batch], ones(len(batch)))
     return texts
@@ -102,7 +112,7 @@ async def test_a_chunk_that_comes_back_takes_its_vector_over(
 async def test_storing_twice_is_harmless(store: Store, index: IndexFiles) -> None:
     await index(store, "r", CODE)
     await store.vectors.ensure_space("m", 3)
-    batch = await store.vectors.pending("r", 10)
+    batch = await waiting_texts(store, "r", 10)
     hashes = [p.content_hash for p in batch]
     for _ in range(2):
         await store.vectors.store_vectors(hashes, ones(len(hashes)))
@@ -126,7 +136,7 @@ async def test_items_of_episodes_wait_too(store: Store, index: IndexFiles) -> No
 async def test_what_is_not_indexed_has_no_coverage(store: Store) -> None:
     with pytest.raises(RepositoryNotIndexed):
         await store.vectors.coverage("missing")
-    assert await store.vectors.pending("missing", 5) == []
+    assert await waiting_texts(store, "missing", 5) == []
 
 
 async def test_finish_builds_the_index_with_the_documented_numbers(
@@ -205,3 +215,131 @@ async def test_one_process_fills_in_a_repository(store: Store, index: IndexFiles
             assert of_another
     async with store.vectors.filling("r") as again:
         assert again
+
+
+# Ids are in the order of the lines of a file, but not of files of one millisecond.
+MANY = {
+    "lib.toy": ["zero:", "one:", "two: shared", "three: shared two", "shared:"],
+    "test_lib.toy": ["test_one: one"],
+}
+
+
+def symbols(texts: Sequence[PendingText]) -> list[str]:
+    return [one.text.partition("\n")[0].rpartition(".")[2] for one in texts]
+
+
+async def order_of(store: Store, called: Sequence[tuple[str, str]] = (), limit: int = 10) -> Any:
+    ids = await store.vectors.waiting("r", limit, called)
+    return symbols(await store.vectors.texts("r", ids))
+
+
+async def test_code_that_is_called_waits_least(store: Store, index: IndexFiles) -> None:
+    await index(store, "r", MANY)
+    rest = ["zero", "one", "two", "three", "shared", "test_one"]
+    assert await order_of(store) == rest
+    called = [("lib.toy", "lib.shared"), ("test_lib.toy", "test_lib.test_one")]
+    assert await order_of(store, called) == ["shared", "test_one", *rest[:4]]
+    assert await order_of(store, called * 2, limit=3) == ["shared", "test_one", "zero"]
+    # Of another file, unknown, or with a byte that no text of the store has: nobody's.
+    strange = [("test_lib.toy", "lib.shared"), ("lib.toy", "lib.none"), ("lib.toy", "lib.\0")]
+    assert await order_of(store, strange) == rest
+    assert await store.vectors.waiting("missing", 5) == []
+
+
+async def test_texts_are_of_chunks_that_are_published_and_wait(
+    store: Store, index: IndexFiles
+) -> None:
+    await index(store, "r", MANY)
+    await index(store, "s", {"x.toy": ["other:"]})
+    await store.vectors.ensure_space("m", 3)
+    ids = await store.vectors.waiting("r", 10)
+    backwards = await store.vectors.texts("r", [*reversed(ids), ids[-1]])
+    assert symbols(backwards) == ["test_one", "shared", "three", "two", "one", "zero"]
+    assert await store.vectors.texts("r", []) == []
+    assert await store.vectors.texts("missing", ids) == []
+    assert await store.vectors.texts("r", await store.vectors.waiting("s", 10)) == []
+    await store.vectors.store_vectors([backwards[0].content_hash], ones(1))
+    assert symbols(await store.vectors.texts("r", ids[-2:])) == ["shared"]
+    await index(store, "r", {**MANY, "lib.toy": ["one:"]})
+    assert symbols(await store.vectors.texts("r", ids)) == []
+    assert await order_of(store) == ["one"]
+
+
+async def test_a_batch_reads_its_own_chunks_and_not_all_that_wait(
+    store: Store, index: IndexFiles
+) -> None:
+    await index(
+        store, "r", {f"f{n}.toy": [f"s{n}x{line}:" for line in range(40)] for n in range(50)}
+    )
+    async with store.db.connection() as conn:
+        await conn.execute("ANALYZE plait.files")
+        asked = {"repo": "r", "ids": await store.vectors.waiting("r", 64)}
+        cursor = await conn.execute(f"EXPLAIN (ANALYZE, COSTS OFF) {queue.TEXTS}".encode(), asked)
+        plan = "\n".join(row[0] for row in await cursor.fetchall())
+    assert "Seq Scan on files" not in plan, plan
+    assert "rows=2000" not in plan, plan
+
+
+class Told:
+    """An embedding model that writes down what it was given, and lets a test do something meanwhile."""
+
+    model, dim = "m", 3
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.texts += [text.partition("\n")[0].rpartition(".")[2] for text in texts]
+        if self.meanwhile:
+            await self.meanwhile()
+        return ones(len(texts))
+
+    async def embed_query(self, text: str) -> Any:
+        return ones(1)[0]
+
+    async def close(self) -> None: ...
+
+
+async def test_what_a_search_came_upon_is_embedded_before_its_neighbours(
+    store: Store, index: IndexFiles
+) -> None:
+    """Between what is called most and the rest; chunks of the same file that were not found come in their turn."""
+    more = ["before:", "open_socket:", "after:", "close_file:"]
+    await index(store, "r", {**MANY, "lib.toy": [*MANY["lib.toy"], *more]})
+    order, model = CodeOrder(store.search, store.relations), Told()
+
+    async def provider() -> Told:
+        return model
+
+    deps = Deps(store.search, provider, SearchSettings(), tiers="model", touch=order.touch)
+    search = SearchService.over(deps)
+
+    async def ask() -> None:
+        if len(model.texts) == 3:
+            answer = await search.search(SearchQuery("open_socket", where=Filter(repos=("r",))))
+            assert "lib.open_socket" in [hit.item.symbol for hit in answer.hits]
+
+    model.meanwhile = ask
+    await fill_vectors(store.vectors, model, "r", NoProgress(), 1, order)
+    called = ["shared", "one", "two"]  # by two, by one and by one
+    rest = ["zero", "three", "before", "after", "close_file", "test_one"]
+    assert model.texts == [*called, "open_socket", *rest]
+    assert await store.vectors.coverage("r") == (10, 10)
+
+
+async def test_searches_by_the_table_alone_want_no_vectors(store: Store, index: IndexFiles) -> None:
+    await index(store, "r", MANY)
+    for tiers, wanted in (("static", []), ("both", ["r"])):
+        told: list[str] = []
+
+        def touch(repo: str, ids: Sequence[ItemId], told: list[str] = told) -> None:
+            told.append(repo)
+
+        deps = Deps(store.search, opened, SearchSettings(), tiers=tiers, touch=touch)  # type: ignore[arg-type]
+        await SearchService.over(deps).search(SearchQuery("shared", where=Filter(repos=("r",))))
+        assert told == wanted
+
+
+async def opened() -> Told:
+    return Told()

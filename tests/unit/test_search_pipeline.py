@@ -46,6 +46,7 @@ class Shelf:
         self.delays: dict[str, float] = {}
         self.asked: list[str] = []
         self.fail = False
+        self.is_large = False  # more than the static table is asked over
 
     async def view(self, where: Filter) -> View:
         return View((self.revision,), self.model, 2)
@@ -75,8 +76,8 @@ class Shelf:
 
     async def alike(
         self, view: View, counts: Mapping[str, int], where: Filter, k: int
-    ) -> list[Candidate]:
-        return await self._arm("alike", k)
+    ) -> list[Candidate] | None:
+        return None if self.is_large else await self._arm("alike", k)
 
     async def cosines(
         self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
@@ -287,6 +288,41 @@ async def test_vectors_that_still_fill_in_are_told() -> None:
     assert set(found(answer)) == {1, 2}
     assert answer.degraded == (Degraded("semantic", "coverage"),)
     assert answer.coverage == (3, 8)
+
+
+async def test_a_repository_too_large_for_the_table_is_told() -> None:
+    shelf = Shelf(*ITEMS, lexical={1: 9.0}, semantic={2: 0.5})
+    shelf.is_large = True
+    deps = Deps(shelf, service(shelf)._deps.provider, SearchSettings(timeout_s=LIMIT_S))
+    for tiers, embedded, causes in (
+        ("both", 3, ["too_many_chunks", "coverage"]),
+        ("both", 8, []),
+        ("static", 0, ["too_many_chunks"]),
+        ("model", 3, ["coverage"]),
+    ):
+        shelf.revision = dataclasses.replace(shelf.revision, embedded=embedded)
+        over = dataclasses.replace(deps, tiers=tiers)  # type: ignore[arg-type]
+        answer = await SearchService.over(over).search(SearchQuery("a lost connection"))
+        assert answer.degraded == tuple(Degraded("semantic", cause) for cause in causes)
+        assert 1 in found(answer)
+
+
+async def test_what_a_query_came_upon_is_told_while_vectors_are_lacking() -> None:
+    shelf = Shelf(*ITEMS, lexical={1: 9.0, 4: 2.0}, semantic={2: 0.5})
+    told: list[tuple[str, list[int]]] = []
+    deps = Deps(
+        shelf,
+        service(shelf)._deps.provider,
+        SearchSettings(timeout_s=LIMIT_S),
+        touch=lambda repo, ids: told.append((repo, [id_.int for id_ in ids])),
+    )
+    query = SearchQuery("a lost connection")
+    await SearchService.over(deps).search(query)
+    assert told == []
+    shelf.revision = dataclasses.replace(shelf.revision, embedded=7)
+    answer = await SearchService.over(deps).search(query)
+    assert [(repo, sorted(ids)) for repo, ids in told] == [("r", [1, 2, 4])]
+    assert found(answer)[0] == told[0][1][0]
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from plait.domain.scope import Scope
+from plait.domain.values import ItemId
 from server.process.wakes import Wake, parsed
 
 
@@ -15,6 +18,7 @@ from server.process.wakes import Wake, parsed
         Wake.of({"b", "a"}, {Scope("t", "a", "agent", "session")}),
         Wake(published=True),
         Wake(level=True),
+        Wake.touching("acme@r", [ItemId(UUID(int=7)), ItemId(UUID(int=8))]),
     ],
 )
 def test_a_wake_is_one_line_and_comes_back_as_it_was(wake: Wake) -> None:

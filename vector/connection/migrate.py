@@ -18,6 +18,8 @@ LOCK = 0x506C616974  # "Plait"
 MIN_PGVECTOR = (0, 8)
 MIN_SERVER = 15
 EXTENSIONS = ("vector", "pg_trgm")
+# Of a migration: it locks tables one after the other, and who reads them meanwhile may lock them in another order.
+TRIES = 5
 
 # What a migration does beside its SQL, in the same transaction.
 FILLS = {15: turn_kinds.fill}
@@ -141,15 +143,25 @@ async def _apply(conn: Connection, shipped: list[Migration]) -> None:
     for migration in shipped:
         if migration.number in recorded:
             continue
-        async with conn.transaction():
-            await conn.execute("SET LOCAL statement_timeout = 0")
-            await conn.execute(migration.body.encode())
-            if (fill := FILLS.get(migration.number)) is not None:
-                await fill(conn)
-            await conn.execute(
-                "INSERT INTO plait.schema_migration (number, name, checksum) VALUES (%s, %s, %s)",
-                (migration.number, migration.name, migration.checksum),
-            )
+        for more in reversed(range(TRIES)):
+            try:
+                await _apply_one(conn, migration)
+                break
+            except pg.DeadlockDetected:
+                if not more:
+                    raise
+
+
+async def _apply_one(conn: Connection, migration: Migration) -> None:
+    async with conn.transaction():
+        await conn.execute("SET LOCAL statement_timeout = 0")
+        await conn.execute(migration.body.encode())
+        if (fill := FILLS.get(migration.number)) is not None:
+            await fill(conn)
+        await conn.execute(
+            "INSERT INTO plait.schema_migration (number, name, checksum) VALUES (%s, %s, %s)",
+            (migration.number, migration.name, migration.checksum),
+        )
 
 
 def _compare(recorded: dict[int, tuple[str, bytes]], shipped: dict[int, Migration]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import struct
 from collections.abc import AsyncIterator, Sequence
@@ -13,34 +14,38 @@ from psycopg.errors import DiskFull, OutOfMemory
 
 from plait.domain import failpoint
 from plait.domain.errors import EmbeddingModelMismatch, InvalidInput, RepositoryNotIndexed
-from plait.domain.values import Collection, embedded_text
+from plait.domain.values import Collection, ItemId, embedded_text
 from plait.ports import PendingText, Vectors
 from vector.connection import locks
 from vector.connection.pool import Connection, Database
 from vector.index.growing_index import build_mb, build_missing
-from vector.index.visible import CHUNKS_OF, chunk, held, item
+from vector.index.visible import CHUNKS_OF, chunk, held
 
 logger = logging.getLogger(__name__)
 
 # Below this many vectors a collection is scanned exactly whatever the filter: no index is built.
 INDEX_FROM_ROWS = 10_000
 
-# Of code: definitions before tests before prose. Equal texts once.
-PENDING = f"""
-WITH waiting AS MATERIALIZED (
-    SELECT id, rank FROM (
-        SELECT DISTINCT ON (i.content_hash) i.id,
-               CASE WHEN i.symbol = '' THEN 3
-                    WHEN i.is_test THEN 2 ELSE 1 END AS rank
-          FROM item i
-         WHERE i.repo_id = (SELECT id FROM repository WHERE name = %(repo)s)
-           AND i.collection = 'files'
-           AND i.embedding IS NULL AND (i.superseded_at IS NULL OR i.kept_until > now())
-           AND {item("i", "(SELECT published FROM repository WHERE name = %(repo)s)")}
-         ORDER BY i.content_hash, rank, i.id) distinct_texts
-     ORDER BY rank, id LIMIT %(limit)s)
-SELECT i.content_hash, i.path, i.symbol, i.content, i.context
-  FROM waiting w JOIN item i USING (id) ORDER BY w.rank, w.id
+# Of code, equal texts once: what much calls, then definitions before tests before prose. It looks at the intervals of
+# every chunk, so it is made for thousands of batches at a time. Places are looked up in one object, since the planner
+# joins such a list as if it had ten rows.
+WAITING = f"""
+SELECT id FROM (
+    SELECT DISTINCT ON (content_hash) * FROM (
+        SELECT f.id, f.content_hash, (%(places)s::jsonb -> f.path ->> f.symbol)::int AS place,
+               CASE WHEN f.symbol = '' THEN 3
+                    WHEN f.is_test THEN 2 ELSE 1 END AS rank
+          FROM files f
+         WHERE f.repo_id = (SELECT id FROM repository WHERE name = %(repo)s) AND f.embedding IS NULL
+           AND {chunk("f", "(SELECT published FROM repository WHERE name = %(repo)s)")}) lacking
+     ORDER BY content_hash, place, rank, id) distinct_texts
+ ORDER BY place, rank, id LIMIT %(limit)s
+"""
+
+TEXTS = f"""
+SELECT f.id, f.content_hash, f.path, f.symbol, f.content, f.context
+  FROM files f JOIN repository r ON r.id = f.repo_id
+ WHERE f.id = ANY(%(ids)s) AND r.name = %(repo)s AND f.embedding IS NULL AND {chunk("f", "r.published")}
 """
 
 # Of agents' items, which are asked for soon and come before code, oldest first: each collection by its index of
@@ -119,16 +124,29 @@ class Queue:
                 "UPDATE embedding_space SET model = %s, dim = %s WHERE NOT filled", (model, dim)
             )
 
-    async def pending(self, repo: str, limit: int, *, code: bool = True) -> Sequence[PendingText]:
-        params = {"repo": repo, "limit": limit}
-        rows = await self._db.rows(AGENTS_PENDING, params, prepare=False)
-        rows = sorted(rows, key=itemgetter(5))
-        if code and len(rows) < limit:
-            rows += await self._db.rows(PENDING, {**params, "limit": limit - len(rows)})
-        return [
-            PendingText(content_hash, embedded_text(path, symbol, content, context))
-            for content_hash, path, symbol, content, context, *_ in rows
-        ]
+    async def pending(self, repo: str, limit: int) -> Sequence[PendingText]:
+        rows = await self._db.rows(AGENTS_PENDING, {"repo": repo, "limit": limit}, prepare=False)
+        return [_pending(*row[:5]) for row in sorted(rows, key=itemgetter(5))]
+
+    async def waiting(
+        self, repo: str, limit: int, called: Sequence[tuple[str, str]] = ()
+    ) -> Sequence[ItemId]:
+        places: dict[str, dict[str, int]] = {}
+        for place, (path, symbol) in enumerate(called):
+            if "\0" not in path + symbol:
+                places.setdefault(path, {}).setdefault(symbol, place)
+        given = {"repo": repo, "limit": limit, "places": json.dumps(places)}
+        return [ItemId(id_) for (id_,) in await self._db.rows(WAITING, given, prepare=False)]
+
+    async def texts(self, repo: str, ids: Sequence[ItemId]) -> Sequence[PendingText]:
+        if not ids:
+            return []
+        place = {id_: number for number, id_ in reversed(list(enumerate(ids)))}
+        rows = await self._db.rows(TEXTS, {"repo": repo, "ids": list(place)})
+        found: dict[bytes, PendingText] = {}
+        for _, *row in sorted(rows, key=lambda row: place[row[0]]):
+            found.setdefault(bytes(row[0]), _pending(*row))
+        return list(found.values())
 
     async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None:
         if vectors.shape[0] != len(hashes):
@@ -210,6 +228,12 @@ class Queue:
         space = await self._db.rows("SELECT dim FROM embedding_space WHERE filled", {})
         if space:
             await build_missing(self._db, int(space[0][0]))
+
+
+def _pending(
+    content_hash: bytes, path: str, symbol: str, content: str, context: str
+) -> PendingText:
+    return PendingText(content_hash, embedded_text(path, symbol, content, context))
 
 
 async def _space(conn: Connection) -> tuple[str, int]:

@@ -43,11 +43,13 @@ class Alike:
 
     async def alike(
         self, view: View, counts: Mapping[str, int], where: Filter, k: int
-    ) -> list[Candidate]:
+    ) -> list[Candidate] | None:
         where = replace(where, collections=(Collection.FILES,))
         refs = segments_of(view, where)
-        if not refs or sum(ref.docs for ref in refs) > self._limit:
+        if not refs:
             return []
+        if sum(ref.docs for ref in refs) > self._limit:
+            return None
         query = static.shipped().query(counts)
         held = await self._vectors(view, refs) if query is not None else {}
         if query is None or not held:

@@ -66,7 +66,7 @@ class Search:
 
     async def alike(
         self, view: View, counts: Mapping[str, int], where: Filter, k: int
-    ) -> list[Candidate]:
+    ) -> list[Candidate] | None:
         return await self._alike.alike(view, counts, where, k)
 
     async def cosines(

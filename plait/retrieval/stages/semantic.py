@@ -31,6 +31,8 @@ async def semantic(ctx: SearchContext, deps: Deps) -> SearchContext:
     if not ctx.strategy.weights.get("semantic"):
         return ctx
     by_table = await _by_table(ctx, deps, deps.settings.candidates)
+    if by_table is None:
+        ctx, by_table = _without(ctx, "too_many_chunks"), ()
     if not ctx.at.model and not by_table:
         return _without(ctx, "no_vectors")
     if _reads_code(ctx) and deps.tiers != "static" and _lacks_vectors(ctx):
@@ -45,11 +47,12 @@ async def semantic(ctx: SearchContext, deps: Deps) -> SearchContext:
 
 async def nearest(ctx: SearchContext, deps: Deps, k: int) -> Sequence[Candidate]:
     """The arm's `k` best. Raises: as `semantic`, and what the provider raises."""
-    return await _with_model(ctx, deps, await _by_table(ctx, deps, k), k)
+    return await _with_model(ctx, deps, await _by_table(ctx, deps, k) or (), k)
 
 
-async def _by_table(ctx: SearchContext, deps: Deps, k: int) -> Sequence[Candidate]:
-    """Code by the static table, as long as some of it lacks the model's vectors; nothing for a caller's own vector."""
+async def _by_table(ctx: SearchContext, deps: Deps, k: int) -> Sequence[Candidate] | None:
+    """Code by the static table, as long as some of it lacks the model's vectors; nothing for a caller's own vector.
+    None: there is too much for the table."""
     wanted = deps.tiers == "static" or (deps.tiers == "both" and _lacks_vectors(ctx))
     if not wanted or not _reads_code(ctx) or ctx.vector is not None:
         return ()

@@ -10,7 +10,7 @@ from plait.v1 import types_pb2
 Key = tuple[str, bytes]
 
 # What is missing from an answer for a reason that the code's version tells.
-_BY_VERSION = frozenset({"coverage", "no_vectors"})
+_BY_VERSION = frozenset({"coverage", "no_vectors", "too_many_chunks"})
 
 
 def key_of(tenant: str, request: pb.SearchRequest, settings: Settings) -> Key | None:
