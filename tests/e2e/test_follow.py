@@ -70,7 +70,7 @@ async def until_found(client: AsyncPlaitClient, repo: str, word: str) -> None:
     async def found() -> bool | None:
         return await finds(client, repo, word) or None
 
-    await eventually(found, 12)
+    await eventually(found)
 
 
 async def until_unwatched(follower: Follower) -> None:
