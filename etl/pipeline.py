@@ -43,7 +43,7 @@ from etl.resolve import (
 from etl.source.gitdir import branch_of
 from etl.source.walk import Walk
 from etl.trees import tree_digest
-from plait.domain.errors import DraftLost, NoSymbols
+from plait.domain.errors import DraftLost, NoSymbols, RepositoryNotIndexed
 from plait.domain.graph import Edge, Node, encode_edges, encode_nodes
 from plait.domain.outage import Patience as Outage
 from plait.domain.outage import ride_out
@@ -95,7 +95,8 @@ class IndexRequest:
 
     `plan`: of this root, when the caller has made it already. `touched`: nothing but these paths has
     changed since the revision that is kept in memory, if any is; None: look at every file. `keep`: more
-    runs will follow, so a service keeps in memory what they need.
+    runs will follow, so a service keeps in memory what they need. `again`: only while `repo` is indexed, and
+    whether it is to have vectors stays as it was, whatever `embed` says.
     """
 
     root: Path
@@ -106,6 +107,7 @@ class IndexRequest:
     tenant: str = DEFAULT_TENANT
     touched: frozenset[str] | None = None
     keep: bool = False
+    again: bool = False
 
 
 @dataclass(slots=True)
@@ -202,7 +204,8 @@ async def _index(
         await truth.vectors.ensure_space(provider.model, provider.dim)
     run, draft, revision = await _published(request, todo, root, settings, truth, progress, kept)
     repo = draft.repo
-    await truth.vectors.want(repo, request.embed and settings.embedding.embeds_code)
+    if not request.again:
+        await truth.vectors.want(repo, request.embed and settings.embedding.embeds_code)
     if open_graph is not None:
         with run.phase("graph"):
             progress.start("graph")
@@ -269,6 +272,8 @@ async def _draft(truth: Truth, request: IndexRequest, root: Path) -> AsyncIterat
     name = qualify(request.tenant, repository_name(root, request.repo))
     draft = await truth.index.begin(name, str(root), move=request.move, tenant=request.tenant)
     try:
+        if request.again and not draft.base:
+            raise RepositoryNotIndexed(name)
         yield draft
     except BaseException:
         # Shielded, so that Ctrl-C releases the lock and the rows at once instead of at the next run.

@@ -48,6 +48,7 @@ from server.background_jobs.code_order import CodeOrder
 from server.background_jobs.code_vectors import CodeVectors
 from server.background_jobs.collect import Collector
 from server.background_jobs.embedder import Embedder
+from server.background_jobs.follow import Follower
 from server.background_jobs.index_jobs import Jobs
 from server.background_jobs.retention import Retention
 from server.background_jobs.store_log import LogShortener
@@ -120,6 +121,8 @@ class App:
             truth.vectors, provider, settings.index.batch_items, self._order
         )
         self.jobs = Jobs(settings, truth, self._published, self.code_vectors)
+        follow_s = settings.index.follow_s if background else 0.0
+        self.follower = Follower(settings.server, follow_s, truth.repositories, self.jobs)
         self.embedder = Embedder(
             truth.vectors, truth.memories, truth.repositories, truth.search, provider
         )
@@ -359,6 +362,7 @@ async def open_app(
         stack.push_async_callback(app.settle)
         stack.push_async_callback(app.code_vectors.close)
         stack.push_async_callback(app.jobs.close)
+        stack.push_async_callback(app.follower.close)
         if not background:
             # What a short-lived server wrote gets its vectors before it ends, if they are few.
             stack.push_async_callback(app.embedder.finish)

@@ -33,6 +33,8 @@ PATIENT = {
     "PLAIT_SERVER__DRAIN_S": "60",
     "PLAIT_SERVER__FOLLOW_S": "300",
     "PLAIT_EMBEDDED__START_TIMEOUT_S": "300",
+    # Tests edit folders and look at what an old index says of them; tests/e2e/test_follow.py says otherwise.
+    "PLAIT_INDEX__FOLLOW_S": "0",
     # A command brings its own server, which ends with it; tests of the service say otherwise.
     "PLAIT_CLIENT__AUTOSTART": "false",
 }

@@ -58,6 +58,7 @@ class Embedder:
         self._turn = asyncio.Lock()
         self._since_look = INDEX_EVERY  # texts since it was looked; the first round does
         self._looked = False  # for what other processes left behind
+        self._runs = False  # `run_forever`
         self._building: asyncio.Task[None] | None = None  # of an index, beside the rounds
 
     @property
@@ -79,6 +80,7 @@ class Embedder:
     async def run_forever(self, stop: asyncio.Event) -> None:
         """Embed until `stop` is set. Errors are logged, and tried again later and later."""
         stopping = asyncio.ensure_future(stop.wait())
+        self._runs = True
         retry_s = FIRST_RETRY_S
         try:
             while not stop.is_set():
@@ -86,8 +88,8 @@ class Embedder:
                     if not self._looked:
                         self._looked = True
                         self.add(await self._left_behind())
-                    self._index_soon()
                     await self.run_until_idle(stop)
+                    self._index_soon()
                     retry_s = FIRST_RETRY_S
                 except Exception as exc:
                     self._looked = False
@@ -98,6 +100,7 @@ class Embedder:
                 await self._rest(stopping)
         finally:
             stopping.cancel()
+            self._runs = False
             if self._building is not None:
                 self._building.cancel()
                 await asyncio.gather(self._building, return_exceptions=True)
@@ -163,7 +166,7 @@ class Embedder:
         await self._vectors.store_vectors(hashes, vectors)
         links = await self._memories.link_similar(repo, hashes)
         self._since_look += len(batch)
-        if self._building is not None:  # the loop runs
+        if self._runs:
             self._index_soon()
         logger.info("embedded", extra={"repo": repo, "texts": len(batch), "links": links})
         return len(batch)

@@ -250,8 +250,8 @@ class Jobs:
 
 def _same(known: IndexRequest, asked: IndexRequest, same_name: bool) -> bool:
     """Whether the run of `known` is all that `asked` wants."""
-    of = (known.root, known.tenant, known.move, known.embed)
-    return same_name and of == (asked.root, asked.tenant, asked.move, asked.embed)
+    of = (known.root, known.tenant, known.move, known.embed, known.again)
+    return same_name and of == (asked.root, asked.tenant, asked.move, asked.embed, asked.again)
 
 
 def _both(known: IndexRequest, asked: IndexRequest) -> IndexRequest:

@@ -17,6 +17,7 @@ from server.commands import frame
 from server.commands.frame import FAILED, Usage
 
 if TYPE_CHECKING:
+    from etl.source.changes import Waiting
     from plait.client import AsyncPlaitClient
     from plait.domain.answers.indexing import IndexJob
 
@@ -63,31 +64,11 @@ class _RunFailed(Exception):
     """What the service said of a run that failed."""
 
 
-class _Waiting:
-    """What changed and is not indexed yet. `paths` None: anything may have."""
-
-    def __init__(self) -> None:
-        self.paths: set[str] | None = None
-        self.came = asyncio.Event()
-
-    def add(self, told: frozenset[str] | None) -> None:
-        if told is None:
-            self.paths = None
-        elif self.paths is not None:
-            self.paths |= told
-        self.came.set()
-
-    def take(self) -> set[str] | None:
-        taken, self.paths = self.paths, set()
-        self.came.clear()
-        return taken
-
-
 async def _follow(args: argparse.Namespace, root: Path, client: AsyncPlaitClient) -> int:
     """Index what changes, one run at a time; what changes during a run is in the next one."""
-    from etl.source.changes import is_there
+    from etl.source.changes import Waiting, is_there
 
-    waiting = _Waiting()
+    waiting = Waiting()
     looking = asyncio.create_task(_look(args, root, waiting))
     # It begins to watch in its first step, so nothing that changes from here on is missed.
     await asyncio.sleep(0)
@@ -110,7 +91,8 @@ async def _follow(args: argparse.Namespace, root: Path, client: AsyncPlaitClient
                     waiting.add(None)  # whether the run got through to the store, nobody knows
                     await asyncio.sleep(failed)
                     continue
-                waiting.paths = None
+                waiting.add(None)
+                waiting.came.clear()
             came = asyncio.create_task(waiting.came.wait())
             await asyncio.wait({came, looking}, return_when=asyncio.FIRST_COMPLETED)
             came.cancel()
@@ -123,7 +105,7 @@ async def _follow(args: argparse.Namespace, root: Path, client: AsyncPlaitClient
     return FAILED
 
 
-async def _look(args: argparse.Namespace, root: Path, waiting: _Waiting) -> None:
+async def _look(args: argparse.Namespace, root: Path, waiting: Waiting) -> None:
     """Note what changes until the folder is gone."""
     from etl.source.changes import changes
 

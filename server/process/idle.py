@@ -30,6 +30,12 @@ class Lazy(Protocol):
     async def close(self) -> None: ...
 
 
+class Follower(Protocol):
+    """Of what follows folders what this asks."""
+
+    def rest(self) -> None: ...
+
+
 class Calls(Protocol):
     """`ended_at`: `time.monotonic()` of the last answer."""
 
@@ -48,6 +54,8 @@ class App(Protocol):
     @property
     def jobs(self) -> Jobs: ...
 
+    @property
+    def follower(self) -> Follower: ...
     @property
     def calls(self) -> Calls: ...
     @property
@@ -95,6 +103,8 @@ class Rest:
         """Close what nobody needed for `server.rest_s`, whatever else is asked meanwhile."""
         now = time.monotonic()
         self._app.jobs.rest(self._rest_s)
+        if quiet_s >= self._rest_s:
+            self._app.follower.rest()
         unused = [
             one for one in self._app.heavy if one.is_open and now - one.used_at >= self._rest_s
         ]

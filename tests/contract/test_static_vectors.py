@@ -185,9 +185,9 @@ async def test_queries_that_read_the_same_segments_at_once_count_them_once(
 ) -> None:
     await index(store, "r", CODE)
     view = await store.search.view(Filter(repos=("r",)))
+    arm = alike.Alike(store.app, store.search._lexical)
     found = await asyncio.gather(
-        *(store.search.alike(view, QUESTION, Filter(repos=("r",)), 5) for _ in range(8))
+        *(arm.alike(view, QUESTION, Filter(repos=("r",)), 5) for _ in range(8))
     )
     assert all(one == found[0] for one in found)
-    arm = store.search._alike
     assert arm._count == sum(len(segment.scales) for segment in arm._held.values())

@@ -26,7 +26,7 @@ from plait.v1 import hook_service_pb2_grpc
 from plait.wire import hooks as wire_hooks
 from server.access import current, roots
 from server.app import App
-from server.grpc import visible
+from server.grpc import in_use, visible
 from server.grpc.messages import scope
 
 MAX_PATH, MAX_NAME, MAX_MODEL = 4096, 200, 128  # bytes
@@ -52,6 +52,7 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
             return pb.DescribeFolderResponse()
         root, repository = found
         indexing = request.refresh and self._refresh(tenant, root, repository)
+        in_use.note(self._app, tenant, [repository.name])
         await _warm(request)
         return pb.DescribeFolderResponse(
             repository=repository.name,
@@ -81,6 +82,10 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
         name = scope.name_in(tenant, repository.name)
         view = await self._app.truth.search.view(Filter(repos=(name,), tenant=tenant))
         advice = await advise(self._app.deps, view, name, diff)
+        in_use.note(self._app, tenant, [repository.name])
+        in_use.edited(
+            self._app, tenant, repository.name, await asyncio.to_thread(_inside, root, paths)
+        )
         await _warm(request)
         return pb.AdviseEditResponse(
             repository=repository.name,
@@ -107,6 +112,7 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
         name = scope.name_in(tenant, repository.name)
         view = await self._app.truth.search.view(Filter(repos=(name,), tenant=tenant))
         remarks = await defined(self._app.deps, view, name, request.names)
+        in_use.note(self._app, tenant, [repository.name])
         await _warm(request)
         return pb.NameSymbolsResponse(
             repository=repository.name,
@@ -122,8 +128,8 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
         return (at.root, at.repository) if at.repository is not None else None
 
     def _refresh(self, tenant: str, root: Path, repository: Repository) -> bool:
-        """Begin an index run, or join the one that runs; whether there is one. Where nobody wanted vectors,
-        none are made. Who may not index has none begun."""
+        """Begin an index run, or join the one that runs; whether there is one. Whether vectors
+        are wanted stays as it was. Who may not index has none begun."""
         caller = current.caller()
         if not caller.may(Verb.ADMIN):
             return False
@@ -135,8 +141,8 @@ class HookService(hook_service_pb2_grpc.HookServiceServicer):
         if not root.is_dir():  # it was indexed on another machine
             return False
         try:
-            embed = repository.revision.embedded > 0
-            self._app.jobs.start(IndexRequest(root, repository.name, embed, tenant=tenant))
+            request = IndexRequest(root, repository.name, embed=False, tenant=tenant, again=True)
+            self._app.jobs.start(request)
         except TooManyJobs:
             return False
         return True
@@ -169,10 +175,15 @@ def _as_diff(root: Path, paths: Sequence[Path], hunks: Sequence[str]) -> str:
     """One unified diff of the files inside `root`, by their paths in it."""
     lines: list[str] = []
     for path, text in zip(paths, hunks, strict=True):
-        folder = path.parent.resolve()
-        if folder.is_relative_to(root):
-            lines += [*header((folder / path.name).relative_to(root).as_posix()), text.rstrip("\n")]
+        for inside in _inside(root, [path]):
+            lines += [*header(inside), text.rstrip("\n")]
     return "\n".join(lines) + "\n"
+
+
+def _inside(root: Path, paths: Sequence[Path]) -> list[str]:
+    """Those of `paths` that lie below `root`, relative to it; links on the way followed."""
+    real = [path.parent.resolve() / path.name for path in paths]
+    return [path.relative_to(root).as_posix() for path in real if path.is_relative_to(root)]
 
 
 def _described(repository: Repository, indexing: bool, request: _Request) -> str:

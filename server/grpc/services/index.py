@@ -99,5 +99,6 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
 
     async def _delete(self, name: str, tenant: str) -> None:
         await self._app.truth.repositories.delete(name, tenant)
+        self._app.follower.drop(tenant, scope.name_out(tenant, name))
         await self._app.clear_caches()
         self._app.remove_soon()

@@ -17,7 +17,7 @@ from plait.wire import episodes, graph
 from plait.wire import search as wire_search
 from server.answers import Answer
 from server.app import App
-from server.grpc import visible
+from server.grpc import in_use, visible
 from server.grpc.limits import Limits
 from server.grpc.messages import convert, parse, scope, times
 from server.grpc.services import graph_reads, ingest, searches
@@ -37,8 +37,15 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         return scope.tenant_of(context, self._app.settings.scope)
 
     async def Search(self, request: pb.SearchRequest, context: Any) -> pb.SearchResponse:
-        start = perf_counter()
         tenant = self._tenant(context)
+        response = await self._search(tenant, request, context)
+        in_use.note(self._app, tenant, request.filter.repositories)
+        return response
+
+    async def _search(
+        self, tenant: str, request: pb.SearchRequest, context: Any
+    ) -> pb.SearchResponse:
+        start = perf_counter()
         key = searches.key_of(tenant, request, self._app.settings)
         if (known := await self._known(tenant, key, request)) is not None:
             known.took_ms = (perf_counter() - start) * 1e3
@@ -84,6 +91,7 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
             result, shown = await TemplateReader(self._app, tenant, deadline).read(asked)
         else:
             result, shown = await graph_reads.GraphReader(self._app, tenant, deadline).read(asked)
+        in_use.note(self._app, tenant, request.repositories)
         response = graph.answer(convert.graph(tenant, result, shown, asked.as_of))
         response.took_ms = (perf_counter() - start) * 1e3
         return response
@@ -134,7 +142,10 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
 
     async def Recall(self, request: pb.RecallRequest, context: Any) -> pb.RecallResponse:
         deadline = self._limits.deadline(_SERVICE + "Recall", context)
-        return await self._recalls.recall(self._tenant(context), request, deadline)
+        tenant = self._tenant(context)
+        response = await self._recalls.recall(tenant, request, deadline)
+        in_use.note(self._app, tenant, request.filter.repositories)
+        return response
 
     async def ReplayRecall(
         self, request: pb.ReplayRecallRequest, context: Any
