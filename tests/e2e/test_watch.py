@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import LIMIT_S, PATIENT
+from tests.processes import LIMIT_S, PATIENT, wait_until
 
 PLAIT = str(Path(sys.executable).with_name("plait"))
 Watch = Callable[..., "subprocess.Popen[str]"]
@@ -81,6 +81,31 @@ def test_a_saved_file_is_indexed_and_ctrl_c_ends_it(
     assert told(process)["paths"] == ["c.py"]
     process.send_signal(signal.SIGINT)
     assert process.wait(LIMIT_S) == 130
+
+
+def test_a_folder_that_is_moved_is_followed(
+    tree: Path, watch: Watch, environment: dict[str, str]
+) -> None:
+    (tree / "sub").mkdir()
+    (tree / "sub" / "moved.py").write_text("def third(): ...\n")
+    process = watch(tree, "--repo", "moved")
+    told(process)
+    (tree / "sub").rename(tree / "other")
+    told(process)
+    wait_until(lambda: "other/moved.py" in found(environment, "moved"))
+    assert "sub/moved.py" not in found(environment, "moved")
+    (tree / "other").rename(tree.parent / f"{tree.name}-outside")
+    told(process)
+    wait_until(lambda: "moved.py" not in found(environment, "moved"))
+
+
+def test_another_folder_in_its_place_ends_it(tree: Path, watch: Watch) -> None:
+    process = watch(tree, "--repo", "replaced")
+    told(process)
+    tree.rename(tree.parent / f"{tree.name}-old")
+    tree.mkdir()
+    (tree / "new.py").write_text("def new(): ...\n")
+    assert process.wait(LIMIT_S) == 1
 
 
 def test_a_folder_that_goes_ends_it_with_a_message(tree: Path, watch: Watch) -> None:

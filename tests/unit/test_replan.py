@@ -60,3 +60,19 @@ def test_what_decides_over_others_needs_a_walk(
     (root / "b.txt").unlink()
     (root / "b.txt").symlink_to("new.py")
     assert replan(plan, {touched}, settings) is None
+
+
+def test_what_may_be_more_than_was_told_is_walked(
+    root: Path, plan: IndexPlan, settings: Settings
+) -> None:
+    moved = root / "elsewhere"
+    (root / "pkg").rename(moved)
+    assert replan(plan, {"pkg"}, settings) is None, "a folder of known files is gone"
+    moved.rename(root / "pkg")
+    (root / "pkg/__init__.py").write_bytes(b"\0")
+    assert replan(plan, {"pkg/__init__.py"}, settings) is None, "modules have other names now"
+    (root / "pkg/__init__.py").write_text("")
+    (root / "b.txt").write_bytes(b"\0binary")
+    without = make_plan(root, settings)
+    (root / "b.txt").write_text("text\n")
+    assert replan(without, {"b.txt"}, settings) is None, "it was left out before"
