@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plait.worktree import work_tree
+from plait.worktree import main_of, work_tree
 
 if TYPE_CHECKING:
     from plait.domain.answers.indexing import Repository
@@ -34,7 +34,7 @@ MAX_LOOKED_AT = 200
 class Here:
     """What a folder means. `name`: under which `root` is indexed, or would be. `around`: the indexed
     repository that holds `root` on the disk but not in its index, because `root` is a git work tree of
-    its own. `unfit`: why `root` must not be indexed unasked."""
+    its own; or the one whose linked work tree it is. `unfit`: why `root` must not be indexed unasked."""
 
     root: Path
     name: str
@@ -70,9 +70,15 @@ def locate(folder: Path, indexed: Sequence[Repository]) -> Here:
         if git_root is None or place.is_relative_to(git_root):
             return Here(place, one.name, one)
     root = git_root or folder
-    around = holding[0][1].name if holding else ""
+    around = holding[0][1].name if holding else _main(root, places)
     unfit = _unfit(root, in_git=git_root is not None)
     return Here(root, _free_name(root, indexed), None, around, unfit)
+
+
+def _main(root: Path, places: Sequence[tuple[Path, Repository]]) -> str:
+    """The indexed repository of which `root` is a linked work tree: another branch of it."""
+    main = main_of(str(root))
+    return next((one.name for place, one in places if str(place) == main), "")
 
 
 def _free_name(root: Path, indexed: Sequence[Repository]) -> str:

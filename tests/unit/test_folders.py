@@ -85,6 +85,19 @@ def test_a_nested_work_tree_is_never_answered_from_the_one_around_it(tmp_path: P
     assert (both.name, both.around) == ("x", "")
 
 
+def test_a_linked_work_tree_is_never_answered_from_its_main_one(tmp_path: Path) -> None:
+    main = work_tree(tmp_path / "app")
+    beside = work_tree(tmp_path / "branch")
+    (beside / ".git").rmdir()
+    (beside / ".git").write_text(f"gitdir: {main}/.git/worktrees/branch\n")
+    found = locate(beside, [indexed("app", main)])
+    assert (found.repository, found.around, found.root) == (None, "app", beside)
+    own = indexed("branch", beside)
+    assert locate(beside, [indexed("app", main), own]).repository is own
+    (beside / ".git").write_bytes(b"gitdir: \xff\0")
+    assert locate(beside, [indexed("app", main)]).around == ""
+
+
 def test_the_innermost_indexed_folder_of_a_work_tree_answers(tmp_path: Path) -> None:
     root = work_tree(tmp_path / "mono")
     (root / "web" / "src").mkdir(parents=True)

@@ -25,14 +25,15 @@ class RepositoryNotIndexed(NotFound):
 
 
 class FolderNotIndexed(NotFound):
-    """The folder that a command was called in is a repository of its own, inside one that is indexed."""
+    """The folder that a command was called in is a repository of its own: inside one that is indexed, or a linked
+    work tree of one."""
 
     reason = "FOLDER_NOT_INDEXED"
 
     def __init__(self, root: str, around: str, command: str) -> None:
         super().__init__(
             f"{root} is a git work tree of its own and is not indexed; run `{command}` to index it, or say "
-            f"--repo {around} if you mean the repository around it",
+            f"--repo {around} if you mean that repository",
             root=root,
             around=around,
             command=command,
