@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from plait.settings import Settings
 T = TypeVar("T")
 
 SILENCE_S = 5.0
+DYING_S = 2.0  # at most from a server's last answer to the release of its home
 
 
 @asynccontextmanager
@@ -93,8 +95,8 @@ class _Following(AsyncPlaitClient):
         try:
             return await self._answered(call)
         except PlaitRpcError as exc:
-            ended = call.retry and may_retry(exc) and asked and _has_ended(asked, self._settings)
-            if not ended:
+            lost = call.retry and may_retry(exc) and asked
+            if not (lost and asked and await _ends(asked, self._settings, exc)):
                 raise
         async with self._moving:
             if self._address is asked:
@@ -130,6 +132,16 @@ class _Following(AsyncPlaitClient):
 def _has_ended(address: ServerAddress, settings: Settings) -> bool:
     """Whether the server of `address` is no more, or about to be."""
     return discovery.read(settings.home) != address or not discovery.is_claimed(settings.home)
+
+
+async def _ends(address: ServerAddress, settings: Settings, error: PlaitRpcError) -> bool:
+    """As `_has_ended`; a process that is killed refuses connections some moments before it is gone."""
+    end = time.monotonic() + (DYING_S if error.reason == error.code.name else 0.0)
+    while not _has_ended(address, settings):
+        if time.monotonic() >= end:
+            return False
+        await asyncio.sleep(0.05)
+    return True
 
 
 def _refuse_silent(settings: Settings) -> None:

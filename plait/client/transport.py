@@ -22,6 +22,8 @@ MAX_ATTEMPTS = 4
 FIRST_WAIT_S = 0.1
 LONGEST_WAIT_S = 2.0
 OPTIONS = (
+    # A new channel to a new server of the same socket must not wait out the old one's pause before it connects.
+    ("grpc.use_local_subchannel_pool", 1),
     # The server's limit (`server.max_message_bytes`) holds both ways; -1: none of the client's own.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),

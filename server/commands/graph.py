@@ -37,6 +37,8 @@ it. Exit code 3: nothing found.
 
 # What is being caught up with is said after this, and again when it has changed.
 FIRST_WORD_S, LATER_WORDS_S = 1.5, 5.0
+NOBODY = "UNAVAILABLE"  # what gRPC says where nobody listens
+MOST_LOST, LOST_S = 3, 1.0
 TIMES = ("recorded_from",)  # columns of templates that hold milliseconds
 
 
@@ -127,12 +129,17 @@ async def _caught_up(
     """The answer, once the graph server holds what was indexed: asked again as long as it catches up, unless
     --timeout says how long to wait."""
     telling = asyncio.create_task(_tell_waiting(client, quiet=args.json))
+    lost = 0
     try:
         while True:
             try:
                 return await ask()
             except PlaitError as exc:
-                if exc.reason != GraphUpdating.reason or args.timeout is not None:
+                # A service that ends meanwhile is followed by another, which goes on where it was.
+                if exc.reason == NOBODY and lost < MOST_LOST:
+                    lost += 1
+                    await asyncio.sleep(LOST_S)
+                elif exc.reason != GraphUpdating.reason or args.timeout is not None:
                     raise
     finally:
         telling.cancel()
