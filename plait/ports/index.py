@@ -128,14 +128,21 @@ class IndexStore(Protocol):
     """Write one repository's next revision. Readers see the old one until `publish`, then the new one."""
 
     async def begin(
-        self, repo: str, root: str, *, move: bool = False, tenant: str = DEFAULT_TENANT
+        self,
+        repo: str,
+        root: str,
+        *,
+        move: bool = False,
+        tenant: str = DEFAULT_TENANT,
+        wait_s: float = 0.0,
     ) -> Draft:
         """Open a draft, and remove the rows of an earlier unpublished one.
 
-        Holds a lock on `repo` until `publish`, `discard` or `close`.
+        Holds a lock on `repo` until `publish`, `discard` or `close`. Where another process holds it, waits
+        for `wait_s` seconds at most, in the order of those who came.
 
         Raises:
-            RepositoryBusy: another process holds the lock.
+            RepositoryBusy: another process still holds the lock.
             RepositoryNameTaken: the name belongs to another root and `move` is False, or to another
                 tenant.
             InvalidInput: `repo` is new and reads as a name of another tenant.

@@ -80,11 +80,17 @@ class Drafts:
         self._drafts: dict[int, _Open] = {}
 
     async def begin(
-        self, repo: str, root: str, *, move: bool = False, tenant: str = DEFAULT_TENANT
+        self,
+        repo: str,
+        root: str,
+        *,
+        move: bool = False,
+        tenant: str = DEFAULT_TENANT,
+        wait_s: float = 0.0,
     ) -> Draft:
-        return await self._db.retry(lambda _: self._first(repo, root, move, tenant))
+        return await self._db.retry(lambda _: self._first(repo, root, move, tenant, wait_s))
 
-    async def _first(self, repo: str, root: str, move: bool, tenant: str) -> Draft:
+    async def _first(self, repo: str, root: str, move: bool, tenant: str, wait_s: float) -> Draft:
         """`begin` once. What a lost connection leaves of it, the next one undoes."""
         async with self._db.connection() as conn:
             repo_id = await ensure_row(conn, repo, check_tenant(tenant))
@@ -92,9 +98,12 @@ class Drafts:
             raise RepositoryBusy(repo)
         lock = await self._db.dedicated()
         try:
-            if not await locks.try_lock(lock, locks.INDEXING, repo_id):
-                raise RepositoryBusy(repo)
+            free = await locks.try_lock(lock, locks.INDEXING, repo_id)
             with translated(self._db.timeout_s):
+                if not free and wait_s:
+                    free = await locks.lock_within(lock, locks.INDEXING, repo_id, wait_s)
+                if not free:
+                    raise RepositoryBusy(repo)
                 return await self._begin(lock, repo_id, repo, root, move)
         except BaseException:
             await lock.close()
