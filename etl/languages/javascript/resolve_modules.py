@@ -30,27 +30,43 @@ _SOURCES = {
 }
 
 
+PATHS = "paths"  # the unit of files by their paths
+
+
 class Modules:
     """The modules of the family: paths to files, and each file's imports and exports by name."""
 
     def __init__(self, table: Table) -> None:
-        self._paths = table.by_path
-        self._files = table.files
-        self._found: dict[tuple[str, str], int | None] = {}
-        self.names = [_Names(facts) for facts in table.files]
+        self._table = table
+        self._found: dict[tuple[str, str], int | None] = {}  # by the file at hand
+        self._names: dict[int, _Names] = {}
+
+    def put(self, file: int) -> None:
+        self._names[file] = _Names(self._table.files[file])
+
+    def drop(self, file: int) -> None:
+        del self._names[file]
+
+    def begin(self) -> None:
+        """Forget what the file before has found."""
+        self._found.clear()
+
+    def names(self, file: int, name: str) -> _Names:
+        """The imports and exports of a file, to look `name` up in them."""
+        self._table.note(file, name)
+        return self._names[file]
 
     def find(self, file: int, module: str) -> int | None:
         """The file that `module` means in `file`; None for a package, an alias, or nothing there."""
         if not module.startswith("."):
             return None
-        folder = posixpath.dirname(self._files[file].path)
+        folder = posixpath.dirname(self._table.files[file].path)
         key = (folder, module)
         if key not in self._found:
             self._found[key] = self._search(posixpath.normpath(posixpath.join(folder, module)))
         return self._found[key]
 
     def _search(self, base: str) -> int | None:
-        paths = self._paths
         if base.startswith("../") or base == "..":
             return None
         base = "" if base == "." else base
@@ -60,7 +76,11 @@ class Modules:
         candidates += [base + other for other in _SUFFIXES] if base else []
         index = f"{base}/index" if base else "index"
         candidates += [index + other for other in _SUFFIXES]
-        return next((paths[path] for path in candidates if path in paths), None)
+        for path in candidates:
+            self._table.note(PATHS, path)
+            if path in self._table.by_path:
+                return self._table.by_path[path]
+        return None
 
 
 class _Names:
