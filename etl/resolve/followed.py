@@ -104,7 +104,7 @@ class FollowedBinder:
         found = list(self._binder.bind(slot, unresolved))
         if self._track:
             self._noted[slot] = frozenset(
-                self._keys.setdefault(key, key) for key in self._table.noted()
+                self._keys.setdefault(key, key) for key in self._table.noted
             )
         self._waiting.discard(path)
         return found

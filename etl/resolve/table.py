@@ -44,8 +44,8 @@ _GONE = FileFacts("", "", "", [], [], [], [])
 class Table:
     """The files of one family by slot, a number that a path keeps; a definition is `(slot, number)`.
 
-    Binding a file notes what it looks up: `note` before a name is looked for in a unit other than the
-    file itself, whether it is found or not. A file is bound again when what one of these keys gives has
+    Binding a file notes what it looks up outside itself: each name with the unit that it is looked for
+    in, whether it is found or not. A file is bound again when what one of these keys gives has
     changed, see `Binder.surface`. Nothing may depend on the order of slots, which is that of arrival.
     """
 
@@ -58,8 +58,8 @@ class Table:
         self.ids: list[list[str]] = []
         self._slots: dict[str, int] = {}
         self._test_files: list[bool] = []
-        self._home = -1
-        self._noted: set[Key] = set()
+        self.home = -1  # the file at hand
+        self.noted: set[Key] = set()  # what it has looked up outside itself
 
     def slot(self, path: str) -> int:
         """The slot of a path, a new one for a path never seen."""
@@ -90,22 +90,22 @@ class Table:
 
     def begin(self, file: int) -> None:
         """The binding of a file begins: what is noted from here on is its."""
-        self._home, self._noted = file, set()
-
-    def noted(self) -> set[Key]:
-        """What the file at hand has looked up outside itself."""
-        return self._noted
+        self.home, self.noted = file, set()
 
     def note(self, unit: Hashable, name: str) -> None:
-        """The file at hand looks `name` up in `unit`."""
-        if unit != self._home:
-            self._noted.add((unit, name))
+        """The file at hand looks `name` up in a unit of several files."""
+        self.noted.add((unit, name))
+
+    def see(self, file: int, name: str) -> None:
+        """The file at hand looks `name` up in a file, which is a unit for itself."""
+        if file != self.home:
+            self.noted.add((file, name))
 
     def definition(self, file: int, number: int) -> Definition:
-        """A definition in any file, whose unit is its slot; it is noted."""
+        """A definition of a file that is a unit for itself; it is noted."""
         definition = self.files[file].definitions[number]
-        if file != self._home:
-            self._noted.add((file, definition.name))
+        if file != self.home:
+            self.noted.add((file, definition.name))
         return definition
 
     def id(self, file: int, number: int) -> str:
@@ -119,7 +119,7 @@ class Binder(Protocol):
 
     The module that a language's line in the registry names exports `binder(table: Table) -> Binder`. The
     table's files come and go: `put` follows when one came, `drop` comes before one goes, and a changed
-    file does both. A binding reads other files through `Table.note` and `Table.definition` alone, and
+    file does both. A binding notes in the table what it looks up in other files (`note`, `see`, `definition`, `id`), and
     keeps nothing for the binding of the next file but what one file's facts give.
     """
 

@@ -24,6 +24,7 @@ class Package:
         "fields",
         "files",
         "folder",
+        "key",
         "members",
         "methods",
         "name",
@@ -35,6 +36,7 @@ class Package:
     def __init__(self, folder: str, name: str) -> None:
         self.folder = folder
         self.name = name  # the module's name in the facts
+        self.key = (folder, name)  # the unit of its names
         self.files: list[int] = []  # by path
         self._clear()
 
@@ -45,11 +47,6 @@ class Package:
         self.fields: dict[tuple[str, str], tuple[int, str]] = {}  # (type, field) → (file, its type)
         self.others: dict[str, str] = {}  # type → the type it is another name for
         self.values: dict[str, tuple[int, str]] = {}  # variables at the top → (file, chain)
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """The unit of its names."""
-        return self.folder, self.name
 
     def fill(self, files: Sequence[FileFacts]) -> None:
         """Read anew what its files declare."""
@@ -88,7 +85,7 @@ class Packages:
         self._suffixes: dict[str, set[str]] = {}  # last folder name → folders that end in it
         self._imports: dict[int, dict[str, Import]] = {}
         self._changed: set[Package] = set()  # to be filled
-        self._found: dict[str, Package | None] = {}  # by the file at hand
+        self._found: dict[str, Package | None] = {}
 
     def put(self, file: int) -> None:
         facts = self._table.files[file]
@@ -101,6 +98,7 @@ class Packages:
             self._suffixes.setdefault(_last(folder), set()).add(folder)
         package.files.append(file)
         self._changed.add(package)
+        self._found.clear()
         self._of_file[file] = package
         self._imports[file] = {each.alias: each for each in facts.imports if each.alias}
 
@@ -109,6 +107,7 @@ class Packages:
         package = self._of_file.pop(file)
         package.files.remove(file)
         self._changed.add(package)
+        self._found.clear()
         if package.files:
             return
         self._changed.discard(package)
@@ -119,11 +118,10 @@ class Packages:
             self._suffixes[_last(folder)].discard(folder)
 
     def begin(self) -> None:
-        """Fill the packages that have changed, and forget what the file before has found."""
+        """Fill the packages that have changed."""
         for package in self._changed:
             package.fill(self._table.files)
         self._changed.clear()
-        self._found.clear()
 
     def surface(self, file: int) -> dict[Key, object]:
         """See `etl.resolve.table.Binder.surface`: names are a package's, from a file of it."""
@@ -145,13 +143,15 @@ class Packages:
     def of_file(self, file: int, name: str) -> Package:
         """The package of a file, to look `name` up in it; FILES: for its files."""
         package = self._of_file[file]
-        self._table.note(package.key, name)
+        self._table.noted.add((package.key, name))
         return package
 
     def definition(self, file: int, number: int) -> Definition:
         """A definition in any file."""
-        definition = self._table.files[file].definitions[number]
-        self._table.note(self._of_file[file].key, definition.name)
+        table = self._table
+        definition = table.files[file].definitions[number]
+        if file != table.home:
+            table.noted.add((self._of_file[file].key, definition.name))
         return definition
 
     def id(self, file: int, number: int) -> str:
@@ -161,7 +161,8 @@ class Packages:
 
     def imports(self, file: int, name: str) -> dict[str, Import]:
         """A file's imports by alias, to look `name` up in them; IMPORTS: to go through them."""
-        self._table.note(self._of_file[file].key, name)
+        if file != self._table.home:
+            self._table.note(self._of_file[file].key, name)
         return self._imports[file]
 
     def find(self, path: str) -> Package | None:
@@ -170,6 +171,8 @@ class Packages:
         `go.mod` is not read, so the part before the folder is taken on trust, but only for paths that
         look like a module's (a dot in the first part): the standard library is never this repository.
         """
+        self._table.note(FOLDERS, _last(path))
+        self._table.note(FOLDERS, "")
         if path not in self._found:
             self._found[path] = self._search(path)
         return self._found[path]
@@ -178,7 +181,6 @@ class Packages:
         parts = path.split("/")
         if "." not in parts[0]:
             return None
-        self._table.note(FOLDERS, parts[-1])
         named = self._suffixes.get(parts[-1], ())
         for cut in range(1, len(parts)):
             suffix = "/".join(parts[cut:])
@@ -198,7 +200,6 @@ class Packages:
 
     def _main(self, folder: str) -> Package | None:
         """The package of a folder that is not its external tests."""
-        self._table.note(FOLDERS, _last(folder))
         found = [p for p in self._by_folder.get(folder, ()) if not p.name.endswith("_test")]
         return found[0] if len(found) == 1 else None
 

@@ -34,6 +34,8 @@ class Types:
         # By the file at hand.
         self._bases: dict[Place, tuple[Place, ...]] = {}
         self._lines: dict[Place, list[Place]] = {}
+        self._open: dict[Place, bool] = {}
+        self._enclosing: dict[Place, list[int]] = {}
         self._found: dict[tuple[int, int, str], Value] = {}
 
     def put(self, file: int) -> None:
@@ -65,6 +67,8 @@ class Types:
         """Forget what the file before has found: answers that a circle cut short depend on who asks."""
         self._bases.clear()
         self._lines.clear()
+        self._open.clear()
+        self._enclosing.clear()
         self._found.clear()
 
     def surface(self, file: int) -> dict[Key, object]:
@@ -92,12 +96,14 @@ class Types:
 
     def holds(self, file: int, name: str) -> _Holds:
         """What the definitions of a file hold, to look `name` up in it."""
-        self._table.note(file, name)
+        table = self._table
+        if file != table.home:  # as `Table.see`, a million times
+            table.noted.add((file, name))
         return self._holds[file]
 
     def imports(self, file: int, name: str) -> _Imports:
         """A file's imports, to look `name` up in them; EVERY: those that bind many names."""
-        self._table.note(file, name)
+        self._table.see(file, name)
         return self._imports[file]
 
     def static_owners(self, file: int, name: str) -> tuple[str, ...]:
@@ -126,13 +132,16 @@ class Types:
 
     def enclosing(self, file: int, scope: int) -> list[int]:
         """The types round a definition, itself included, innermost first."""
-        found = []
-        while scope:
-            definition = self.definition(file, scope)
-            if definition.kind in TYPES:
-                found.append(scope)
-            scope = definition.parent
-        return found
+        key = (file, scope)
+        known = self._enclosing.get(key)
+        if known is None:
+            known = self._enclosing[key] = []
+            while scope:
+                definition = self.definition(file, scope)
+                if definition.kind in TYPES:
+                    known.append(scope)
+                scope = definition.parent
+        return known
 
     # -- names of types ----------------------------------------------------------------------------
 
@@ -170,7 +179,7 @@ class Types:
             value = self.qualified(file, f"{owner}.{name}")
             if value.kind == "definition":
                 return value
-        self._table.note(file, MODULE)
+        self._table.see(file, MODULE)
         found = self._top(file, _package(self._table.files[file]), name)
         if found.kind == "definition" or found == AMBIGUOUS:
             return found
@@ -264,7 +273,12 @@ class Types:
 
     def is_open(self, place: Place) -> bool:
         """True when something above a type is not of this repository."""
-        return any(len(self.bases(p)) < len(self.definition(*p).bases) for p in self.line(place))
+        known = self._open.get(place)
+        if known is None:
+            line = self.line(place)
+            known = any(len(self.bases(p)) < len(self.definition(*p).bases) for p in line)
+            self._open[place] = known
+        return known
 
 
 def _shared(one: list[str], other: list[str]) -> int:

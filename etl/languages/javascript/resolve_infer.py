@@ -69,13 +69,12 @@ class Inference:
 
     def begin(self) -> None:
         """Forget what the file before has found: answers that a circle cut short depend on who asks."""
-        self.modules.begin()
         self._exported.clear()
         self._bases.clear()
 
     def _scopes(self, file: int, name: str) -> _Scopes:
         """The scopes of a file, to look `name` up in them."""
-        self._table.note(file, name)
+        self._table.see(file, name)
         return self._all_scopes[file]
 
     # -- names -------------------------------------------------------------------------------------
@@ -179,7 +178,7 @@ class Inference:
 
     def _find_export(self, file: int, name: str, depth: int) -> Value:
         names = self.modules.names(file, name)
-        self._table.note(file, WHOLE)
+        self._table.see(file, WHOLE)
         each = names.reexports.get(name)
         if each is not None:
             return self.imported(file, each.module, each.name, depth + 1)

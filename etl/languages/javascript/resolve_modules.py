@@ -6,7 +6,7 @@ import posixpath
 
 from etl.facts import FileFacts, Import, ImportKind
 from etl.languages.javascript.modules import WHOLE
-from etl.resolve.table import Table
+from etl.resolve.table import Key, Table
 
 _SUFFIXES = (
     ".ts",
@@ -31,6 +31,7 @@ _SOURCES = {
 
 
 PATHS = "paths"  # the unit of files by their paths
+_Found = tuple[int | None, tuple[Key, ...]]  # a file, and the lookups that led to it
 
 
 class Modules:
@@ -38,22 +39,20 @@ class Modules:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._found: dict[tuple[str, str], int | None] = {}  # by the file at hand
+        self._found: dict[tuple[str, str], _Found] = {}  # (folder, module)
         self._names: dict[int, _Names] = {}
 
     def put(self, file: int) -> None:
         self._names[file] = _Names(self._table.files[file])
+        self._found.clear()
 
     def drop(self, file: int) -> None:
         del self._names[file]
-
-    def begin(self) -> None:
-        """Forget what the file before has found."""
         self._found.clear()
 
     def names(self, file: int, name: str) -> _Names:
         """The imports and exports of a file, to look `name` up in them."""
-        self._table.note(file, name)
+        self._table.see(file, name)
         return self._names[file]
 
     def find(self, file: int, module: str) -> int | None:
@@ -62,13 +61,16 @@ class Modules:
             return None
         folder = posixpath.dirname(self._table.files[file].path)
         key = (folder, module)
-        if key not in self._found:
-            self._found[key] = self._search(posixpath.normpath(posixpath.join(folder, module)))
-        return self._found[key]
+        found = self._found.get(key)
+        if found is None:
+            base = posixpath.normpath(posixpath.join(folder, module))
+            found = self._found[key] = self._search(base)
+        self._table.noted.update(found[1])
+        return found[0]
 
-    def _search(self, base: str) -> int | None:
+    def _search(self, base: str) -> _Found:
         if base.startswith("../") or base == "..":
-            return None
+            return None, ()
         base = "" if base == "." else base
         stem, suffix = posixpath.splitext(base)
         candidates = [base] if suffix else []
@@ -76,11 +78,11 @@ class Modules:
         candidates += [base + other for other in _SUFFIXES] if base else []
         index = f"{base}/index" if base else "index"
         candidates += [index + other for other in _SUFFIXES]
-        for path in candidates:
-            self._table.note(PATHS, path)
-            if path in self._table.by_path:
-                return self._table.by_path[path]
-        return None
+        paths = self._table.by_path
+        there = next((i for i, path in enumerate(candidates) if path in paths), None)
+        tried = candidates if there is None else candidates[: there + 1]
+        keys = tuple((PATHS, path) for path in tried)
+        return (None if there is None else paths[candidates[there]]), keys
 
 
 class _Names:
