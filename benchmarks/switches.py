@@ -24,6 +24,7 @@ from typing import Any, cast
 
 import msgspec
 
+from etl.kept import KeptRepository
 from etl.pipeline import IndexRequest, index_repository
 from etl.report import IndexReport
 from etl.truth import open as open_truth
@@ -150,6 +151,7 @@ class Play:
         self._expected: dict[str, Answers] = {}
         self._state = self._resumed() or self._begun()
         self._trees = {name: Tree(folder / name, self._state.lies.get(name)) for name in WORK_TREES}
+        self._kept = {name: KeptRepository(name) for name in WORK_TREES}
 
     def _begun(self) -> State:
         first = {path: new_file(self._chance, path) for path in PATHS}
@@ -209,7 +211,9 @@ class Play:
         fresh = name not in state.lies
         state.lies[name] = files
         began = time.process_time()
-        report = await self._index(self._trees[name].root, name)
+        # As a command, or as the service that keeps what it has bound.
+        kept = self._kept[name] if self._chance.random() < 0.5 else None
+        report = await self._index(self._trees[name].root, name, kept=kept)
         kind = "parsed" if report.files_parsed else "a copy" if fresh else "taken up"
         kind = kind if report.changed else "nothing new"
         counts = state.counts
@@ -242,9 +246,17 @@ class Play:
             shutil.rmtree(root)
         return self._expected[key]
 
-    async def _index(self, root: Path, repo: str, tenant: str = DEFAULT_TENANT) -> IndexReport:
+    async def _index(
+        self,
+        root: Path,
+        repo: str,
+        tenant: str = DEFAULT_TENANT,
+        kept: KeptRepository | None = None,
+    ) -> IndexReport:
         request = IndexRequest(root, repo, embed=False, tenant=tenant)
-        return await index_repository(request, self._settings, self._store, no_graph, None)
+        return await index_repository(
+            request, self._settings, self._store, no_graph, None, kept=kept
+        )
 
 
 async def answers(store: Store, repo: str) -> Answers:

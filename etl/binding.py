@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
-from etl.changed import load_unchanged
+from etl.changed import decode, load_unchanged
 from etl.kept import Counts, KeptRepository
 from etl.resolve import Bindings, FilePart, OtherFile, collector_off, other_part
 from etl.run import Run, Truth
@@ -88,6 +88,31 @@ async def keep_base(
         bound = await asyncio.to_thread(bind, run, draft.repo, stored, None)
         keep(run, kept, bound, stored, [])
         kept.number = draft.base
+
+
+async def keep_taken(
+    run: Run,
+    kept: KeptRepository,
+    draft: Draft,
+    truth: Truth,
+    changed: Sequence[str],
+    removed: Sequence[str],
+) -> None:
+    """A tree was taken up whole and is published: bring to it what is kept of the base, whose files differ in `changed`
+    and `removed`; of what is not kept, bind all. The runs that follow go on from there."""
+    published = replace(draft, base=draft.number)
+    stored = await truth.index.stored_files(published)
+    if kept.bindings is None:
+        await keep_base(run, kept, published, truth, stored)
+        return
+    run.facts = {path: f for path, f in kept.facts.items() if path not in {*changed, *removed}}
+    run.lines = {path: stored[path].lines for path in changed if path in stored}
+    async for path, blob in truth.index.facts(published, run.lines):
+        if facts := decode(blob):
+            run.facts[path] = facts
+    kept.counts.drop(removed)
+    bound = await asyncio.to_thread(bind, run, draft.repo, stored, kept)
+    keep(run, kept, bound, stored, [])
 
 
 def keep(

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from etl import facts as facts_codec
-from etl.binding import bind, keep, keep_base, other_files
+from etl.binding import bind, keep, keep_base, keep_taken, other_files
 from etl.changed import changes, load_unchanged, remember_slow, taken_up
 from etl.embed import fill_vectors
 from etl.facts import FACTS_VERSION
@@ -244,13 +244,14 @@ async def _write_revision(
         await truth.index.discard(draft)
         return None
     branch = await asyncio.to_thread(branch_of, run.walk.root)
-    # What is bound in memory goes on from a small change; a tree that is taken up would leave it behind.
+    # From a small change, what is bound in memory goes on sooner.
     known_tree = sibling is not None or (draft.base and current)
     if known_tree and (kept is None or len(changed) + len(removed) > FEW_FILES):
         taken = await take_tree(run, draft, truth, branch, sibling)
         if taken is not None:
             if run.kept is not None:
-                run.kept.forget()
+                with run.phase("resolve"):
+                    await keep_taken(run, run.kept, draft, truth, changed, removed)
             run.removed = len(removed)
             return taken
     known = len(run.timed_out)

@@ -54,7 +54,7 @@ class Bindings:
         """
         gone = {path for path in removed if path in self._facts and path not in changed}
         with collector_off():
-            others = self._ids.update(dict(changed), gone)
+            others, moved = self._ids.update(dict(changed), gone)
             by_family: dict[str, tuple[dict[str, FileFacts], set[str]]] = {}
             for path in gone:
                 family = language(self._facts.pop(path).language).family
@@ -67,6 +67,11 @@ class Bindings:
                     old = language(before.language).family
                     by_family.setdefault(old, ({}, set()))[1].add(path)
                 self._facts[path] = facts
+            if (
+                moved
+            ):  # what names it, in whichever family, holds its old id: seldom, so all is bound anew
+                self._families, by_family = {}, {}
+                others = set(self._facts)
             for path in changed.keys() | others:
                 facts = self._facts[path]
                 family = language(facts.language).family

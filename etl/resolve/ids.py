@@ -35,9 +35,11 @@ class Ids:
     def ids(self, path: str) -> list[str]:
         return self._ids[path]
 
-    def update(self, changed: dict[str, FileFacts], removed: set[str]) -> set[str]:
-        """Take files in and out. Returns the paths of which an id is another, the new ones with them."""
+    def update(self, changed: dict[str, FileFacts], removed: set[str]) -> tuple[set[str], bool]:
+        """Take files in and out. Returns the paths of which an id is another, the new ones with them; and whether a
+        definition that was there before has another id, since files claim its name that did not, or don't any more."""
         touched: set[str] = set()
+        moved = False
         for path in sorted(removed | (changed.keys() & self._names.keys())):
             for name in self._names.pop(path):
                 touched |= self._release(name, path)
@@ -54,13 +56,14 @@ class Ids:
             ids = [self._id(name, path) for name in self._names[path]]
             before = self._ids.get(path)
             if ids != before:
+                moved = moved or _moved(before or (), ids, path)
                 self._end(before or (), ids, path)
                 self._ids[path] = ids
                 found.add(path)
         for path in removed - changed.keys():
             self._end(self._ids.pop(path, ()), (), path)
             self._rank.pop(path, None)
-        return found
+        return found, moved
 
     def _end(self, before: Iterable[str], now: Iterable[str], path: str) -> None:
         ending = f"@{path}"
@@ -105,6 +108,13 @@ class Ids:
         if len(paths) == 1:
             del self._claims[name]
         return {first, before} if before is not None and first != before else set()
+
+
+def _moved(before: Iterable[str], now: Iterable[str], path: str) -> bool:
+    """Whether a definition of `path` has its plain id in one of the two and an id that ends in the path in the other."""
+    ending = f"@{path}"
+    old, new = set(before), set(now)
+    return any(id_ + ending in new for id_ in old) or any(id_ + ending in old for id_ in new)
 
 
 def _rank(facts: FileFacts) -> _Rank:

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.rebind import EDITS, read
+from etl import pipeline
 from etl.kept import KeptRepository
 from etl.pipeline import IndexRequest, graph_parts, index_repository
 from etl.report import IndexReport
 from plait.domain.graph import encode_edges, encode_nodes
 from plait.settings import Settings
+from vector.index.store import Drafts
 from vector.store import Store
 
 BASE = """\
@@ -129,6 +131,61 @@ async def test_a_tree_that_is_taken_up_whole_leaves_nothing_stale(case: Case) ->
     await case.check(await case.run(*many))
     case.write("app/child.py", "class Child:\n    def run(self): ...\n")
     await case.check(await case.run("app/child.py"))
+
+
+async def test_a_save_after_a_switch_goes_on_from_what_is_bound(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tree that is taken up is bound from the one before, in memory, and the next save binds what it changes."""
+    monkeypatch.setattr(pipeline, "FEW_FILES", 0)
+    first = dict(read(case.root))
+    second = {path: text.replace("step", "other") for path, text in first.items()}
+    del second["web/b.ts"]
+    second |= {"notes.md": "# Other notes\n\nlonger\n", "app/more.py": "from use import main\n"}
+    await case.run()
+    bindings = case.kept.bindings
+    here = first
+    for there in (second, first, second, first):
+        write(case, here.keys() - there.keys(), there)
+        report = await case.run(*here.keys(), *there.keys())
+        await case.check(report)
+        assert case.kept.number == report.revision
+        assert case.kept.bindings is bindings
+        here = there
+    case.write("app/child.py", "class Child:\n    def run(self): ...\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(Drafts, "facts", None)  # no fact is read from the store
+        report = await case.run("app/child.py")
+    assert report.files_parsed == 1
+    assert case.kept.bindings is bindings
+    await case.check(report)
+
+
+async def test_a_tree_that_is_taken_up_by_a_new_service_is_bound_for_the_next_save(
+    case: Case, store: Store, truth_settings: Settings
+) -> None:
+    request = IndexRequest(case.root, "r", embed=False)
+    await index_repository(request, truth_settings, store, None, None)
+    case.write("use.py", "def main():\n    return 2\n")
+    await index_repository(request, truth_settings, store, None, None)
+    case.write("use.py", TREE["use.py"])
+    report = await case.run()
+    assert report.files_parsed == 0
+    assert case.kept.number == report.revision
+    case.write("use.py", "def main():\n    return 2\n")
+    await case.check(await case.run("use.py"))
+
+
+async def test_a_name_that_two_files_claim_takes_its_importers_along(case: Case) -> None:
+    """The module `core.alpha` has another id while `core` defines a function of that name."""
+    claims, free = "def alpha():\n    return 1\n", "def beta():\n    return 1\n"
+    case.write("core/__init__.py", claims)
+    case.write("core/alpha.py", "def made():\n    return 1\n")
+    case.write("moved.py", "from core.alpha import made\n\n\ndef used():\n    return made()\n")
+    await case.run()
+    for text in (free, claims):
+        case.write("core/__init__.py", text)
+        await case.check(await case.run("core/__init__.py"))
 
 
 async def test_a_run_without_changes_keeps_what_the_next_one_needs(
