@@ -53,7 +53,7 @@ class Case:
         file.write_text(text)
 
     async def run(self, *touched: str) -> IndexReport:
-        request = IndexRequest(self.root, "r", embed=False, touched=frozenset(touched))
+        request = IndexRequest(self.root, "r", embed=False, touched=frozenset(touched), keep=True)
         return await index_repository(
             request, self._settings, self._store, None, None, None, self.kept
         )
