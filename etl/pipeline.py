@@ -29,9 +29,9 @@ from etl.plan import IndexPlan, make_plan, replan, repository_name
 from etl.project import Projector
 from etl.report import IndexReport, NoProgress, Progress
 from etl.resolve import repo_node, resolve
-from etl.run import MOST_REMEMBERED, Run, Truth
+from etl.run import FEW_FILES, MOST_REMEMBERED, Run, Truth
 from etl.source.gitdir import branch_of
-from etl.trees import restore, take_tree, tree_of
+from etl.trees import restore, sibling_of, take_tree, tree_of
 from plait.domain.errors import DraftLost, NoSymbols, RepositoryBusy, RepositoryNotIndexed
 from plait.domain.graph import Edge, Node
 from plait.domain.outage import Patience as Outage
@@ -46,7 +46,6 @@ from plait.settings import Settings
 FOLLOW_S, LOOK_S = 300.0, 0.05
 # Of a revision whose server crashes, with a loss, while it is written.
 TRIES = 3
-FEW_FILES = 50  # that one warm worker parses sooner than new ones start
 
 logger = logging.getLogger(__name__)
 
@@ -245,6 +244,7 @@ async def _write_revision(
     stored = kept.stored if kept else await truth.index.stored_files(draft)
     with run.phase("changes"):
         changed, removed = await changes(run, draft, stored, settings.index.parse_timeout_s)
+        sibling = await sibling_of(run, draft, truth, changed)
     # What an older version of ours read may hold more for this one, though no file has changed.
     current = draft.facts_version == FACTS_VERSION
     if not changed and not removed and draft.base and current:
@@ -254,8 +254,9 @@ async def _write_revision(
         return None
     branch = await asyncio.to_thread(branch_of, run.walk.root)
     # What is bound in memory goes on from a small change; a tree that is taken up would leave it behind.
-    if draft.base and current and (kept is None or len(changed) + len(removed) > FEW_FILES):
-        taken = await take_tree(run, draft, truth, branch)
+    known_tree = sibling is not None or (draft.base and current)
+    if known_tree and (kept is None or len(changed) + len(removed) > FEW_FILES):
+        taken = await take_tree(run, draft, truth, branch, sibling)
         if taken is not None:
             if run.kept is not None:
                 run.kept.forget()
@@ -264,7 +265,7 @@ async def _write_revision(
     known = len(run.timed_out)
     with run.phase("parse"):
         await load_unchanged(run, draft, truth, kept, changed, removed)
-        await restore(run, draft, truth, changed, stored)
+        await restore(run, draft, truth, changed, stored, sibling)
         await _parse_and_write(run, draft, truth, settings, changed, progress)
         await remember_slow(run, settings.index.parse_timeout_s)
     # What can't be read any more must not be found with its old content.
