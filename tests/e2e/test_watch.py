@@ -99,6 +99,7 @@ def test_a_folder_that_is_moved_is_followed(
     wait_until(lambda: "moved.py" not in found(environment, "moved"))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="of inotify")
 def test_what_the_kernel_had_no_room_for_is_found(
     tree: Path, watch: Watch, environment: dict[str, str]
 ) -> None:
@@ -115,7 +116,7 @@ def test_what_the_kernel_had_no_room_for_is_found(
             path.touch()
     (tree / "a.py").write_text("def first():\n    return third()\n\n\ndef third(): ...\n")
     process.send_signal(signal.SIGCONT)
-    wait_until(lambda: "a.py" in found(environment, "stopped"))
+    wait_until(lambda: "a.third" in found(environment, "stopped"))
 
 
 def test_ten_thousand_saved_files_are_found(
@@ -134,8 +135,8 @@ def test_ten_thousand_saved_files_are_found(
     def files() -> int:
         words = [PLAIT, "repos", "--json"]
         done = subprocess.run(words, env=environment, capture_output=True, text=True)
-        known = {one["repo"]: one["files"] for one in json.loads(done.stdout)}
-        return int(known["storm"])
+        rows = json.loads(done.stdout)["repositories"]
+        return next(int(row["files"]) for row in rows if row["name"] == "storm")
 
     wait_until(lambda: files() == 10_003)
 
