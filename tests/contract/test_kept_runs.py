@@ -78,7 +78,8 @@ class Case:
     async def check(self, report: IndexReport) -> None:
         digests, nodes, edges = self.clean()
         assert await self.stored() == digests
-        assert (report.nodes, report.edges) == (nodes, dict(edges))
+        if report.changed:  # an edit may leave a file as it was
+            assert (report.nodes, report.edges) == (nodes, dict(edges))
 
 
 @pytest.fixture
