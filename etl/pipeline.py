@@ -66,7 +66,7 @@ class IndexRequest:
 
     `plan`: of this root, when the caller has made it already. `touched`: nothing but these paths has
     changed since the revision that is kept in memory, if any is; None: look at every file. `keep`: more
-    runs will follow, so a service keeps in memory what they need. `again`: only while `repo` is indexed, and
+    runs will follow, so a service gets ready for them even if nothing has changed. `again`: only while `repo` is indexed, and
     whether it is to have vectors stays as it was, whatever `embed` says. `turn_s`: how long a run of another
     process on this repository is waited for.
     """
@@ -172,13 +172,19 @@ async def _published(
         run.kept, run.touched = kept, request.touched
         try:
             async with _draft(truth, request, root, progress) as draft:
+                if not draft.base and not request.keep:
+                    run.kept = (
+                        None  # keeping costs time and memory, and most first runs are the only one
+                    )
                 base = taken_up(run, draft)
                 if base is None and request.touched is not None:
                     # Another process has published: what is kept knows nothing of the files that came with it.
                     request = replace(request, touched=None)
                     todo = await asyncio.to_thread(make_plan, root, settings)
                     run.walk, run.jobs, run.skipped = todo.walk, todo.jobs, list(todo.walk.skipped)
-                revision = await _write_revision(run, base, draft, truth, settings, progress)
+                revision = await _write_revision(
+                    run, base, draft, truth, settings, progress, ready=request.keep
+                )
             if kept is not None and kept.bindings is not None:
                 kept.plan = todo
                 if revision is not None:
@@ -239,8 +245,11 @@ async def _write_revision(
     truth: Truth,
     settings: Settings,
     progress: Progress,
+    *,
+    ready: bool,
 ) -> Revision | None:
-    """Write and publish what differs from the base revision, which `kept` holds; None when nothing does."""
+    """Write and publish what differs from the base revision, which `kept` holds; None when nothing does.
+    `ready`: for a run to come, even then."""
     stored = kept.stored if kept else await truth.index.stored_files(draft)
     with run.phase("changes"):
         changed, removed = await changes(run, draft, stored, settings.index.parse_timeout_s)
@@ -248,7 +257,7 @@ async def _write_revision(
     # What an older version of ours read may hold more for this one, though no file has changed.
     current = draft.facts_version == FACTS_VERSION
     if not changed and not removed and draft.base and current:
-        if run.kept is not None and kept is None:
+        if run.kept is not None and kept is None and ready:
             await keep_base(run, run.kept, draft, truth, stored)
         await truth.index.discard(draft)
         return None
@@ -329,7 +338,7 @@ async def _write_segment(draft: Draft, truth: Truth, segment: SegmentBuilder) ->
 def _pool_for(run: Run, settings: Settings, files: int) -> Iterator[ParsePool]:
     """Parse workers for so many files: for a few, the one that is kept warm."""
     root, kept = Path(run.walk.root), run.kept
-    if kept is None or run.touched is None or files > FEW_FILES:
+    if kept is None or files > FEW_FILES:
         with _pool(root, settings, run.rules) as pool:
             yield pool
         return
