@@ -172,6 +172,13 @@ class Play:
         (self._folder / "new").replace(self._folder / STATE)
 
     async def run(self, switches: int) -> Counts:
+        try:
+            return await self._go_on(switches)
+        finally:
+            for kept in self._kept.values():
+                kept.close()
+
+    async def _go_on(self, switches: int) -> Counts:
         state = self._state
         while state.done < switches:
             name = self._chance.choice(WORK_TREES)

@@ -172,10 +172,10 @@ async def _published(
         run.kept, run.touched = kept, request.touched
         try:
             async with _draft(truth, request, root, progress) as draft:
-                if not draft.base and not request.keep:
-                    run.kept = (
-                        None  # keeping costs time and memory, and most first runs are the only one
-                    )
+                if not draft.base and not request.keep and kept is not None:
+                    kept.forget()  # of a repository of this name that was removed meanwhile
+                    # Keeping costs time and memory, and most first runs are the only one.
+                    run.kept = None
                 base = taken_up(run, draft)
                 if base is None and request.touched is not None:
                     # Another process has published: what is kept knows nothing of the files that came with it.
