@@ -20,6 +20,7 @@ from plait.domain.access import OWNER
 from plait.domain.errors import (
     PathNotAllowed,
     PlaitError,
+    RepositoryBusy,
     RepositoryNameTaken,
     RepositoryNotIndexed,
 )
@@ -37,6 +38,7 @@ MOST_ENTRIES = 30_000
 LOOK_S = 5.0  # between two looks at whether there still is something to follow
 AGAIN_S = 60.0  # until a repository that could not be followed is tried again, if it is used then
 TRIES = 5  # of a change whose run fails
+BUSY_S = 1.0  # until a repository is looked at again that a command is indexing
 LONGEST_PAUSE_S = 30.0  # after a run as long a pause as it took, up to this
 
 Key = tuple[str, str]  # a tenant, and a repository by its name there
@@ -103,6 +105,11 @@ class Follower:
         one = self._followed.get((tenant, name))
         if one is not None and paths:
             one.waiting.add(paths)
+
+    def resumed(self) -> None:
+        """This process was stopped and goes on."""
+        for one in self._followed.values():
+            one.waiting.resumed()
 
     def drop(self, tenant: str, name: str) -> None:
         """Follow a repository no longer, for it was removed."""
@@ -187,8 +194,8 @@ class Follower:
                 if not await asyncio.to_thread(folder.is_same):
                     return
                 if one.waiting.came.is_set():
-                    took_s = await self._index(key, root, one.waiting)
-                    await asyncio.sleep(min(took_s, LONGEST_PAUSE_S))
+                    pause_s = await self._index(key, root, one.waiting)
+                    await asyncio.sleep(min(pause_s, LONGEST_PAUSE_S))
                     continue
                 with suppress(TimeoutError):
                     await asyncio.wait_for(one.waiting.came.wait(), self._look_s)
@@ -224,15 +231,16 @@ class Follower:
             self._tell(
                 key,
                 "files are looked at every two seconds",
-                f"the kernel does not tell what changes in {root} ({why}); on Linux, raising "
-                "fs.inotify.max_user_watches or fs.inotify.max_user_instances mends it",
+                f"the kernel does not tell what changes in {root} ({why}); where that is a limit of Linux, "
+                "raising fs.inotify.max_user_watches or fs.inotify.max_user_instances mends it",
             )
 
         async for told in changes(root, polling):
             waiting.add(told)
 
     async def _index(self, key: Key, root: Path, waiting: Waiting) -> float:
-        """One run over all that waits; the seconds it took. Raises: PlaitError, when it fails `TRIES` times."""
+        """One run over all that waits; for how many seconds to let others. Raises: PlaitError, when it fails
+        `TRIES` times."""
         tenant, name = key
         start = time.monotonic()
         for tried in range(1, TRIES + 1):
@@ -246,6 +254,10 @@ class Follower:
                 break
             except (RepositoryNotIndexed, RepositoryNameTaken):
                 raise
+            except RepositoryBusy:
+                # A command is at it, and may have read a file before it was saved: look when it has ended.
+                waiting.add(None)
+                return BUSY_S
             except PlaitError:
                 if tried == TRIES:
                     raise
