@@ -105,11 +105,14 @@ class Bindings:
 @contextmanager
 def collector_off() -> Iterator[None]:
     """No cyclic garbage collection in the block: what is bound is large and lives on, and looking for
-    cycles in it costs half as much again as resolving."""
+    cycles in it costs half as much again as resolving. Behind it all is old, what a service froze too: the
+    next collection of the young would otherwise look through everything that the block made."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            gc.freeze()
+            gc.unfreeze()
             gc.enable()

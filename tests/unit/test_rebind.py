@@ -259,6 +259,12 @@ def test_a_chain_of_many_functions_is_bound_to_its_end() -> None:
         ),
         pytest.param(
             JAVA,
+            ("Script.java", None, "class Script {}\n"),
+            set(),
+            id="java: the first class without a package",
+        ),
+        pytest.param(
+            JAVA,
             ("src/main/java/z/Shape.java", None, "package z;\nclass Shape {}\n"),
             {"src/main/java/z/User.java", "src/main/java/x/y/Tools.java"},
             id="java: another class of a name",

@@ -47,6 +47,7 @@ class GoBinder:
         self._packages = Packages(table)
         self._scopes: dict[int, dict[tuple[int, str], int]] = {}
         self._busy: set[tuple[int, str]] = set()
+        self._embedded: dict[Place, tuple[Value, ...]] = {}  # by the file at hand
 
     def put(self, file: int) -> None:
         """See `Binder.put`."""
@@ -69,6 +70,7 @@ class GoBinder:
     def bind(self, file: int, unresolved: Counter[str]) -> Iterator[Bound]:
         """See `Binder.bind`."""
         self._packages.begin()
+        self._embedded.clear()
         yield from self._imports(file)
         yield from self._embeds(file)
         for reference in self._table.files[file].references:
@@ -97,8 +99,7 @@ class GoBinder:
 
     def _embeds(self, file: int) -> Iterator[Bound]:
         for number, definition in enumerate(self._table.files[file].definitions):
-            for base in definition.bases:
-                value = self._type(file, definition.parent, base)
+            for value in self._bases((file, number)):
                 if value.kind == "definition" and (value.file, value.number) != (file, number):
                     target = self._packages.id(value.file, value.number)
                     yield Bound("INHERITS", number, target, definition.start_line, "embed", 1.0)
@@ -188,8 +189,17 @@ class GoBinder:
         finally:
             self._busy.discard(key)
 
-    def _type(self, file: int, scope: int, name: str) -> Value:
-        return self.walk(file, scope, steps(chains.held(name)[0]))
+    def _bases(self, place: Place) -> tuple[Value, ...]:
+        """What a type embeds."""
+        known = self._embedded.get(place)
+        if known is None:
+            self._embedded[place] = ()  # broken sources: what a type embeds is found through itself
+            file, definition = place[0], self._packages.definition(*place)
+            known = self._embedded[place] = tuple(
+                self.walk(file, definition.parent, steps(chains.held(base)[0]))
+                for base in definition.bases
+            )
+        return known
 
     def _instance(self, file: int, scope: int, written: str, depth: int) -> Value:
         """A value of a declared type, seen from a file."""
@@ -264,9 +274,7 @@ class GoBinder:
                 if one is not None:
                     found.add(one)
                     continue
-                definition = self._packages.definition(*place)
-                for base in definition.bases:
-                    inner = self._type(place[0], definition.parent, base)
+                for inner in self._bases(place):
                     if inner.kind != "definition":
                         external = external or inner in (EXTERNAL, BUILTIN)
                     elif (inner.file, inner.number) not in seen:

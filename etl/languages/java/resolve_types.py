@@ -194,11 +194,7 @@ class Types:
         """The class of a full name, `com.x.Outer.Inner`, seen from `file`."""
         parts = name.split(".")
         for cut in range(len(parts) - 1, -1, -1):
-            package = ".".join(parts[:cut])
-            self._table.note(PACKAGES, package)
-            if package not in self._packages:
-                continue
-            value = self._top(file, package, parts[cut])
+            value = self._top(file, ".".join(parts[:cut]), parts[cut])
             for inner in parts[cut + 1 :]:
                 if value.kind != "definition":
                     break
