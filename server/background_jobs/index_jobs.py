@@ -16,9 +16,10 @@ from uuid import uuid4
 
 from etl.embed import check_model
 from etl.kept import KeptRepositories
-from etl.pipeline import IndexRequest, Truth, index_repository
+from etl.pipeline import IndexRequest, index_repository
 from etl.plan import repository_name
 from etl.report import IndexReport
+from etl.run import Truth
 from plait.domain.errors import IndexJobUnknown, PlaitError, TooManyJobs
 from plait.domain.scope import qualify
 from plait.domain.values import Revision

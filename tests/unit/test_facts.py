@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from etl.changed import decode as reusable
 from etl.facts import (
     FACTS_VERSION,
     Argument,
@@ -16,7 +17,6 @@ from etl.facts import (
 )
 from etl.facts import decode as decode_facts
 from etl.facts import encode as encode_facts
-from etl.pipeline import _decode as reusable
 
 # As version 2 wrote them: text where there are enums and structs now.
 _MODULE = ["a", "", "module", 0, 1, 2, 0, 20, [], "", False, 0, []]
