@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from etl import facts as facts_codec
-from etl.binding import bind, keep, keep_base, other_files
+from etl.binding import bind, keep, keep_base, other_files, portions
 from etl.changed import changes, load_unchanged, remember_slow, taken_up
 from etl.embed import fill_vectors
 from etl.facts import FACTS_VERSION
@@ -250,12 +250,15 @@ async def _write_revision(
     with run.phase("resolve"):
         progress.start("resolve")
         bound = await asyncio.to_thread(bind, run, draft.repo, stored, kept)
-        parts = bound.parts
     with run.phase("write"):
-        for start in range(0, len(parts), settings.index.batch_items):
-            await truth.index.write_graph(draft, parts[start : start + settings.index.batch_items])
+        written = portions(run, bound, stored, settings.index.batch_items)
+        while (portion := await asyncio.to_thread(next, written, None)) is not None:
+            await truth.index.write_graph(draft, portion)
         if run.kept is not None:
             keep(run, run.kept, bound, stored, removed)
+        else:
+            run.symbols, run.facts = _symbols(run), {}
+        del bound, written
         tree = await asyncio.to_thread(tree_of, run)
         return await truth.index.publish(draft, _stats(run), tree=tree, branch=branch)
 
