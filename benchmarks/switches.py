@@ -1,10 +1,11 @@
-"""Random edits, branches and switches of a small repository, each answer compared with a clean index's.
+"""Random edits, branches, switches and work trees of a small repository, each answer compared with a clean index's.
 
     python -m benchmarks.switches [--switches 1000] [--seed 7] [--home DIR]
 
-Starts an embedded PostgreSQL in DIR (a temporary folder without it). After each switch the texts and scores of
-searches, the bytes of each file's facts and of its part of the graph have to be those that a new repository
-gets from the same files.
+Starts an embedded PostgreSQL in DIR (a temporary folder without it). Three work trees of one history, each a repository
+of its own, which is removed now and then and indexed again. After each switch the texts and scores of searches, the
+bytes of each file's facts and of its part of the graph have to be those that a repository of another tenant gets from
+the same files; and so those of a work tree that was left alone. With DIR, a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ import random
 import shutil
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+
 from etl.pipeline import IndexRequest, index_repository
-from etl.trees import tree_digest
+from etl.report import IndexReport
 from etl.truth import open as open_truth
+from plait.domain.scope import DEFAULT_TENANT, owner_of
 from plait.domain.values import Filter
 from plait.ports import GraphDelta, GraphStore
 from plait.settings import Settings, load
@@ -40,7 +44,11 @@ PATHS = (
     "tests/test_app.py", "web/main.js", "settings.toml",
 )  # fmt: skip
 MOST_BRANCHES = 6
-CLEAN = "steady"
+# Their names are as long as the clean one's: lengths are in the bytes that are compared.
+WORK_TREES = ("moving-1", "moving-2", "moving-3")
+# In a tenant of its own, which takes nothing from others.
+TENANT, CLEAN = "c", "steady"
+STATE = "state.json"
 ROWS = f"""
 SELECT path, nodes, edges FROM file_graph f JOIN repository r ON r.id = f.repo_id
  WHERE r.name = %(repo)s AND {held("f", "r.published")} ORDER BY path COLLATE "C"
@@ -68,7 +76,8 @@ class Counts:
 
     switches: int = 0
     wrong: list[str] = field(default_factory=list)
-    runs: Counter[str] = field(default_factory=Counter)
+    runs: dict[str, int] = field(default_factory=dict)
+    parsed: int = 0  # files
     took_s: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -104,10 +113,10 @@ def edited(chance: random.Random, files: Files) -> Files:
 class Tree:
     """A folder that is brought to `files`, with a branch's name as git keeps it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, files: Files | None = None) -> None:
         self.root = root
-        self._files: Files = {}
-        (root / ".git").mkdir(parents=True)
+        self._files: Files = files or {}
+        (root / ".git").mkdir(parents=True, exist_ok=True)
 
     def bring(self, files: Files, branch: str) -> None:
         (self.root / ".git" / "HEAD").write_text(f"ref: refs/heads/{branch}\n")
@@ -120,73 +129,127 @@ class Tree:
         self._files = dict(files)
 
 
+@dataclass(slots=True)
+class State:
+    """A history as far as it went. `here`: each work tree's branch, `lies`: its files."""
+
+    random: list[Any]
+    branches: dict[str, Files]
+    here: dict[str, str]
+    lies: dict[str, Files] = field(default_factory=dict)
+    done: int = 0
+    counts: Counts = field(default_factory=Counts)
+
+
 class Play:
-    """One repository that goes through a history, and clean ones beside it."""
+    """Work trees that go through a history, and clean repositories beside them."""
 
     def __init__(self, store: Store, settings: Settings, folder: Path, seed: int) -> None:
         self._store, self._settings, self._folder = store, settings, folder
         self._chance = random.Random(seed)
-        self._tree = Tree(folder / "tree")
         self._expected: dict[str, Answers] = {}
-        self.counts = Counts()
+        self._state = self._resumed() or self._begun()
+        self._trees = {name: Tree(folder / name, self._state.lies.get(name)) for name in WORK_TREES}
+
+    def _begun(self) -> State:
+        first = {path: new_file(self._chance, path) for path in PATHS}
+        return State([], {"main": first}, dict.fromkeys(WORK_TREES, "main"))
+
+    def _resumed(self) -> State | None:
+        file = self._folder / STATE
+        if not file.exists():
+            return None
+        state = msgspec.json.decode(file.read_bytes(), type=State)
+        version, numbers, rest = state.random
+        self._chance.setstate((version, tuple(numbers), rest))
+        return state
+
+    def _save(self) -> None:
+        self._state.random = list(self._chance.getstate())
+        (self._folder / "new").write_bytes(msgspec.json.encode(self._state))
+        (self._folder / "new").replace(self._folder / STATE)
 
     async def run(self, switches: int) -> Counts:
-        first = {path: new_file(self._chance, path) for path in PATHS}
-        branches: dict[str, Files] = {"main": first}
-        here = "main"
-        for n in range(switches):
-            what = self._chance.random()
-            if what < 0.15:
-                branches[here] = edited(self._chance, branches[here])
-            elif what < 0.25:
-                name = f"b{n}"
-                branches[name] = edited(self._chance, branches[here])
-                here = name
-                if len(branches) > MOST_BRANCHES:
-                    del branches[self._chance.choice([b for b in branches if b != here])]
-            else:
-                here = self._chance.choice(list(branches))
-            await self._switch(here, branches[here])
-            if not (n + 1) % 100:
-                print(f"{n + 1} switches, {len(self.counts.wrong)} wrong answers", flush=True)
-        return self.counts
+        state = self._state
+        while state.done < switches:
+            name = self._chance.choice(WORK_TREES)
+            self._move(name)
+            if name in state.lies and self._chance.random() < 0.05:
+                del state.lies[name]
+                await self._store.repositories.delete(name)
+            await self._switch(name)
+            await self._check(self._chance.choice(sorted(state.lies)), "left alone")
+            state.done += 1
+            self._save()
+            if not state.done % 100:
+                print(f"{state.done} switches, {len(state.counts.wrong)} wrong answers", flush=True)
+        return state.counts
 
-    async def _switch(self, branch: str, files: Files) -> None:
-        self._tree.bring(files, branch)
+    def _move(self, name: str) -> None:
+        """An edit on the branch of a work tree, a new branch there, or a switch to another one."""
+        branches, here = self._state.branches, self._state.here
+        what = self._chance.random()
+        if what < 0.15:
+            branches[here[name]] = edited(self._chance, branches[here[name]])
+        elif what < 0.25:
+            made = f"b{self._state.done}"
+            branches[made] = edited(self._chance, branches[here[name]])
+            here[name] = made
+            free = [b for b in branches if b not in here.values()]
+            if len(branches) > MOST_BRANCHES and free:
+                del branches[self._chance.choice(free)]
+        else:
+            here[name] = self._chance.choice(list(branches))
+
+    async def _switch(self, name: str) -> None:
+        state = self._state
+        branch = state.here[name]
+        files = state.branches[branch]
+        self._trees[name].bring(files, branch)
+        fresh = name not in state.lies
+        state.lies[name] = files
         began = time.process_time()
-        report = await self._index(self._tree.root, "moving")
-        kind = (
-            "nothing new" if not report.changed else "parsed" if report.files_parsed else "taken up"
-        )
-        self.counts.runs[kind] += 1
-        self.counts.took_s.setdefault(kind, []).append(time.process_time() - began)
-        self.counts.switches += 1
-        expected = await self._clean(files)
-        found = await answers(self._store, "moving")
-        for name, is_, should in zip(("searches", "graph", "facts"), found, expected, strict=True):
+        report = await self._index(self._trees[name].root, name)
+        kind = "parsed" if report.files_parsed else "a copy" if fresh else "taken up"
+        kind = kind if report.changed else "nothing new"
+        counts = state.counts
+        counts.runs[kind] = counts.runs.get(kind, 0) + 1
+        counts.parsed += report.files_parsed
+        counts.took_s.setdefault(kind, []).append(time.process_time() - began)
+        counts.switches += 1
+        await self._check(name, f"to {branch}")
+
+    async def _check(self, name: str, what: str) -> None:
+        """A work tree's answers are those of a clean index of its files."""
+        counts = self._state.counts
+        expected = await self._clean(self._state.lies[name])
+        found = await answers(self._store, name)
+        for part, is_, should in zip(("searches", "graph", "facts"), found, expected, strict=True):
             if is_ != should:
-                self.counts.wrong.append(f"switch {self.counts.switches} to {branch}: {name}")
+                counts.wrong.append(f"switch {counts.switches}, {name} {what}: {part}")
 
     async def _clean(self, files: Files) -> Answers:
         """What an index of `files` alone answers; asked once for each content."""
-        key = tree_digest({}, {}).hex() + repr(sorted(files.items()))
+        key = repr(sorted(files.items()))
         if key not in self._expected:
             root = self._folder / CLEAN
             Tree(root).bring(files, "main")
-            await self._index(root, CLEAN)
-            self._expected[key] = await answers(self._store, CLEAN)
-            await self._store.repositories.delete(CLEAN)
+            report = await self._index(root, CLEAN, TENANT)
+            if report.files_parsed != report.files:
+                raise AssertionError("a clean index took something over")
+            self._expected[key] = await answers(self._store, report.repo)
+            await self._store.repositories.delete(report.repo, TENANT)
             shutil.rmtree(root)
         return self._expected[key]
 
-    async def _index(self, root: Path, repo: str) -> Any:
-        request = IndexRequest(root, repo, embed=False)
+    async def _index(self, root: Path, repo: str, tenant: str = DEFAULT_TENANT) -> IndexReport:
+        request = IndexRequest(root, repo, embed=False, tenant=tenant)
         return await index_repository(request, self._settings, self._store, no_graph, None)
 
 
 async def answers(store: Store, repo: str) -> Answers:
     """Searches, graph rows and facts of `repo`, free of ids and of its name."""
-    where = Filter(repos=(repo,))
+    where = Filter(repos=(repo,), tenant=owner_of(repo))
     view = await store.search.view(where)
     searches: dict[str, Any] = {}
     for word in (*NAMES, "core", "self", "value"):
@@ -226,12 +289,16 @@ async def main(args: argparse.Namespace, home: Path) -> None:
         settings = load(environ={"PLAIT_HOME": str(home), "PLAIT_POSTGRES__DSN": lease.dsn})
         store = await open_truth(settings)
         try:
-            play = Play(store, settings, Path(tempfile.mkdtemp(dir=home)), args.seed)
+            folder = home / "switches"
+            folder.mkdir(exist_ok=True)
+            play = Play(store, settings, folder, args.seed)
             counts = await play.run(args.switches)
         finally:
             await store.close()
-    print(f"{counts.switches} switches, {len(counts.wrong)} wrong answers")
-    for kind, n in counts.runs.most_common():
+    print(
+        f"{counts.switches} switches, {len(counts.wrong)} wrong answers, {counts.parsed} files parsed"
+    )
+    for kind, n in sorted(counts.runs.items(), key=itemgetter(1), reverse=True):
         took = sorted(counts.took_s[kind])
         print(f"  {kind:12} {n:5}  CPU s of this process, median {took[len(took) // 2]:.3f}")
     for line in counts.wrong[:20]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -12,7 +11,7 @@ from etl.changed import load_unchanged
 from etl.kept import Counts, KeptRepository
 from etl.resolve import Bindings, FilePart, OtherFile, collector_off, other_part
 from etl.run import Run, Truth
-from plait.domain.graph import encode_edges, encode_nodes
+from plait.domain.graph import encode_edges, encode_nodes, part_digest
 from plait.ports import Draft, FileGraph, StoredFile
 
 # Of the parts that are made before they are written.
@@ -100,7 +99,7 @@ def _parts(bound: BoundRun) -> Iterator[FilePart]:
 
 def _row(bound: BoundRun, part: FilePart) -> FileGraph:
     nodes, edges = encode_nodes(part.nodes), encode_edges(part.edges)
-    digest = hashlib.blake2b(nodes + edges, digest_size=16).digest()
+    digest = part_digest(nodes, edges)
     bound.counts.put(part)
     bound.digests[part.path] = digest
     return FileGraph(part.path, nodes, edges, digest)

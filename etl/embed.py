@@ -102,26 +102,24 @@ class _Batches:
         self._plan: deque[ItemId] = deque()
         self._asked: list[ItemId] = []
 
-    async def following(self) -> Sequence[PendingText]:
-        """The next ones; empty when nothing waits."""
+    async def following(self) -> Sequence[PendingText] | None:
+        """The next ones, none where all that was looked at has its vector or is gone; None when nothing waits."""
         if found := await self._queue.pending(self.repo, self._size):
             self._asked = []
             return found
-        while True:
+        if not self._plan:
+            called = await self._order.called(self.repo) if self._order else ()
+            self._plan.extend(await self._queue.waiting(self.repo, PLAN, called))
             if not self._plan:
-                called = await self._order.called(self.repo) if self._order else ()
-                self._plan.extend(await self._queue.waiting(self.repo, PLAN, called))
-                if not self._plan:
-                    return []
-            self._asked = list(self._order.touched(self.repo, self._size)) if self._order else []
-            while self._plan and len(self._asked) < self._size:
-                self._asked.append(self._plan.popleft())
-            if found := await self._queue.texts(self.repo, self._asked):
-                return found
-            self.done()  # what was asked for is embedded, or gone
+                return None
+        self._asked = list(self._order.touched(self.repo, self._size)) if self._order else []
+        while self._plan and len(self._asked) < self._size:
+            self._asked.append(self._plan.popleft())
+        await self._queue.take_over(self._asked)
+        return await self._queue.texts(self.repo, self._asked)
 
     def done(self) -> None:
-        """What was given out last is stored."""
+        """What was given out last is stored, or was already."""
         if self._order:
             self._order.done(self.repo, self._asked)
 
@@ -134,9 +132,10 @@ async def _fill(
     embedded: int,
 ) -> tuple[int, int]:
     repo = batches.repo
-    while batch := await batches.following():
-        vectors = await provider.embed_documents([text.text for text in batch])
-        await queue.store_vectors([text.content_hash for text in batch], vectors)
+    while (batch := await batches.following()) is not None:
+        if batch:
+            vectors = await provider.embed_documents([text.text for text in batch])
+            await queue.store_vectors([text.content_hash for text in batch], vectors)
         batches.done()
         now, _ = await queue.coverage(repo)
         progress.advance(now - embedded)

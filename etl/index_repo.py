@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from plait.ports import GraphStore
     from plait.settings import Settings
 
+# Runs of other processes that are waited for: after a save they take a second, on a large tree half a minute.
+TURN_S = 60.0
+
 EXAMPLE = """\
 examples:
   plait index .                          index the folder you are in, under its name
@@ -137,7 +140,13 @@ def _run(args: argparse.Namespace) -> int:
     gc.set_threshold(200_000, 50, 100)
     tenant = settings.scope.tenant
     request = IndexRequest(
-        args.path, args.repo, embed=not args.no_embed, move=args.move, plan=plan, tenant=tenant
+        args.path,
+        args.repo,
+        embed=not args.no_embed,
+        move=args.move,
+        plan=plan,
+        tenant=tenant,
+        turn_s=TURN_S,
     )
     # Without a service nobody would make them afterwards.
     wait = args.wait or not settings.client.autostart

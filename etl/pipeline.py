@@ -29,10 +29,10 @@ from etl.plan import IndexPlan, make_plan, replan, repository_name
 from etl.project import Projector
 from etl.report import IndexReport, NoProgress, Progress
 from etl.resolve import repo_node, resolve
-from etl.run import MOST_REMEMBERED, Run, Truth
+from etl.run import FEW_FILES, MOST_REMEMBERED, Run, Truth
 from etl.source.gitdir import branch_of
-from etl.trees import restore, take_tree, tree_of
-from plait.domain.errors import DraftLost, NoSymbols, RepositoryNotIndexed
+from etl.trees import restore, sibling_of, take_tree, tree_of
+from plait.domain.errors import DraftLost, NoSymbols, RepositoryBusy, RepositoryNotIndexed
 from plait.domain.graph import Edge, Node
 from plait.domain.outage import Patience as Outage
 from plait.domain.outage import ride_out
@@ -46,7 +46,6 @@ from plait.settings import Settings
 FOLLOW_S, LOOK_S = 300.0, 0.05
 # Of a revision whose server crashes, with a loss, while it is written.
 TRIES = 3
-FEW_FILES = 50  # that one warm worker parses sooner than new ones start
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +58,8 @@ class IndexRequest:
     `plan`: of this root, when the caller has made it already. `touched`: nothing but these paths has
     changed since the revision that is kept in memory, if any is; None: look at every file. `keep`: more
     runs will follow, so a service keeps in memory what they need. `again`: only while `repo` is indexed, and
-    whether it is to have vectors stays as it was, whatever `embed` says.
+    whether it is to have vectors stays as it was, whatever `embed` says. `turn_s`: how long a run of another
+    process on this repository is waited for.
     """
 
     root: Path
@@ -71,6 +71,7 @@ class IndexRequest:
     touched: frozenset[str] | None = None
     keep: bool = False
     again: bool = False
+    turn_s: float = 0.0
 
 
 async def index_repository(
@@ -161,8 +162,14 @@ async def _published(
         run = Run(todo.walk, todo.jobs, todo.rules, {"walk": todo.took_s}, list(todo.walk.skipped))
         run.kept, run.touched = kept, request.touched
         try:
-            async with _draft(truth, request, root) as draft:
-                revision = await _write_revision(run, draft, truth, settings, progress)
+            async with _draft(truth, request, root, progress) as draft:
+                base = taken_up(run, draft)
+                if base is None and request.touched is not None:
+                    # Another process has published: what is kept knows nothing of the files that came with it.
+                    request = replace(request, touched=None)
+                    todo = await asyncio.to_thread(make_plan, root, settings)
+                    run.walk, run.jobs, run.skipped = todo.walk, todo.jobs, list(todo.walk.skipped)
+                revision = await _write_revision(run, base, draft, truth, settings, progress)
             if kept is not None and kept.bindings is not None:
                 kept.plan = todo
                 if revision is not None:
@@ -193,10 +200,19 @@ async def _project(
 
 
 @asynccontextmanager
-async def _draft(truth: Truth, request: IndexRequest, root: Path) -> AsyncIterator[Draft]:
+async def _draft(
+    truth: Truth, request: IndexRequest, root: Path, progress: Progress
+) -> AsyncIterator[Draft]:
     """A draft that is discarded when the block fails; published or discarded inside it otherwise."""
     name = qualify(request.tenant, repository_name(root, request.repo))
-    draft = await truth.index.begin(name, str(root), move=request.move, tenant=request.tenant)
+    begin = partial(truth.index.begin, name, str(root), move=request.move, tenant=request.tenant)
+    try:
+        draft = await begin()
+    except RepositoryBusy:
+        if not request.turn_s:
+            raise
+        progress.turn(name, request.turn_s)
+        draft = await begin(wait_s=request.turn_s)
     try:
         if request.again and not draft.base:
             raise RepositoryNotIndexed(name)
@@ -208,13 +224,18 @@ async def _draft(truth: Truth, request: IndexRequest, root: Path) -> AsyncIterat
 
 
 async def _write_revision(
-    run: Run, draft: Draft, truth: Truth, settings: Settings, progress: Progress
+    run: Run,
+    kept: KeptRepository | None,
+    draft: Draft,
+    truth: Truth,
+    settings: Settings,
+    progress: Progress,
 ) -> Revision | None:
-    """Write and publish what differs from the base revision; None when nothing does."""
-    kept = taken_up(run, draft)
+    """Write and publish what differs from the base revision, which `kept` holds; None when nothing does."""
     stored = kept.stored if kept else await truth.index.stored_files(draft)
     with run.phase("changes"):
         changed, removed = await changes(run, draft, stored, settings.index.parse_timeout_s)
+        sibling = await sibling_of(run, draft, truth, changed)
     # What an older version of ours read may hold more for this one, though no file has changed.
     current = draft.facts_version == FACTS_VERSION
     if not changed and not removed and draft.base and current:
@@ -224,8 +245,9 @@ async def _write_revision(
         return None
     branch = await asyncio.to_thread(branch_of, run.walk.root)
     # What is bound in memory goes on from a small change; a tree that is taken up would leave it behind.
-    if draft.base and current and (kept is None or len(changed) + len(removed) > FEW_FILES):
-        taken = await take_tree(run, draft, truth, branch)
+    known_tree = sibling is not None or (draft.base and current)
+    if known_tree and (kept is None or len(changed) + len(removed) > FEW_FILES):
+        taken = await take_tree(run, draft, truth, branch, sibling)
         if taken is not None:
             if run.kept is not None:
                 run.kept.forget()
@@ -234,7 +256,7 @@ async def _write_revision(
     known = len(run.timed_out)
     with run.phase("parse"):
         await load_unchanged(run, draft, truth, kept, changed, removed)
-        await restore(run, draft, truth, changed, stored)
+        await restore(run, draft, truth, changed, stored, sibling)
         await _parse_and_write(run, draft, truth, settings, changed, progress)
         await remember_slow(run, settings.index.parse_timeout_s)
     # What can't be read any more must not be found with its old content.

@@ -12,7 +12,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as RichProgress
 
-from etl.report import waiting_line
+from etl.report import turn_line, waiting_line
 from plait import terminal
 
 TITLES = {
@@ -54,6 +54,9 @@ class BarProgress:
     def waiting(self, store: str, waited_s: float) -> None:
         """Above the bar, which stays where it is."""
         self._bar.console.print(waiting_line(store, waited_s), highlight=False)
+
+    def turn(self, repo: str, most_s: float) -> None:
+        self._bar.console.print(turn_line(repo, most_s), highlight=False)
 
     def finish(self) -> None:
         self._bar.stop()

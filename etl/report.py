@@ -20,6 +20,10 @@ class Progress(Protocol):
         """`store` is away and has been waited for so long; 0: it is back."""
         ...
 
+    def turn(self, repo: str, most_s: float) -> None:
+        """Another process is indexing `repo`, and is waited for at most so long."""
+        ...
+
     def finish(self) -> None: ...
 
 
@@ -30,14 +34,23 @@ class NoProgress:
 
     def waiting(self, store: str, waited_s: float) -> None: ...
 
+    def turn(self, repo: str, most_s: float) -> None: ...
+
     def finish(self) -> None: ...
 
 
 class PlainProgress(NoProgress):
     """Without a progress bar: reports only waits and their causes."""
 
+    def turn(self, repo: str, most_s: float) -> None:
+        print(turn_line(repo, most_s), file=sys.stderr, flush=True)
+
     def waiting(self, store: str, waited_s: float) -> None:
         print(waiting_line(store, waited_s), file=sys.stderr, flush=True)
+
+
+def turn_line(repo: str, most_s: float) -> str:
+    return f"another process is indexing {repo}; waiting for it, {most_s:.0f} s at most"
 
 
 def waiting_line(store: str, waited_s: float) -> str:

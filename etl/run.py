@@ -16,6 +16,7 @@ from etl.source.walk import Walk
 from plait.ports import IndexStore, Outbox, RepositoryStore, StoredFile, VectorQueue
 from plait.secrets.rules import Rules
 
+FEW_FILES = 50  # that one warm worker parses sooner than new ones start
 MOST_REMEMBERED = (
     10_000  # contents that timed out, and files that could not be read, of one repository
 )

@@ -124,7 +124,7 @@ class IndexSettings(_Section, frozen=True):
     # Memory in which a service holds what repositories in use were bound from; 0: none is held.
     bindings_bytes: Annotated[int, Meta(ge=0)] = 512 * 2**20
     # For so long after a call about a repository a service indexes what is saved in its folder; 0: never.
-    follow_s: Annotated[float, Meta(ge=0)] = 0.0
+    follow_s: Annotated[float, Meta(ge=0)] = 600.0
 
 
 class SearchSettings(_Section, frozen=True):

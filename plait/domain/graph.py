@@ -181,3 +181,31 @@ def encode_edges(edges: Sequence[Edge]) -> bytes:
 
 def decode_edges(blob: bytes) -> list[Edge]:
     return _edges.decode(blob)
+
+
+def part_digest(nodes: bytes, edges: bytes) -> bytes:
+    """16 bytes that identify a file's encoded part of the graph."""
+    return hashlib.blake2b(nodes + edges, digest_size=16).digest()
+
+
+def renamed(nodes: bytes, edges: bytes, before: str, after: str) -> tuple[bytes, bytes]:
+    """A file's encoded part of the graph as the repository `after` has it, given that of `before`.
+
+    Each id begins with the repository's name, so the order stays.
+    """
+    cut, name = len(before), after
+    moved_nodes = [
+        Node(
+            name + n.id[cut:], n.label, n.name, n.qualified_name, n.path, n.start_line, n.end_line,
+            n.language, n.kind,
+        )
+        for n in _nodes.decode(nodes)
+    ]  # fmt: skip
+    moved_edges = [
+        Edge(
+            e.relation, name + e.source[cut:], name + e.target[cut:], e.lines, e.resolver,
+            e.confidence,
+        )
+        for e in _edges.decode(edges)
+    ]  # fmt: skip
+    return _encoder.encode(moved_nodes), _encoder.encode(moved_edges)

@@ -24,6 +24,7 @@ from plait.ports.index import IndexStats as IndexStats
 from plait.ports.index import IndexStore as IndexStore
 from plait.ports.index import KeptFile as KeptFile
 from plait.ports.index import Segment as Segment
+from plait.ports.index import Sibling as Sibling
 from plait.ports.index import StoredFile as StoredFile
 from plait.ports.language import LanguageModel as LanguageModel
 from plait.ports.language import Reranker as Reranker

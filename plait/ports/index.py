@@ -42,6 +42,16 @@ class KeptFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Sibling:
+    """Another repository of the same tenant that holds much of what a draft needs, as it is published: a second work
+    tree of it, say."""
+
+    repo_id: int
+    repo: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class FileRow:
     """One indexed file. `facts`: the extractor's findings (opaque here), resolved again on each run."""
 
@@ -118,14 +128,21 @@ class IndexStore(Protocol):
     """Write one repository's next revision. Readers see the old one until `publish`, then the new one."""
 
     async def begin(
-        self, repo: str, root: str, *, move: bool = False, tenant: str = DEFAULT_TENANT
+        self,
+        repo: str,
+        root: str,
+        *,
+        move: bool = False,
+        tenant: str = DEFAULT_TENANT,
+        wait_s: float = 0.0,
     ) -> Draft:
         """Open a draft, and remove the rows of an earlier unpublished one.
 
-        Holds a lock on `repo` until `publish`, `discard` or `close`.
+        Holds a lock on `repo` until `publish`, `discard` or `close`. Where another process holds it, waits
+        for `wait_s` seconds at most, in the order of those who came.
 
         Raises:
-            RepositoryBusy: another process holds the lock.
+            RepositoryBusy: another process still holds the lock.
             RepositoryNameTaken: the name belongs to another root and `move` is False, or to another
                 tenant.
             InvalidInput: `repo` is new and reads as a name of another tenant.
@@ -175,6 +192,31 @@ class IndexStore(Protocol):
     async def restore_tree(self, draft: Draft, tree: bytes) -> IndexStats | None:
         """Make the draft what the revision was that was published with `tree`: files, chunks and graph, in one
         transaction. Its counts; None when that tree is not kept, and then nothing is changed."""
+        ...
+
+    async def sibling(
+        self, draft: Draft, sample: Mapping[str, bytes], facts_version: int
+    ) -> Sibling | None:
+        """The repository of the draft's tenant that publishes most of `sample`, content hashes by path, read by that
+        version of the extractors; None when none publishes half of it."""
+        ...
+
+    async def sibling_files(
+        self, sibling: Sibling, wanted: Mapping[str, bytes]
+    ) -> dict[str, KeptFile]:
+        """By path, the files of `sibling` whose content hash is `wanted`."""
+        ...
+
+    async def copy_files(
+        self, draft: Draft, sibling: Sibling, files: Sequence[KeptFile]
+    ) -> frozenset[str]:
+        """Put copies of a sibling's files, with their chunks and words, into the draft, before anything else of it that
+        has words. Their vectors come along, or by `VectorQueue.take_over`. The paths of those that were copied: not of
+        what the sibling does not publish any more. One transaction."""
+        ...
+
+    async def copy_tree(self, draft: Draft, sibling: Sibling, tree: bytes) -> IndexStats | None:
+        """As `restore_tree`, from a sibling that publishes `tree`: of a draft that is empty still."""
         ...
 
     async def publish(

@@ -47,6 +47,11 @@ class VectorQueue(Protocol):
         texts once; `text` as in `pending`. It costs what it is asked for, however large the repository."""
         ...
 
+    async def take_over(self, ids: Sequence[ItemId]) -> None:
+        """Give those of `ids` that lack a vector, and all chunks of the same texts, the one that an equal text has in
+        any repository; one transaction."""
+        ...
+
     async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None:
         """Give every chunk with one of `hashes` its vector; one transaction; safe to repeat."""
         ...

@@ -20,6 +20,7 @@ from plait.domain.access import OWNER
 from plait.domain.errors import (
     PathNotAllowed,
     PlaitError,
+    RepositoryBusy,
     RepositoryNameTaken,
     RepositoryNotIndexed,
 )
@@ -37,6 +38,7 @@ MOST_ENTRIES = 30_000
 LOOK_S = 5.0  # between two looks at whether there still is something to follow
 AGAIN_S = 60.0  # until a repository that could not be followed is tried again, if it is used then
 TRIES = 5  # of a change whose run fails
+BUSY_S = 1.0  # until a repository is looked at again that a command is indexing
 LONGEST_PAUSE_S = 30.0  # after a run as long a pause as it took, up to this
 
 Key = tuple[str, str]  # a tenant, and a repository by its name there
@@ -187,8 +189,8 @@ class Follower:
                 if not await asyncio.to_thread(folder.is_same):
                     return
                 if one.waiting.came.is_set():
-                    took_s = await self._index(key, root, one.waiting)
-                    await asyncio.sleep(min(took_s, LONGEST_PAUSE_S))
+                    pause_s = await self._index(key, root, one.waiting)
+                    await asyncio.sleep(min(pause_s, LONGEST_PAUSE_S))
                     continue
                 with suppress(TimeoutError):
                     await asyncio.wait_for(one.waiting.came.wait(), self._look_s)
@@ -232,7 +234,8 @@ class Follower:
             waiting.add(told)
 
     async def _index(self, key: Key, root: Path, waiting: Waiting) -> float:
-        """One run over all that waits; the seconds it took. Raises: PlaitError, when it fails `TRIES` times."""
+        """One run over all that waits; for how many seconds to let others. Raises: PlaitError, when it fails
+        `TRIES` times."""
         tenant, name = key
         start = time.monotonic()
         for tried in range(1, TRIES + 1):
@@ -246,6 +249,10 @@ class Follower:
                 break
             except (RepositoryNotIndexed, RepositoryNameTaken):
                 raise
+            except RepositoryBusy:
+                # A command is at it, and may have read a file before it was saved: look when it has ended.
+                waiting.add(None)
+                return BUSY_S
             except PlaitError:
                 if tried == TRIES:
                     raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from etl.pipeline import IndexRequest, index_repository
 from etl.plan import repository_name
 from etl.report import IndexReport
 from etl.run import Truth
-from plait.domain.errors import IndexJobUnknown, PlaitError, TooManyJobs
+from plait.domain.errors import IndexJobUnknown, PlaitError, RepositoryBusy, TooManyJobs
 from plait.domain.scope import qualify
 from plait.domain.values import Revision
 from plait.settings import Settings
@@ -33,6 +34,8 @@ MAX_KEPT = 1440
 MAX_WAITING = 64
 # Watchers see a change at most this often: a parse advances thousands of times.
 COALESCE_S = 0.1
+# A command that indexes by itself is waited for so long, and how often it is looked whether it has ended.
+BUSY_S, AGAIN_S = 60.0, 0.2
 # Between a stage's name and the store that it waits for.
 WAITING = ", waiting for "
 
@@ -97,6 +100,9 @@ class _Reporter:
             stage += f"{WAITING}{store}"
         self._jobs.update(self._id, progress=replace(now, stage=stage))
 
+    def turn(self, repo: str, most_s: float) -> None:
+        """A job asks again by itself: see `Jobs`."""
+
     def finish(self) -> None:
         """The end is told by the job's state."""
 
@@ -136,7 +142,7 @@ class Jobs:
             return self._jobs[self._by_request[request_id]]
         repo = request.repo or request.root.name
         for job in self._jobs.values():
-            if job.state is JobState.QUEUED and _same(job.request, request, job.repo == repo):
+            if job.state is JobState.QUEUED and _covers(job.request, request, job.repo == repo):
                 if request_id:
                     self._by_request[request_id] = job.id
                 self.update(job.id, request=_both(job.request, request))
@@ -201,9 +207,7 @@ class Jobs:
 
     async def _run(self, job_id: str) -> None:
         try:
-            async with self._turn:
-                self.update(job_id, state=JobState.RUNNING, started_at=datetime.now(UTC))
-                report = await self._index(job_id)
+            report = await self._in_turn(job_id)
             revision = await self._truth.repositories.revision(report.repo)
             self.update(job_id, state=JobState.PUBLISHED, report=report, revision=revision)
             self._published()
@@ -223,6 +227,29 @@ class Jobs:
             self._end(job_id, JobState.FAILED, error=PlaitError(message, job_id=job_id))
         finally:
             self._tasks.pop(job_id, None)
+
+    async def _in_turn(self, job_id: str) -> IndexReport:
+        """Index when nobody else does. Who is asked for by a caller goes before runs of the service's own.
+
+        Raises: RepositoryBusy, when a command of another process still indexes the repository after `BUSY_S`.
+        """
+        end = time.monotonic() + BUSY_S
+        while True:
+            async with self._turn:
+                request = self.get(job_id).request
+                if not (request.again and self._is_asked()):
+                    self.update(job_id, state=JobState.RUNNING, started_at=datetime.now(UTC))
+                    try:
+                        return await self._index(job_id)
+                    except RepositoryBusy:
+                        if request.again or time.monotonic() > end:
+                            raise
+                        self.update(job_id, state=JobState.QUEUED)
+            await asyncio.sleep(AGAIN_S)
+
+    def _is_asked(self) -> bool:
+        """Whether a caller's job waits for its turn."""
+        return any(j.state is JobState.QUEUED and not j.request.again for j in self._jobs.values())
 
     async def _index(self, job_id: str) -> IndexReport:
         request = self.get(job_id).request
@@ -249,10 +276,13 @@ class Jobs:
         self._by_request = {r: j for r, j in self._by_request.items() if j in self._jobs}
 
 
-def _same(known: IndexRequest, asked: IndexRequest, same_name: bool) -> bool:
-    """Whether the run of `known` is all that `asked` wants."""
-    of = (known.root, known.tenant, known.move, known.embed, known.again)
-    return same_name and of == (asked.root, asked.tenant, asked.move, asked.embed, asked.again)
+def _covers(known: IndexRequest, asked: IndexRequest, same_name: bool) -> bool:
+    """Whether the run of `known` is all that `asked` wants; the service's own runs want what any does."""
+    of = (known.root, known.tenant)
+    if not same_name or of != (asked.root, asked.tenant):
+        return False
+    how = (known.move, known.embed, known.again)
+    return asked.again or how == (asked.move, asked.embed, asked.again)
 
 
 def _both(known: IndexRequest, asked: IndexRequest) -> IndexRequest:

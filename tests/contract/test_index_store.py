@@ -16,7 +16,7 @@ from plait.domain.errors import RepositoryBusy, RepositoryNameTaken, RepositoryN
 from plait.domain.values import Filter, Revision
 from plait.ports import Draft, FileRow, IndexStats, View
 from tests.contract.conftest import end_sessions
-from tests.processes import eventually
+from tests.processes import LIMIT_S, eventually
 from vector.connection import log
 from vector.store import Store
 
@@ -157,6 +157,25 @@ async def test_one_writer_a_repository(store: Store, other: Store, index: IndexF
     await index(other, "another", A)
     await store.index.discard(draft)
     await index(other, "r", A)
+
+
+async def test_a_writer_is_waited_for(store: Store, other: Store, index: IndexFiles) -> None:
+    draft = await store.index.begin("r", "/src")
+    with pytest.raises(RepositoryBusy):
+        await other.index.begin("r", "/src", wait_s=0.05)
+    waiting = asyncio.create_task(other.index.begin("r", "/src", wait_s=LIMIT_S))
+
+    async def queued() -> bool:
+        rows = await store.db.rows(
+            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted", {}
+        )
+        return bool(rows)
+
+    await eventually(queued)
+    # Who waits comes before who asks later.
+    await store.index.discard(draft)
+    await other.index.discard(await waiting)
+    await index(store, "r", A)
 
 
 async def test_a_writer_that_lost_its_lock_is_refused(

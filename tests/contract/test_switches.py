@@ -30,6 +30,7 @@ async def test_random_switches_answer_as_clean_indexes(
     counts = await Play(store, truth_settings, tmp_path, seed=13).run(40)
     assert counts.wrong == []
     assert counts.runs["taken up"] > 3, counts.runs
+    assert counts.runs["a copy"], counts.runs
 
 
 @pytest.fixture

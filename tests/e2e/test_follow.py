@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
@@ -12,7 +15,7 @@ import pytest
 from etl.pipeline import IndexRequest
 from plait.client import AsyncPlaitClient
 from plait.client.hooks import FileEdit, HookClient
-from plait.domain.errors import RepositoryNotIndexed
+from plait.domain.errors import RepositoryBusy, RepositoryNotIndexed
 from plait.domain.values import Filter
 from plait.settings import ServerSettings
 from server.app import App
@@ -22,6 +25,7 @@ from server.grpc.server import Server
 from tests.processes import LIMIT_S, eventually
 
 TENANT = "default"
+PLAIT = str(Path(sys.executable).with_name("plait"))
 
 
 def following(app: App, idle_s: float = LIMIT_S, index_roots: str = "") -> Follower:
@@ -178,3 +182,71 @@ async def test_the_least_recently_used_gives_way(
     one.used(TENANT, [repo])
     assert one.watched == ((TENANT, "a"), (TENANT, repo))
     await one.close()
+
+
+# -- beside commands ---------------------------------------------------------------------------------------
+
+
+async def indexing(
+    environment: dict[str, str], root: Path, repo: str
+) -> asyncio.subprocess.Process:
+    """`plait index` by itself, without the service."""
+    words = [PLAIT, "index", str(root), "--repo", repo, "--no-embed"]
+    return await asyncio.create_subprocess_exec(*words, env=environment, stdout=PIPE, stderr=PIPE)
+
+
+async def test_a_command_beside_a_service_that_is_never_done_does_not_fail(
+    client: AsyncPlaitClient,
+    follower: Follower,
+    repo: str,
+    root: Path,
+    command_environment: dict[str, str],
+) -> None:
+    assert await finds(client, repo, "first")
+
+    async def save() -> None:
+        for number in itertools.count():
+            (root / "a.py").write_text(f"def first():\n    return {number}\n")
+            await asyncio.sleep(0.02)
+
+    saving = asyncio.create_task(save())
+    try:
+        for number in range(5):
+            (root / "b.py").write_text(f"def asked{number}():\n    return 1\n")
+            process = await indexing(command_environment, root, repo)
+            _, errors = await process.communicate()
+            assert process.returncode == 0, errors.decode()
+            assert await finds(client, repo, f"asked{number}")
+    finally:
+        saving.cancel()
+    (root / "a.py").write_text("def last():\n    return 1\n")
+    await until_found(client, repo, "last")
+    assert follower.watched == ((TENANT, repo),)
+
+
+async def test_a_command_waits_for_a_run_of_another_process_and_says_so(
+    app: App, repo: str, root: Path, command_environment: dict[str, str]
+) -> None:
+    draft = await app.truth.index.begin(repo, str(root))
+    process = await indexing(command_environment, root, repo)
+    assert process.stderr is not None
+    line = (await process.stderr.readline()).decode()
+    assert line == f"another process is indexing {repo}; waiting for it, 60 s at most\n"
+    await app.truth.index.discard(draft)
+    _, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+
+
+async def test_a_service_lets_a_command_end_and_looks_again(
+    app: App, client: AsyncPlaitClient, follower: Follower, repo: str, root: Path
+) -> None:
+    draft = await app.truth.index.begin(repo, str(root))
+    (root / "a.py").write_text("def second():\n    return 2\n")
+    assert await finds(client, repo, "first")
+
+    async def tried() -> bool:
+        return any(isinstance(job.error, RepositoryBusy) for job in app.jobs._jobs.values())
+
+    await eventually(tried)
+    await app.truth.index.discard(draft)
+    await until_found(client, repo, "second")

@@ -114,6 +114,8 @@ class Queue:
         self.asked.append([id_.int for id_ in ids])
         return [PendingText(i.bytes, "") for i in dict.fromkeys(ids) if i in self.lacking]
 
+    async def take_over(self, ids: Sequence[ItemId]) -> None: ...
+
     async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None:
         self.lacking = [id_ for id_ in self.lacking if id_.bytes not in set(hashes)]
 

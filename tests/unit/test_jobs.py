@@ -12,7 +12,7 @@ import pytest
 
 from etl.pipeline import IndexRequest
 from etl.report import IndexReport
-from plait.domain.errors import IndexJobUnknown
+from plait.domain.errors import IndexJobUnknown, RepositoryBusy
 from plait.domain.values import Revision
 from plait.settings import load
 from server.background_jobs import index_jobs
@@ -164,4 +164,64 @@ async def test_a_repeated_request_id_gets_its_job_though_that_runs(queue: Jobs, 
     assert queue.start(A_REQUEST, "one").id == first.id
     joined = queue.start(A_REQUEST, "two")
     assert queue.start(A_REQUEST, "two").id == joined.id != first.id
+    await queue.close()
+
+
+A_RUN_OF_ITS_OWN = replace(A_REQUEST, again=True)
+
+
+async def test_a_run_of_the_services_own_joins_one_that_was_asked_for(
+    queue: Jobs, runs: Runs
+) -> None:
+    queue.start(A_REQUEST)
+    await until_begun(runs, 1)
+    asked = queue.start(replace(A_REQUEST, embed=True))
+    joined = queue.start(replace(A_RUN_OF_ITS_OWN, touched=frozenset({"a.py"})))
+    assert joined.id == asked.id
+    assert queue.get(asked.id).request.touched is None
+    await queue.close()
+
+
+async def test_who_asks_does_not_wait_for_runs_of_the_services_own_that_have_yet_to_begin(
+    queue: Jobs, runs: Runs
+) -> None:
+    queue.start(A_REQUEST)
+    await until_begun(runs, 1)
+    others = [replace(A_RUN_OF_ITS_OWN, root=Path(f"/own/{n}"), repo=f"own-{n}") for n in range(3)]
+    own = [queue.start(one) for one in others]
+    asked = queue.start(A_REQUEST)
+    runs.go.release()
+    await until_begun(runs, 2)
+    assert queue.get(asked.id).state is JobState.RUNNING
+    for _ in range(4):
+        runs.go.release()
+    for one in own:
+        *_, last = [job async for job in queue.watch(one.id)]
+        assert last.state is JobState.SUCCEEDED
+    await queue.close()
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_command_that_indexes_is_waited_for_by_who_was_asked(
+    queue: Jobs, runs: Runs, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """A run of the service's own lets the command be."""
+    busy = 3
+
+    async def index(request: IndexRequest, *rest: Any) -> IndexReport:
+        nonlocal busy
+        busy -= 1
+        if busy >= 0:
+            raise RepositoryBusy(request.repo)
+        return await runs.index(request, *rest)
+
+    monkeypatch.setattr(index_jobs, "index_repository", index)
+    monkeypatch.setattr(index_jobs, "AGAIN_S", 0.0)
+    runs.go.release()
+    begun = queue.start(replace(A_REQUEST, again=again))
+    *_, last = [job async for job in queue.watch(begun.id)]
+    if again:
+        assert isinstance(last.error, RepositoryBusy)
+    else:
+        assert last.state is JobState.SUCCEEDED
     await queue.close()

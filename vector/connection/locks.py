@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from psycopg.errors import LockNotAvailable
+
 from plait.domain.errors import PlaitError
 from vector.connection.errors import translated
 from vector.connection.pool import Connection
@@ -31,6 +33,24 @@ async def try_lock(conn: Connection, space: int, repo_id: int) -> bool:
         cursor = await conn.execute("SELECT pg_try_advisory_lock(%s, %s)", (space, repo_id))
         row = await cursor.fetchone()
         return bool(row and row[0])
+
+
+async def lock_within(conn: Connection, space: int, repo_id: int, wait_s: float) -> bool:
+    """Take the lock, after those who came before; False when it isn't free within `wait_s` seconds."""
+    before = await (await conn.execute("SHOW statement_timeout")).fetchone()
+    assert before is not None
+    settings = (
+        "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false)"
+    )
+    await conn.execute(settings, (f"{max(1, round(wait_s * 1000))}ms", "0"))
+    try:
+        await conn.execute("SELECT pg_advisory_lock(%s, %s)", (space, repo_id))
+    except LockNotAvailable:
+        return False
+    finally:
+        if not conn.closed:
+            await conn.execute(settings, ("0", before[0]))
+    return True
 
 
 async def unlock(conn: Connection, space: int, repo_id: int) -> None:

@@ -65,17 +65,29 @@ SELECT DISTINCT ON (w.content_hash) w.content_hash, w.path, w.symbol, w.content,
     )
 )
 
-STORE = f"""
-WITH stored AS (
-    UPDATE item i SET embedding = v.embedding, embedding_model = %(model)s
-      FROM new_vector v
-     WHERE i.content_hash = v.content_hash AND i.embedding IS NULL
+_COUNTED = f"""
     RETURNING i.repo_id, i.collection, i.path, i.rev_from),
 counted AS (
     SELECT s.repo_id, count(*) AS n FROM stored s JOIN repository r ON r.id = s.repo_id
      WHERE s.collection = 'files' AND {chunk("s", "r.published")} GROUP BY s.repo_id)
 UPDATE repository r SET embedded = embedded + n FROM counted c WHERE r.id = c.repo_id
 """
+STORE = f"""
+WITH stored AS (
+    UPDATE item i SET embedding = v.embedding, embedding_model = %(model)s
+      FROM new_vector v
+     WHERE i.content_hash = v.content_hash AND i.embedding IS NULL
+{_COUNTED}"""
+TAKE_OVER = f"""
+WITH known AS (
+    SELECT DISTINCT ON (o.content_hash) o.content_hash, o.embedding, o.embedding_model
+      FROM (SELECT DISTINCT content_hash FROM files WHERE id = ANY(%(ids)s) AND embedding IS NULL) w
+      JOIN item o ON o.content_hash = w.content_hash AND o.embedding IS NOT NULL),
+stored AS (
+    UPDATE item i SET embedding = k.embedding, embedding_model = k.embedding_model
+      FROM known k
+     WHERE i.content_hash = k.content_hash AND i.embedding IS NULL
+{_COUNTED}"""
 
 COVERAGE = """
 SELECT embedded, chunks,
@@ -147,6 +159,13 @@ class Queue:
         for _, *row in sorted(rows, key=lambda row: place[row[0]]):
             found.setdefault(bytes(row[0]), _pending(*row))
         return list(found.values())
+
+    async def take_over(self, ids: Sequence[ItemId]) -> None:
+        async def write(_attempt: int) -> None:
+            async with self._db.transaction() as conn:
+                await conn.execute(TAKE_OVER, {"ids": list(ids)})
+
+        await self._db.retry(write)
 
     async def store_vectors(self, hashes: Sequence[bytes], vectors: Vectors) -> None:
         if vectors.shape[0] != len(hashes):

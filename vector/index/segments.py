@@ -40,7 +40,7 @@ FETCH_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class Stored:
     """A segment of a repository, which of its documents a revision holds, and which a merge keeps."""
 
     id: int
@@ -60,7 +60,7 @@ async def insert(
 ) -> int:
     """Write `segment` as the owner; return its id. Terms go in sorted, which the index is cheapest to
     grow by."""
-    segment_id = await _insert_header(
+    segment_id = await insert_header(
         conn, repo_id, collection, rev_from,
         b"".join(id_.bytes for id_ in segment.ids), np.asarray(segment.lengths, dtype="<i4"),
     )  # fmt: skip
@@ -111,7 +111,7 @@ async def insert_whole(conn: Connection, repo_id: int, collection: str, segment:
     )
 
 
-async def _insert_header(
+async def insert_header(
     conn: Connection, repo_id: int, collection: str, rev_from: int, ids: bytes, lengths: Ints
 ) -> int:
     cursor = await conn.execute(
@@ -161,7 +161,7 @@ async def bury(conn: Connection, draft: Draft) -> None:
     gone, back = await _changed_ids(conn, draft)
     if not gone and not back:
         return
-    for segment in await _live(conn, draft.repo_id, "files", number=draft.number):
+    for segment in await live(conn, draft.repo_id, "files", number=draft.number):
         alive = _alive(segment, gone, back)
         if not np.array_equal(alive, segment.alive):
             await _write_dead(conn, segment.id, draft.number, alive)
@@ -177,7 +177,7 @@ async def tidy(conn: Connection, draft: Draft) -> None:
     gone, back = await _changed_ids(conn, draft)
     stored = [
         replace(segment, alive=_alive(segment, gone, back))
-        for segment in await _live(conn, draft.repo_id, "files", number=draft.number)
+        for segment in await live(conn, draft.repo_id, "files", number=draft.number)
     ]
     run = {s.id for s in _run_of(stored)}
     kept = [await _with_kept(conn, s) for s in stored if s.id in run or _mostly(~s.alive)]
@@ -190,12 +190,12 @@ async def tidy(conn: Connection, draft: Draft) -> None:
         )
 
 
-def _alive(segment: _Stored, gone: bytes, back: bytes) -> Bools:
+def _alive(segment: Stored, gone: bytes, back: bytes) -> Bools:
     """Which documents are alive once the chunks `gone` have left and the chunks `back` are there (16 bytes each)."""
     return segment.alive & ~_among(segment.ids, gone) | _among(segment.ids, back)
 
 
-async def _with_kept(conn: Connection, segment: _Stored) -> _Stored:
+async def _with_kept(conn: Connection, segment: Stored) -> Stored:
     """With the documents whose chunks are stored still."""
     dead = np.flatnonzero(~segment.alive)
     if not len(dead):
@@ -244,7 +244,7 @@ async def forget(conn: Connection, repo_id: int, ids: bytes) -> tuple[int, list[
     return len(old), old
 
 
-def _run_of(stored: Sequence[_Stored]) -> Sequence[_Stored]:
+def _run_of(stored: Sequence[Stored]) -> Sequence[Stored]:
     """The long run of small segments whose merge pays, if there is one."""
     stored = sorted(stored, key=lambda s: len(s.alive))
     return stored[: _run([len(s.alive) for s in stored])]
@@ -294,7 +294,7 @@ async def merge_small(conn: Connection, repo_id: int, collection: str) -> bool:
     few = [id_ for id_, _ in sizes[: _step([docs for _, docs in sizes])]]
     if not few:
         return False
-    chosen = await _live(conn, repo_id, collection, number=0, only=few)
+    chosen = await live(conn, repo_id, collection, number=0, only=few)
     await merge(conn, repo_id, collection, chosen, rev_from=0)
     await conn.execute(
         "UPDATE segment SET replaced_at = now() WHERE id = ANY(%s)", ([s.id for s in chosen],)
@@ -303,16 +303,16 @@ async def merge_small(conn: Connection, repo_id: int, collection: str) -> bool:
 
 
 async def merge(
-    conn: Connection, repo_id: int, collection: str, parts: Sequence[_Stored], *, rev_from: int
-) -> None:
-    """Write the kept documents of `parts` as one new segment (none when there are none), and which of them the
-    revision `rev_from` does not hold."""
+    conn: Connection, repo_id: int, collection: str, parts: Sequence[Stored], *, rev_from: int
+) -> int:
+    """Write the kept documents of `parts`, in the order of their ids, as one new segment (none when there are none), and
+    which of them the revision `rev_from` does not hold. Its id, or 0."""
     parts = sorted(parts, key=lambda s: s.id)
     lengths = np.concatenate([s.lengths[s.kept] for s in parts]).astype("<i4")
     if not len(lengths):
-        return
+        return 0
     ids = b"".join(np.frombuffer(s.ids, "V16")[s.kept].tobytes() for s in parts)
-    new_id = await _insert_header(conn, repo_id, collection, rev_from, ids, lengths)
+    new_id = await insert_header(conn, repo_id, collection, rev_from, ids, lengths)
     alive = np.concatenate([s.alive[s.kept] for s in parts])
     if not alive.all():
         await _write_dead(conn, new_id, rev_from, alive)
@@ -320,6 +320,7 @@ async def merge(
     async for rows in _portions(conn, [s.id for s in parts]):
         merged = [(new_id, repo_id, term, body) for term, body in _merged(rows, numbers)]
         await copy_rows(conn, "posting", POSTING_COLUMNS, merged)
+    return new_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +331,7 @@ class _Numbers:
     new: Ints
 
 
-def _renumbered(parts: Sequence[_Stored]) -> _Numbers:
+def _renumbered(parts: Sequence[Stored]) -> _Numbers:
     kept = np.concatenate([part.kept for part in parts])
     begin, base = {}, 0
     for part in parts:
@@ -384,14 +385,14 @@ async def _portions(
             yield held
 
 
-async def _live(
+async def live(
     conn: Connection,
     repo_id: int,
     collection: str,
     *,
     number: int,
     only: Sequence[int] | None = None,
-) -> list[_Stored]:
+) -> list[Stored]:
     """The segments a reader of revision `number` would use, with the documents alive there; of `only`
     these, if given."""
     cursor = await conn.execute(
@@ -407,12 +408,12 @@ async def _live(
     return [_stored(*row) for row in await cursor.fetchall()]
 
 
-def _stored(segment_id: int, ids: bytes, lengths: bytes, dead: bytes | None) -> _Stored:
+def _stored(segment_id: int, ids: bytes, lengths: bytes, dead: bytes | None) -> Stored:
     sizes = np.frombuffer(lengths, "<i4")
     alive = np.ones(len(sizes), dtype=np.bool_)
     if dead:
         alive[np.frombuffer(dead, "<i4")] = False
-    return _Stored(segment_id, bytes(ids), sizes, alive, alive)
+    return Stored(segment_id, bytes(ids), sizes, alive, alive)
 
 
 async def _changed_ids(conn: Connection, draft: Draft) -> tuple[bytes, bytes]:

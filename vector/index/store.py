@@ -26,12 +26,21 @@ from plait.domain.errors import (
 )
 from plait.domain.scope import DEFAULT_TENANT, check_tenant
 from plait.domain.values import Chunk, Revision
-from plait.ports import Draft, FileGraph, FileRow, IndexStats, KeptFile, Segment, StoredFile
+from plait.ports import (
+    Draft,
+    FileGraph,
+    FileRow,
+    IndexStats,
+    KeptFile,
+    Segment,
+    Sibling,
+    StoredFile,
+)
 from vector.connection import locks
 from vector.connection.clock import tick
 from vector.connection.errors import translated
 from vector.connection.pool import Connection, Database, copy_rows
-from vector.index import segment_vectors, segments
+from vector.index import copies, segment_vectors, segments
 from vector.index import sql as q
 from vector.index.repositories import (
     COLUMNS,
@@ -71,11 +80,17 @@ class Drafts:
         self._drafts: dict[int, _Open] = {}
 
     async def begin(
-        self, repo: str, root: str, *, move: bool = False, tenant: str = DEFAULT_TENANT
+        self,
+        repo: str,
+        root: str,
+        *,
+        move: bool = False,
+        tenant: str = DEFAULT_TENANT,
+        wait_s: float = 0.0,
     ) -> Draft:
-        return await self._db.retry(lambda _: self._first(repo, root, move, tenant))
+        return await self._db.retry(lambda _: self._first(repo, root, move, tenant, wait_s))
 
-    async def _first(self, repo: str, root: str, move: bool, tenant: str) -> Draft:
+    async def _first(self, repo: str, root: str, move: bool, tenant: str, wait_s: float) -> Draft:
         """`begin` once. What a lost connection leaves of it, the next one undoes."""
         async with self._db.connection() as conn:
             repo_id = await ensure_row(conn, repo, check_tenant(tenant))
@@ -83,9 +98,12 @@ class Drafts:
             raise RepositoryBusy(repo)
         lock = await self._db.dedicated()
         try:
-            if not await locks.try_lock(lock, locks.INDEXING, repo_id):
-                raise RepositoryBusy(repo)
+            free = await locks.try_lock(lock, locks.INDEXING, repo_id)
             with translated(self._db.timeout_s):
+                if not free and wait_s:
+                    free = await locks.lock_within(lock, locks.INDEXING, repo_id, wait_s)
+                if not free:
+                    raise RepositoryBusy(repo)
                 return await self._begin(lock, repo_id, repo, root, move)
         except BaseException:
             await lock.close()
@@ -208,6 +226,47 @@ class Drafts:
 
         await self._write(draft, write)
         return q.to_stats(stats)
+
+    async def sibling(
+        self, draft: Draft, sample: Mapping[str, bytes], facts_version: int
+    ) -> Sibling | None:
+        return await copies.sibling(self._db, draft, sample, facts_version)
+
+    async def sibling_files(
+        self, sibling: Sibling, wanted: Mapping[str, bytes]
+    ) -> dict[str, KeptFile]:
+        return await copies.files_of(self._db, sibling, wanted)
+
+    async def copy_files(
+        self, draft: Draft, sibling: Sibling, files: Sequence[KeptFile]
+    ) -> frozenset[str]:
+        paths = [file.path for file in files]
+        copied = copies.NOTHING
+
+        async def write(conn: Connection, again: bool) -> None:
+            nonlocal copied
+            if again:
+                await _uncopy(conn, draft, paths)
+            copied = await copies.copy_files(conn, draft, sibling, files)
+            if draft.base:
+                await _retire(conn, draft, list(copied.paths), q.RETIRE_FILE)
+
+        await self._write(draft, write, snapshot=True)
+        self._open(draft).chunks += copied.chunks
+        return copied.paths
+
+    async def copy_tree(self, draft: Draft, sibling: Sibling, tree: bytes) -> IndexStats | None:
+        copied = copies.NOTHING
+
+        async def write(conn: Connection, again: bool) -> None:
+            nonlocal copied
+            if again:
+                await _clean(conn, draft.repo_id)
+            copied = await copies.copy_tree(conn, draft, sibling, tree)
+
+        await self._write(draft, write, snapshot=True)
+        self._open(draft).chunks += copied.chunks
+        return q.to_stats(dict(copied.stats)) if copied.stats is not None else None
 
     async def write_chunks(self, draft: Draft, chunks: Sequence[Chunk]) -> None:
         rows = [_chunk_row(draft, chunk) for chunk in chunks]
@@ -410,17 +469,24 @@ class Drafts:
         return mine
 
     async def _write(
-        self, draft: Draft, write: Callable[[Connection, bool], Awaitable[object]]
+        self,
+        draft: Draft,
+        write: Callable[[Connection, bool], Awaitable[object]],
+        *,
+        snapshot: bool = False,
     ) -> None:
         """One transaction of a draft, fenced: it fails once another process has begun a newer draft.
 
-        `write(conn, again)`: `again` says that a trial before may have left these very rows.
+        `write(conn, again)`: `again` says that a trial before may have left these very rows. `snapshot`: all its
+        statements see the same.
         """
         mine = self._open(draft)
         mine.wrote = True
 
         async def attempt(number: int, again: bool = False) -> int:
             async with self._db.transaction(durable=False) as conn:
+                if snapshot:
+                    await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 cursor = await conn.execute(q.COUNTED_FENCE, (draft.repo_id, mine.token))
                 row = await cursor.fetchone()
                 if row is None:
@@ -455,6 +521,12 @@ async def _retire(conn: Connection, draft: Draft, paths: Sequence[str], statemen
 async def _unwrite(conn: Connection, draft: Draft, paths: Sequence[str]) -> None:
     """Take back what this very draft wrote of `paths`."""
     await _run(conn, draft, paths, q.UNWRITE_FILES)
+
+
+async def _uncopy(conn: Connection, draft: Draft, paths: Sequence[str]) -> None:
+    """Take back what `copy_files` wrote, which comes before all other words of the draft."""
+    await _unwrite(conn, draft, paths)
+    await drop_segments(conn, "repo_id = %(repo)s AND rev_from = %(number)s", _keys(draft, paths))
 
 
 async def _hold(
