@@ -3,9 +3,10 @@
     python -m benchmarks.rebind DIR --rounds 300 --seed 1
 
 Each round makes one to three edits (a line of a body, a function or class added, renamed or removed, an
-import or a base changed, a file added, moved, removed or broken, an `__init__.py` come or gone), updates the
+import or a base changed, a file added, moved, removed or broken, a package made or unmade), updates the
 bindings that a service would hold, and compares every file's part, byte for byte, with those of all facts
-bound anew. `--check N` compares in every Nth round only, which is what it takes to time large trees.
+bound anew. `--check N` compares in every Nth round only, which is what it takes to time large trees;
+`--only edit_body` times the saves that an editor makes most.
 """
 
 from __future__ import annotations
@@ -26,7 +27,42 @@ from etl.resolve import Bindings, FilePart, resolve
 from plait.domain.graph import encode_edges, encode_nodes
 
 Files = dict[str, str]
+_SCRIPT = re.compile(
+    r"^(\s*)(?:(?:export|default|declare|abstract|async) +)*"
+    r"(?:function\*?|class|interface|enum|namespace|type|const|let) +(\w+)",
+    re.M,
+)
+# Of what is no statement, so that `return f(x)` defines nothing.
+_JAVA = re.compile(
+    r"^(\s*)(?:(?:public|protected|private|static|final|abstract|default) +)+"
+    r"(?:[\w<>\[\], ?]+ +)?(\w+)(?= *(?:[({]|extends|implements))",
+    re.M,
+)
+_GO = re.compile(r"^()(?:func (?:\([^)]*\) )?|type )(\w+)", re.M)
+_DEFINITIONS = {
+    "javascript": _SCRIPT,
+    "typescript": _SCRIPT,
+    "tsx": _SCRIPT,
+    "java": _JAVA,
+    "go": _GO,
+}
 _DEFINITION = re.compile(r"^(\s*)(?:async )?(?:def|class|func|function|interface) +(\w+)", re.M)
+_IMPORT = re.compile(
+    r"^(?:import|from|export [^\n]* from|(?:const|let|var) [^\n]*require)\b[^\n]*\n"
+    r'|^\t(?:[\w.]+ )?"[^"\n]+"\n',  # in Go's brackets
+    re.M,
+)
+_PACKAGE = re.compile(r"^package +[\w.]+;?$", re.M)
+
+
+def definitions(path: str, text: str) -> list[re.Match[str]]:
+    """Where functions and types begin: (indentation, name)."""
+    return list(_DEFINITIONS.get(language_of(path), _DEFINITION).finditer(text))
+
+
+def _of_language(rng: random.Random, files: Files, path: str) -> str:
+    """Another file, or the same, of the language of `path`."""
+    return rng.choice([p for p in files if language_of(p) == language_of(path)])
 
 
 def read(root: Path) -> Files:
@@ -95,7 +131,7 @@ def edit_body(rng: random.Random, files: Files, path: str) -> set[str]:
 
 def rename(rng: random.Random, files: Files, path: str) -> set[str]:
     """Give a definition another name, in its file only or everywhere."""
-    found = list(_DEFINITION.finditer(files[path]))
+    found = definitions(path, files[path])
     if not found:
         return edit_body(rng, files, path)
     old = rng.choice(found)[2]
@@ -111,7 +147,7 @@ def rename(rng: random.Random, files: Files, path: str) -> set[str]:
 
 def move_lines(rng: random.Random, files: Files, path: str) -> set[str]:
     """Put a definition's lines into another file of the same language, or only take them out."""
-    found = list(_DEFINITION.finditer(files[path]))
+    found = definitions(path, files[path])
     if not found:
         return edit_body(rng, files, path)
     start = rng.choice(found).start()
@@ -120,16 +156,35 @@ def move_lines(rng: random.Random, files: Files, path: str) -> set[str]:
     files[path] = files[path][:start] + files[path][end:]
     if rng.random() < 0.5:
         return {path}
-    same = [p for p in files if language_of(p) == language_of(path)]
-    other = rng.choice(same)
+    other = _of_language(rng, files, path)
     files[other] += "\n" + piece
     return {path, other}
+
+
+def change_imports(rng: random.Random, files: Files, path: str) -> set[str]:
+    """Take an import out, or another file's in."""
+    own = list(_IMPORT.finditer(files[path]))
+    if own and rng.random() < 0.5:
+        each = rng.choice(own)
+        files[path] = files[path][: each.start()] + files[path][each.end() :]
+        return {path}
+    others = list(_IMPORT.finditer(files[_of_language(rng, files, path)]))
+    if not others:
+        return edit_body(rng, files, path)
+    clause = _PACKAGE.search(files[path])
+    at = own[0].start() if own else clause.end() + 1 if clause else 0
+    files[path] = files[path][:at] + rng.choice(others)[0] + files[path][at:]
+    return {path}
 
 
 def swap_words(rng: random.Random, files: Files, path: str) -> set[str]:
     """Let a line (an import, a base, a call) name something else of the tree."""
     lines, _ = _lines(rng, files[path])
-    wanted = [i for i, line in enumerate(lines) if re.search(r"import|class|return|=", line)]
+    wanted = [
+        i
+        for i, line in enumerate(lines)
+        if re.search(r"import|class|return|=|extends|func|type", line)
+    ]
     if not wanted:
         return edit_body(rng, files, path)
     at = rng.choice(wanted)
@@ -158,7 +213,12 @@ def move_file(rng: random.Random, files: Files, path: str) -> set[str]:
 
 
 def package(rng: random.Random, files: Files, path: str) -> set[str]:
-    """Make a folder a package, or no package any more."""
+    """Make a folder a package, or no package any more; or let a file belong to another's."""
+    clause = _PACKAGE.search(files[path])
+    other = _PACKAGE.search(files[_of_language(rng, files, path)])
+    if clause and other:
+        files[path] = files[path][: clause.start()] + other[0] + files[path][clause.end() :]
+        return {path}
     folder = path.rpartition("/")[0]
     own = f"{folder}/__init__.py" if folder else "__init__.py"
     if own in files:
@@ -184,6 +244,7 @@ EDITS: tuple[Callable[[random.Random, Files, str], set[str]], ...] = (
     edit_body,
     rename,
     move_lines,
+    change_imports,
     swap_words,
     swap_words,
     move_file,

@@ -120,6 +120,11 @@ def _run(args: argparse.Namespace) -> int:
     if args.export is not None:
         return _export(args, settings)
     _refuse_elsewhere(settings)
+    if not args.wait and not args.move and settings.client.autostart:
+        report = _handed_over(args, settings)
+        if report is not None:
+            _tell(args, report)
+            return 0
     from etl.plan import make_plan, repository_name
     from plait.domain.scope import unqualify
     from vector.server.embedded import start_soon
@@ -133,7 +138,6 @@ def _run(args: argparse.Namespace) -> int:
     held = start_soon(settings)
 
     from etl.pipeline import IndexRequest
-    from etl.report import render
 
     # A run makes millions of values that live to its end: looking through them for cycles again and
     # again was a tenth of this process's CPU. Cycles are still collected, less often.
@@ -151,16 +155,39 @@ def _run(args: argparse.Namespace) -> int:
     # Without a service nobody would make them afterwards.
     wait = args.wait or not settings.client.autostart
     report = asyncio.run(_index(request, settings, _progress(args), wait))
-    filling = request.embed and report.embedded < report.chunks
-    report = replace(report, repo=unqualify(tenant, report.repo), filling=filling)
+    report = replace(report, repo=unqualify(tenant, report.repo))
     _start_service(settings)  # one that was running may have left meanwhile
     for lease in held:
         lease.close()
+    _tell(args, report)
+    return 0
+
+
+def _handed_over(args: argparse.Namespace, settings: Settings) -> IndexReport | None:
+    """The report of the running service, which is quicker at it; None where it can't do this run."""
+    from plait.client import discovery
+
+    if settings.client.server or discovery.running(settings.home) is None:
+        return None
+    from etl.handed_over import hand_over
+
+    root = args.path.expanduser().absolute()
+    try:
+        return hand_over(root, args.repo, settings, _progress(args), embed=not args.no_embed)
+    except KeyboardInterrupt:
+        print("\ninterrupted: the running service goes on with the run", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def _tell(args: argparse.Namespace, report: IndexReport) -> None:
+    from etl.report import render
+
+    filling = not args.no_embed and report.embedded < report.chunks
+    report = replace(report, filling=filling)
     if args.json:
         print(to_json(report.to_json()))
     elif not args.quiet:
         print(render(report))
-    return 0
 
 
 async def _index(

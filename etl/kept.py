@@ -105,9 +105,6 @@ class KeptRepositories:
         self._kept.move_to_end(repo)
         return kept
 
-    def has(self, repo: str) -> bool:
-        return repo in self._kept
-
     def trim(self) -> None:
         """Drop the least recently used ones, until what is kept fits; one that does not fit is not kept."""
         while self._kept and sum(kept.size for kept in self._kept.values()) > self._max_bytes:

@@ -37,8 +37,16 @@ from plait.domain.graph import Edge, Node
 from plait.domain.outage import Patience as Outage
 from plait.domain.outage import ride_out
 from plait.domain.scope import DEFAULT_TENANT, qualify
-from plait.domain.values import Revision
-from plait.ports import Draft, EmbeddingProvider, GraphStore, IndexStats, StoredFile
+from plait.domain.values import Chunk, Revision
+from plait.ports import (
+    Draft,
+    EmbeddingProvider,
+    FileRow,
+    GraphStore,
+    IndexStats,
+    IndexStore,
+    StoredFile,
+)
 from plait.secrets.rules import Rules
 from plait.settings import Settings
 
@@ -46,6 +54,7 @@ from plait.settings import Settings
 FOLLOW_S, LOOK_S = 300.0, 0.05
 # Of a revision whose server crashes, with a loss, while it is written.
 TRIES = 3
+GATHERED = 4  # transactions' worth of rows wait for each other: most are full, and 2 MB of memory
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +66,7 @@ class IndexRequest:
 
     `plan`: of this root, when the caller has made it already. `touched`: nothing but these paths has
     changed since the revision that is kept in memory, if any is; None: look at every file. `keep`: more
-    runs will follow, so a service keeps in memory what they need. `again`: only while `repo` is indexed, and
+    runs will follow, so a service gets ready for them even if nothing has changed. `again`: only while `repo` is indexed, and
     whether it is to have vectors stays as it was, whatever `embed` says. `turn_s`: how long a run of another
     process on this repository is waited for.
     """
@@ -163,13 +172,19 @@ async def _published(
         run.kept, run.touched = kept, request.touched
         try:
             async with _draft(truth, request, root, progress) as draft:
+                if not draft.base and not request.keep:
+                    run.kept = (
+                        None  # keeping costs time and memory, and most first runs are the only one
+                    )
                 base = taken_up(run, draft)
                 if base is None and request.touched is not None:
                     # Another process has published: what is kept knows nothing of the files that came with it.
                     request = replace(request, touched=None)
                     todo = await asyncio.to_thread(make_plan, root, settings)
                     run.walk, run.jobs, run.skipped = todo.walk, todo.jobs, list(todo.walk.skipped)
-                revision = await _write_revision(run, base, draft, truth, settings, progress)
+                revision = await _write_revision(
+                    run, base, draft, truth, settings, progress, ready=request.keep
+                )
             if kept is not None and kept.bindings is not None:
                 kept.plan = todo
                 if revision is not None:
@@ -230,8 +245,11 @@ async def _write_revision(
     truth: Truth,
     settings: Settings,
     progress: Progress,
+    *,
+    ready: bool,
 ) -> Revision | None:
-    """Write and publish what differs from the base revision, which `kept` holds; None when nothing does."""
+    """Write and publish what differs from the base revision, which `kept` holds; None when nothing does.
+    `ready`: for a run to come, even then."""
     stored = kept.stored if kept else await truth.index.stored_files(draft)
     with run.phase("changes"):
         changed, removed = await changes(run, draft, stored, settings.index.parse_timeout_s)
@@ -239,7 +257,7 @@ async def _write_revision(
     # What an older version of ours read may hold more for this one, though no file has changed.
     current = draft.facts_version == FACTS_VERSION
     if not changed and not removed and draft.base and current:
-        if run.kept is not None and kept is None:
+        if run.kept is not None and kept is None and ready:
             await keep_base(run, run.kept, draft, truth, stored)
         await truth.index.discard(draft)
         return None
@@ -297,16 +315,20 @@ async def _parse_and_write(
     if not changed:
         return
     segment = SegmentBuilder()
+    contents = _Contents(draft, truth.index, settings.index.batch_items)
     progress.start("parse", len(changed))
     with _pool_for(run, settings, len(changed)) as pool:
         batches = pool.run([run.jobs[path] for path in changed])
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-            await _write_batch(run, draft, truth, settings, batch)
+            await contents.add(batch)
+            run.chunks_written += len(batch.chunks)
+            _add_facts(run, batch)
             segment.add([chunk.id for chunk in batch.chunks], batch.index)
             progress.advance(len(batch.files) + len(batch.skipped))
             if segment.is_full:
                 await _write_segment(draft, truth, segment)
                 segment = SegmentBuilder()
+    await contents.finish()
     await _write_segment(draft, truth, segment)
 
 
@@ -319,7 +341,7 @@ async def _write_segment(draft: Draft, truth: Truth, segment: SegmentBuilder) ->
 def _pool_for(run: Run, settings: Settings, files: int) -> Iterator[ParsePool]:
     """Parse workers for so many files: for a few, the one that is kept warm."""
     root, kept = Path(run.walk.root), run.kept
-    if kept is None or run.touched is None or files > FEW_FILES:
+    if kept is None or files > FEW_FILES:
         with _pool(root, settings, run.rules) as pool:
             yield pool
         return
@@ -345,16 +367,35 @@ def _pool(root: Path, settings: Settings, rules: Rules, *, keep: bool = False) -
     )
 
 
-async def _write_batch(
-    run: Run, draft: Draft, truth: Truth, settings: Settings, batch: ParsedBatch
-) -> None:
-    size = settings.index.batch_items
-    for start in range(0, len(batch.files), size):
-        await truth.index.write_files(draft, batch.files[start : start + size])
-    for start in range(0, len(batch.chunks), size):
-        await truth.index.write_chunks(draft, batch.chunks[start : start + size])
-    run.chunks_written += len(batch.chunks)
-    _add_facts(run, batch)
+class _Contents:
+    """Writes files and their chunks in transactions of `size` rows, whatever batches they come in."""
+
+    def __init__(self, draft: Draft, index: IndexStore, size: int) -> None:
+        self._draft = draft
+        self._index = index
+        self._size = size
+        self._files: list[FileRow] = []
+        self._chunks: list[Chunk] = []
+
+    async def add(self, batch: ParsedBatch) -> None:
+        self._files += batch.files
+        self._chunks += batch.chunks
+        if max(len(self._files), len(self._chunks)) >= GATHERED * self._size:
+            await self._write(least=self._size)
+
+    async def finish(self) -> None:
+        """Write what is left."""
+        await self._write(least=1)
+
+    async def _write(self, least: int) -> None:
+        """All files, then chunks in parts of `least` at least: a file that is written a second time, after a
+        lost connection, takes its chunks back."""
+        for start in range(0, len(self._files), self._size):
+            await self._index.write_files(self._draft, self._files[start : start + self._size])
+        self._files.clear()
+        while len(self._chunks) >= least:
+            await self._index.write_chunks(self._draft, self._chunks[: self._size])
+            del self._chunks[: self._size]
 
 
 def _add_facts(run: Run, batch: ParsedBatch) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +21,12 @@ MAX_WORDS = 500_000  # of a vocabulary: some 100 MB. Django has 190,000
 
 
 class _Numbers(dict[str, int]):
+    def __init__(self) -> None:
+        self.new: list[str] = []  # terms that nobody was told yet
+
     def __missing__(self, term: str) -> int:
         number = self[term] = len(self)
+        self.new.append(term)
         return number
 
 
@@ -37,7 +40,6 @@ class Vocabulary(dict[Word, int]):
 
     def _begin(self) -> None:
         self._numbers = _Numbers()  # of terms
-        self._sent = 0
         self._terms = array("i")  # of word 0, then of word 1, …
         self._ends = array("i")  # of each word's terms
 
@@ -62,8 +64,7 @@ class Vocabulary(dict[Word, int]):
 
     def unsent(self) -> list[str]:
         """Terms that no earlier call returned, in the order of their numbers."""
-        new = list(islice(self._numbers, self._sent, None))
-        self._sent = len(self._numbers)
+        new, self._numbers.new = self._numbers.new, []
         return new
 
     def postings(self, words: Sequence[int], sizes: Sequence[int]) -> Postings:

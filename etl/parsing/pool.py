@@ -38,6 +38,8 @@ from plait.secrets.rules import BUILT_IN, Rules
 # is soon parsed again and both workers end at about the same time.
 BATCH_BYTES = 400_000
 BATCH_FILES = 200
+# What one worker parses in the time that another takes to start and to be of use, about: 0.3 s.
+WORKER_BYTES = 2_000_000
 START_TRIES = 3  # of a worker that a signal ends while it starts
 # An extractor needs about 100 bytes of memory a byte of source (473 MB for 4.8 MB).
 MEMORY_BYTES = 2 * 2**30
@@ -273,7 +275,8 @@ class ParsePool:
         Raises: ParseWorkerFailed, when workers can't be started.
         """
         todo = deque(batches(jobs))
-        count = min(self._size, len(todo))
+        worth = 1 + sum(job.size for job in jobs) // WORKER_BYTES
+        count = min(self._size, len(todo), worth)
         self._results = queue.Queue(maxsize=4 * max(count, 1))
         self._threads = [
             threading.Thread(target=self._work, args=(todo,), daemon=True, name=f"parse-{i}")
@@ -425,9 +428,10 @@ class ParsePool:
     def _index(self, worker: _Worker, reply: Reply) -> PartialIndex:
         """The batch's words with the worker's numbers of terms made the pool's."""
         with self._lock:
-            numbers = self._numbers
+            numbers, before = self._numbers, len(self._numbers)
             new = [numbers.setdefault(term, len(numbers)) for term in reply.new_terms]
-            self._vocabulary += list(numbers)[len(self._vocabulary) :] if new else []
+            told = zip(reply.new_terms, new, strict=True)
+            self._vocabulary += [term for term, number in told if number >= before]
         worker.terms = np.concatenate([worker.terms, np.array(new, dtype=np.int32)])
         return PartialIndex(
             np.frombuffer(reply.lengths, dtype=np.int32),

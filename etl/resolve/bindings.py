@@ -1,7 +1,7 @@
 """What is bound in a repository, kept up to date with its files' facts.
 
-Python's binder follows a change to what it can touch. Those of the other languages are made anew, with
-all files of their family, when one of them changed; families without a changed file are left alone.
+Each family's binder follows a change to what it can touch: Python's by the questions that it asks
+(`etl.resolve.questions`), the others by the names that a file looks up (`etl.resolve.followed`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from types import ModuleType
 
 from etl.facts import FileFacts
 from etl.languages.names import is_test_path
 from etl.languages.registry import language
+from etl.resolve.followed import FollowedBinder
 from etl.resolve.ids import Ids
 from etl.resolve.parts import FilePart, code_part
-from etl.resolve.table import Binder, Bound, IncrementalBinder, Table
+from etl.resolve.table import IncrementalBinder
 
 _ANSWER_BYTES = 400  # of an answer with its links, about
 _FACTS_BYTES = 8  # in memory, for each byte of a source file, about
@@ -93,52 +93,26 @@ class Bindings:
     def _family(self, family: str, files: Mapping[str, FileFacts]) -> IncrementalBinder:
         binder = self._families.get(family)
         if binder is None:  # its first files
-            line = language(next(iter(files.values())).language)
-            module = import_module(line.resolver) if line.is_code else None
-            if module is not None and hasattr(module, "incremental"):
+            module = import_module(language(next(iter(files.values())).language).resolver)
+            if hasattr(module, "incremental"):
                 binder = module.incremental(self._ids, self._track)
             else:
-                binder = _Whole(module, self._ids)
+                binder = FollowedBinder(module.binder, self._ids, track=self._track)
             self._families[family] = binder
         return binder
-
-
-class _Whole:
-    """`IncrementalBinder` by a binder that is made anew for each change of a file of its family."""
-
-    def __init__(self, module: ModuleType | None, ids: Ids) -> None:
-        self._module = module
-        self._ids = ids
-        self._facts: dict[str, FileFacts] = {}
-        self._table = Table([], ids)
-        self._binder: Binder | None = None
-
-    @property
-    def size(self) -> int:
-        return len(self._facts)
-
-    def update(self, changed: Mapping[str, FileFacts], removed: Iterable[str]) -> set[str]:
-        for path in removed:
-            self._facts.pop(path, None)
-        self._facts |= changed
-        self._table = Table(list(self._facts.values()), self._ids)
-        self._binder = self._module.binder(self._table) if self._module is not None else None
-        return set(self._facts)
-
-    def bound(self, path: str, unresolved: Counter[str]) -> Iterable[Bound]:
-        if self._binder is None:
-            return ()
-        return self._binder.bind(self._table.by_path[path], unresolved)
 
 
 @contextmanager
 def collector_off() -> Iterator[None]:
     """No cyclic garbage collection in the block: what is bound is large and lives on, and looking for
-    cycles in it costs half as much again as resolving."""
+    cycles in it costs half as much again as resolving. Behind it all is old, what a service froze too: the
+    next collection of the young would otherwise look through everything that the block made."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            gc.freeze()
+            gc.unfreeze()
             gc.enable()

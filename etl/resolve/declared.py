@@ -7,15 +7,16 @@ package, then in the repository, and only one may fit at the first place where a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from etl.facts import Definition
 from etl.languages.kit.values import CONFIDENCE
-from etl.languages.registry import DECLARED, language
-from etl.resolve.table import CLASSES, Bound, Table
+from etl.languages.registry import language
+from etl.resolve.table import CLASSES, Bound, Key, Table
 from plait.domain.graph import Relation
 
 _Place = tuple[int, int]  # file, definition
+_Type = tuple[str, str]  # group, name
 
 
 class DeclaredBinder:
@@ -23,14 +24,40 @@ class DeclaredBinder:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._types: dict[tuple[str, str], list[_Place]] = {}  # (group, name) → types
-        for file, facts in enumerate(table.files):
-            if language(facts.language).family != DECLARED:
-                continue
-            group = _group(facts.language)
-            for number, definition in enumerate(facts.definitions):
-                if definition.kind in CLASSES:
-                    self._types.setdefault((group, definition.name), []).append((file, number))
+        self._types: dict[_Type, list[_Place]] = {}
+
+    def put(self, file: int) -> None:
+        """See `etl.resolve.table.Binder.put`."""
+        for number, type_ in self._defined(file):
+            self._types.setdefault(type_, []).append((file, number))
+
+    def drop(self, file: int) -> None:
+        """See `etl.resolve.table.Binder.drop`."""
+        for number, type_ in self._defined(file):
+            self._types[type_].remove((file, number))
+
+    def _defined(self, file: int) -> Iterator[tuple[int, _Type]]:
+        facts = self._table.files[file]
+        group = _group(facts.language)
+        for number, definition in enumerate(facts.definitions):
+            if definition.kind in CLASSES:
+                yield number, (group, definition.name)
+
+    def surface(self, file: int) -> dict[Key, object]:
+        """See `etl.resolve.table.Binder.surface`: types by group and name."""
+        table = self._table
+        facts = table.files[file]
+        found: dict[Key, list[Hashable]] = {}
+        for number, type_ in self._defined(file):
+            qualname = facts.definitions[number].qualname
+            what = (table.ids[file][number], table.names[file][number], qualname, facts.module)
+            found.setdefault(type_, []).append((facts.path, *what))
+        return dict(found)
+
+    def shared(self, file: int) -> tuple[()]:
+        """See `etl.resolve.table.Binder.shared`: nothing."""
+        del file
+        return ()
 
     def bind(self, file: int, unresolved: Counter[str]) -> Iterator[Bound]:
         """See `etl.resolve.table.Binder.bind`."""
@@ -50,6 +77,7 @@ class DeclaredBinder:
         facts = self._table.files[file]
         group = _group(facts.language)
         name = base.rpartition(".")[2]
+        self._table.note(group, name)
         all_ = [
             place
             for place in self._types.get((group, name), ())

@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from plait.v1 import types_pb2 as plait_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cplait/v1/index_service.proto\x12\x08plait.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14plait/v1/types.proto\"I\n\rStageProgress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x03\x12\r\n\x05total\x18\x03 \x01(\x03\x12\x0c\n\x04unit\x18\x04 \x01(\t\"\x90\x01\n\x08JobError\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x32\n\x08metadata\x18\x03 \x03(\x0b\x32 .plait.v1.JobError.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xdf\x02\n\x0cIndexSummary\x12\r\n\x05\x66iles\x18\x01 \x01(\x03\x12\x0e\n\x06\x63hunks\x18\x02 \x01(\x03\x12\r\n\x05nodes\x18\x03 \x01(\x03\x12\r\n\x05\x65\x64ges\x18\x04 \x01(\x03\x12\x12\n\nunresolved\x18\x05 \x01(\x03\x12\x38\n\tlanguages\x18\x06 \x03(\x0b\x32%.plait.v1.IndexSummary.LanguagesEntry\x12\x34\n\x07skipped\x18\x07 \x03(\x0b\x32#.plait.v1.IndexSummary.SkippedEntry\x12\x15\n\rchanged_files\x18\n \x01(\x03\x12\x15\n\rremoved_files\x18\x0b \x01(\x03\x1a\x30\n\x0eLanguagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a.\n\x0cSkippedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x92\x03\n\x08IndexJob\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12&\n\x05state\x18\x04 \x01(\x0e\x32\x17.plait.v1.IndexJobState\x12)\n\x08progress\x18\n \x01(\x0b\x32\x17.plait.v1.StageProgress\x12\'\n\x07summary\x18\x0b \x01(\x0b\x32\x16.plait.v1.IndexSummary\x12.\n\x08revision\x18\x0c \x01(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12!\n\x05\x65rror\x18\r \x01(\x0b\x32\x12.plait.v1.JobError\x12/\n\x0b\x63reate_time\x18\x14 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x15 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x07\x65lapsed\x18\x16 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x98\x01\n\x11StartIndexRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x12\n\nrepository\x18\x03 \x01(\t\x12\x16\n\x0eskip_embedding\x18\n \x01(\x08\x12\x0c\n\x04move\x18\x0b \x01(\x08\x12\'\n\x07\x63hanged\x18\x14 \x01(\x0b\x32\x16.plait.v1.ChangedPaths\"*\n\x0c\x43hangedPaths\x12\r\n\x05paths\x18\x01 \x03(\t\x12\x0b\n\x03\x61ll\x18\x02 \x01(\x08\"5\n\x12StartIndexResponse\x12\x1f\n\x03job\x18\x01 \x01(\x0b\x32\x12.plait.v1.IndexJob\" \n\x12GetIndexJobRequest\x12\n\n\x02id\x18\x01 \x01(\t\"6\n\x13GetIndexJobResponse\x12\x1f\n\x03job\x18\x01 \x01(\x0b\x32\x12.plait.v1.IndexJob\"\"\n\x14WatchIndexJobRequest\x12\n\n\x02id\x18\x01 \x01(\t\"8\n\x15WatchIndexJobResponse\x12\x1f\n\x03job\x18\x01 \x01(\x0b\x32\x12.plait.v1.IndexJob\"@\n\x17ListRepositoriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"\x99\x01\n\nRepository\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04root\x18\x02 \x01(\t\x12.\n\x08revision\x18\x03 \x01(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12\r\n\x05\x66iles\x18\n \x01(\x03\x12\x30\n\x0cpublish_time\x18\x14 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"_\n\x18ListRepositoriesResponse\x12*\n\x0crepositories\x18\x01 \x03(\x0b\x32\x14.plait.v1.Repository\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\'\n\x17\x44\x65leteRepositoryRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x1a\n\x18\x44\x65leteRepositoryResponse*\xe2\x01\n\rIndexJobState\x12\x1f\n\x1bINDEX_JOB_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16INDEX_JOB_STATE_QUEUED\x10\x01\x12\x1b\n\x17INDEX_JOB_STATE_RUNNING\x10\x02\x12\x1d\n\x19INDEX_JOB_STATE_PUBLISHED\x10\x03\x12\x1d\n\x19INDEX_JOB_STATE_SUCCEEDED\x10\x04\x12\x1a\n\x16INDEX_JOB_STATE_FAILED\x10\x05\x12\x1d\n\x19INDEX_JOB_STATE_CANCELLED\x10\x06\x32\xad\x03\n\x0cIndexService\x12G\n\nStartIndex\x12\x1b.plait.v1.StartIndexRequest\x1a\x1c.plait.v1.StartIndexResponse\x12J\n\x0bGetIndexJob\x12\x1c.plait.v1.GetIndexJobRequest\x1a\x1d.plait.v1.GetIndexJobResponse\x12R\n\rWatchIndexJob\x12\x1e.plait.v1.WatchIndexJobRequest\x1a\x1f.plait.v1.WatchIndexJobResponse0\x01\x12Y\n\x10ListRepositories\x12!.plait.v1.ListRepositoriesRequest\x1a\".plait.v1.ListRepositoriesResponse\x12Y\n\x10\x44\x65leteRepository\x12!.plait.v1.DeleteRepositoryRequest\x1a\".plait.v1.DeleteRepositoryResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cplait/v1/index_service.proto\x12\x08plait.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14plait/v1/types.proto\"I\n\rStageProgress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x03\x12\r\n\x05total\x18\x03 \x01(\x03\x12\x0c\n\x04unit\x18\x04 \x01(\t\"\x90\x01\n\x08JobError\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x32\n\x08metadata\x18\x03 \x03(\x0b\x32 .plait.v1.JobError.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xdf\x02\n\x0cIndexSummary\x12\r\n\x05\x66iles\x18\x01 \x01(\x03\x12\x0e\n\x06\x63hunks\x18\x02 \x01(\x03\x12\r\n\x05nodes\x18\x03 \x01(\x03\x12\r\n\x05\x65\x64ges\x18\x04 \x01(\x03\x12\x12\n\nunresolved\x18\x05 \x01(\x03\x12\x38\n\tlanguages\x18\x06 \x03(\x0b\x32%.plait.v1.IndexSummary.LanguagesEntry\x12\x34\n\x07skipped\x18\x07 \x03(\x0b\x32#.plait.v1.IndexSummary.SkippedEntry\x12\x15\n\rchanged_files\x18\n \x01(\x03\x12\x15\n\rremoved_files\x18\x0b \x01(\x03\x1a\x30\n\x0eLanguagesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a.\n\x0cSkippedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xa2\x03\n\x08IndexJob\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nrepository\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12&\n\x05state\x18\x04 \x01(\x0e\x32\x17.plait.v1.IndexJobState\x12)\n\x08progress\x18\n \x01(\x0b\x32\x17.plait.v1.StageProgress\x12\'\n\x07summary\x18\x0b \x01(\x0b\x32\x16.plait.v1.IndexSummary\x12.\n\x08revision\x18\x0c \x01(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12!\n\x05\x65rror\x18\r \x01(\x0b\x32\x12.plait.v1.JobError\x12\x0e\n\x06report\x18\x0e \x01(\t\x12/\n\x0b\x63reate_time\x18\x14 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x15 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12*\n\x07\x65lapsed\x18\x16 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x98\x01\n\x11StartIndexRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x12\n\nrepository\x18\x03 \x01(\t\x12\x16\n\x0eskip_embedding\x18\n \x01(\x08\x12\x0c\n\x04move\x18\x0b \x01(\x08\x12\'\n\x07\x63hanged\x18\x14 \x01(\x0b\x32\x16.plait.v1.ChangedPaths\"*\n\x0c\x43hangedPaths\x12\r\n\x05paths\x18\x01 \x03(\t\x12\x0b\n\x03\x61ll\x18\x02 \x01(\x08\"5\n\x12StartIndexResponse\x12\x1f\n\x03job\x18\x01 \x01(\x0b\x32\x12.plait.v1.IndexJob\" \n\x12GetIndexJobRequest\x12\n\n\x02id\x18\x01 \x01(\t\"6\n\x13GetIndexJobResponse\x12\x1f\n\x03job\x18\x01 \x01(\x0b\x32\x12.plait.v1.IndexJob\"\"\n\x14WatchIndexJobRequest\x12\n\n\x02id\x18\x01 \x01(\t\"8\n\x15WatchIndexJobResponse\x12\x1f\n\x03job\x18\x01 \x01(\x0b\x32\x12.plait.v1.IndexJob\"@\n\x17ListRepositoriesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"\x99\x01\n\nRepository\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04root\x18\x02 \x01(\t\x12.\n\x08revision\x18\x03 \x01(\x0b\x32\x1c.plait.v1.RepositoryRevision\x12\r\n\x05\x66iles\x18\n \x01(\x03\x12\x30\n\x0cpublish_time\x18\x14 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"_\n\x18ListRepositoriesResponse\x12*\n\x0crepositories\x18\x01 \x03(\x0b\x32\x14.plait.v1.Repository\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\'\n\x17\x44\x65leteRepositoryRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x1a\n\x18\x44\x65leteRepositoryResponse*\xe2\x01\n\rIndexJobState\x12\x1f\n\x1bINDEX_JOB_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16INDEX_JOB_STATE_QUEUED\x10\x01\x12\x1b\n\x17INDEX_JOB_STATE_RUNNING\x10\x02\x12\x1d\n\x19INDEX_JOB_STATE_PUBLISHED\x10\x03\x12\x1d\n\x19INDEX_JOB_STATE_SUCCEEDED\x10\x04\x12\x1a\n\x16INDEX_JOB_STATE_FAILED\x10\x05\x12\x1d\n\x19INDEX_JOB_STATE_CANCELLED\x10\x06\x32\xad\x03\n\x0cIndexService\x12G\n\nStartIndex\x12\x1b.plait.v1.StartIndexRequest\x1a\x1c.plait.v1.StartIndexResponse\x12J\n\x0bGetIndexJob\x12\x1c.plait.v1.GetIndexJobRequest\x1a\x1d.plait.v1.GetIndexJobResponse\x12R\n\rWatchIndexJob\x12\x1e.plait.v1.WatchIndexJobRequest\x1a\x1f.plait.v1.WatchIndexJobResponse0\x01\x12Y\n\x10ListRepositories\x12!.plait.v1.ListRepositoriesRequest\x1a\".plait.v1.ListRepositoriesResponse\x12Y\n\x10\x44\x65leteRepository\x12!.plait.v1.DeleteRepositoryRequest\x1a\".plait.v1.DeleteRepositoryResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,8 +40,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INDEXSUMMARY_LANGUAGESENTRY']._serialized_options = b'8\001'
   _globals['_INDEXSUMMARY_SKIPPEDENTRY']._loaded_options = None
   _globals['_INDEXSUMMARY_SKIPPEDENTRY']._serialized_options = b'8\001'
-  _globals['_INDEXJOBSTATE']._serialized_start=1937
-  _globals['_INDEXJOBSTATE']._serialized_end=2163
+  _globals['_INDEXJOBSTATE']._serialized_start=1953
+  _globals['_INDEXJOBSTATE']._serialized_end=2179
   _globals['_STAGEPROGRESS']._serialized_start=129
   _globals['_STAGEPROGRESS']._serialized_end=202
   _globals['_JOBERROR']._serialized_start=205
@@ -55,31 +55,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INDEXSUMMARY_SKIPPEDENTRY']._serialized_start=657
   _globals['_INDEXSUMMARY_SKIPPEDENTRY']._serialized_end=703
   _globals['_INDEXJOB']._serialized_start=706
-  _globals['_INDEXJOB']._serialized_end=1108
-  _globals['_STARTINDEXREQUEST']._serialized_start=1111
-  _globals['_STARTINDEXREQUEST']._serialized_end=1263
-  _globals['_CHANGEDPATHS']._serialized_start=1265
-  _globals['_CHANGEDPATHS']._serialized_end=1307
-  _globals['_STARTINDEXRESPONSE']._serialized_start=1309
-  _globals['_STARTINDEXRESPONSE']._serialized_end=1362
-  _globals['_GETINDEXJOBREQUEST']._serialized_start=1364
-  _globals['_GETINDEXJOBREQUEST']._serialized_end=1396
-  _globals['_GETINDEXJOBRESPONSE']._serialized_start=1398
-  _globals['_GETINDEXJOBRESPONSE']._serialized_end=1452
-  _globals['_WATCHINDEXJOBREQUEST']._serialized_start=1454
-  _globals['_WATCHINDEXJOBREQUEST']._serialized_end=1488
-  _globals['_WATCHINDEXJOBRESPONSE']._serialized_start=1490
-  _globals['_WATCHINDEXJOBRESPONSE']._serialized_end=1546
-  _globals['_LISTREPOSITORIESREQUEST']._serialized_start=1548
-  _globals['_LISTREPOSITORIESREQUEST']._serialized_end=1612
-  _globals['_REPOSITORY']._serialized_start=1615
-  _globals['_REPOSITORY']._serialized_end=1768
-  _globals['_LISTREPOSITORIESRESPONSE']._serialized_start=1770
-  _globals['_LISTREPOSITORIESRESPONSE']._serialized_end=1865
-  _globals['_DELETEREPOSITORYREQUEST']._serialized_start=1867
-  _globals['_DELETEREPOSITORYREQUEST']._serialized_end=1906
-  _globals['_DELETEREPOSITORYRESPONSE']._serialized_start=1908
-  _globals['_DELETEREPOSITORYRESPONSE']._serialized_end=1934
-  _globals['_INDEXSERVICE']._serialized_start=2166
-  _globals['_INDEXSERVICE']._serialized_end=2595
+  _globals['_INDEXJOB']._serialized_end=1124
+  _globals['_STARTINDEXREQUEST']._serialized_start=1127
+  _globals['_STARTINDEXREQUEST']._serialized_end=1279
+  _globals['_CHANGEDPATHS']._serialized_start=1281
+  _globals['_CHANGEDPATHS']._serialized_end=1323
+  _globals['_STARTINDEXRESPONSE']._serialized_start=1325
+  _globals['_STARTINDEXRESPONSE']._serialized_end=1378
+  _globals['_GETINDEXJOBREQUEST']._serialized_start=1380
+  _globals['_GETINDEXJOBREQUEST']._serialized_end=1412
+  _globals['_GETINDEXJOBRESPONSE']._serialized_start=1414
+  _globals['_GETINDEXJOBRESPONSE']._serialized_end=1468
+  _globals['_WATCHINDEXJOBREQUEST']._serialized_start=1470
+  _globals['_WATCHINDEXJOBREQUEST']._serialized_end=1504
+  _globals['_WATCHINDEXJOBRESPONSE']._serialized_start=1506
+  _globals['_WATCHINDEXJOBRESPONSE']._serialized_end=1562
+  _globals['_LISTREPOSITORIESREQUEST']._serialized_start=1564
+  _globals['_LISTREPOSITORIESREQUEST']._serialized_end=1628
+  _globals['_REPOSITORY']._serialized_start=1631
+  _globals['_REPOSITORY']._serialized_end=1784
+  _globals['_LISTREPOSITORIESRESPONSE']._serialized_start=1786
+  _globals['_LISTREPOSITORIESRESPONSE']._serialized_end=1881
+  _globals['_DELETEREPOSITORYREQUEST']._serialized_start=1883
+  _globals['_DELETEREPOSITORYREQUEST']._serialized_end=1922
+  _globals['_DELETEREPOSITORYRESPONSE']._serialized_start=1924
+  _globals['_DELETEREPOSITORYRESPONSE']._serialized_end=1950
+  _globals['_INDEXSERVICE']._serialized_start=2182
+  _globals['_INDEXSERVICE']._serialized_end=2611
 # @@protoc_insertion_point(module_scope)

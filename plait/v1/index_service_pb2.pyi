@@ -260,6 +260,7 @@ class IndexJob(_message.Message):
     SUMMARY_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    REPORT_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     ELAPSED_FIELD_NUMBER: _builtins.int
@@ -271,6 +272,8 @@ class IndexJob(_message.Message):
     """The folder, absolute, on the server's machine."""
     state: Global___IndexJobState.ValueType
     """Its state."""
+    report: _builtins.str
+    """The whole report as `plait index --json` prints it, once text is published. Only GetIndexJob sets it."""
     @_builtins.property
     def progress(self) -> Global___StageProgress:
         """The stage that runs now."""
@@ -310,13 +313,14 @@ class IndexJob(_message.Message):
         summary: Global___IndexSummary | None = ...,
         revision: _types_pb2.RepositoryRevision | None = ...,
         error: Global___JobError | None = ...,
+        report: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         elapsed: _duration_pb2.Duration | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "elapsed", b"elapsed", "end_time", b"end_time", "error", b"error", "progress", b"progress", "revision", b"revision", "summary", b"summary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "elapsed", b"elapsed", "end_time", b"end_time", "error", b"error", "id", b"id", "path", b"path", "progress", b"progress", "repository", b"repository", "revision", b"revision", "state", b"state", "summary", b"summary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "elapsed", b"elapsed", "end_time", b"end_time", "error", b"error", "id", b"id", "path", b"path", "progress", b"progress", "report", b"report", "repository", b"repository", "revision", b"revision", "state", b"state", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

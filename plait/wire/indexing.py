@@ -49,6 +49,7 @@ def job(value: IndexJob) -> pb.IndexJob:
         create_time=scalars.timestamp(value.created_at),
         end_time=scalars.timestamp(value.ended_at),
         elapsed=scalars.duration(value.elapsed_s) if value.elapsed_s else None,
+        report=value.report,
     )
     if value.counts:
         out.summary.MergeFrom(
@@ -88,4 +89,5 @@ def job_of(message: pb.IndexJob) -> IndexJob:
         error_metadata=dict(message.error.metadata),
         created_at=scalars.optional_time(message, "create_time"),
         ended_at=scalars.optional_time(message, "end_time"),
+        report=message.report,
     )

@@ -106,6 +106,11 @@ class Follower:
         if one is not None and paths:
             one.waiting.add(paths)
 
+    def resumed(self) -> None:
+        """This process was stopped and goes on."""
+        for one in self._followed.values():
+            one.waiting.resumed()
+
     def drop(self, tenant: str, name: str) -> None:
         """Follow a repository no longer, for it was removed."""
         self._drop((tenant, name))
@@ -226,8 +231,8 @@ class Follower:
             self._tell(
                 key,
                 "files are looked at every two seconds",
-                f"the kernel does not tell what changes in {root} ({why}); on Linux, raising "
-                "fs.inotify.max_user_watches or fs.inotify.max_user_instances mends it",
+                f"the kernel does not tell what changes in {root} ({why}); where that is a limit of Linux, "
+                "raising fs.inotify.max_user_watches or fs.inotify.max_user_instances mends it",
             )
 
         async for told in changes(root, polling):

@@ -256,9 +256,8 @@ class Jobs:
         progress = _Reporter(self, job_id)
         if request.embed and self._settings.embedding.embeds_code:
             await check_model(self._truth.vectors, self._settings.embedding)
-        # What costs memory to keep is kept for those who will come again.
         name = qualify(request.tenant, repository_name(request.root, request.repo))
-        kept = self._kept.get(name) if request.keep or self._kept.has(name) else None
+        kept = self._kept.get(name)
         try:
             return await index_repository(
                 request, self._settings, self._truth, None, None, progress, kept

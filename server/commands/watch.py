@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -70,6 +71,7 @@ async def _follow(args: argparse.Namespace, root: Path, client: AsyncPlaitClient
 
     waiting = Waiting()
     looking = asyncio.create_task(_look(args, root, waiting))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, waiting.resumed)
     # It begins to watch in its first step, so nothing that changes from here on is missed.
     await asyncio.sleep(0)
     try:
@@ -112,7 +114,8 @@ async def _look(args: argparse.Namespace, root: Path, waiting: Waiting) -> None:
     def polling(why: str) -> None:
         print(
             f"the kernel does not tell what changes in {root} ({why}); looking at its files every two seconds "
-            "instead. On Linux, raising fs.inotify.max_user_watches mends it",
+            "instead. Where that is a limit of Linux, raising fs.inotify.max_user_watches or "
+            "fs.inotify.max_user_instances mends it",
             file=sys.stderr,
         )
 

@@ -61,6 +61,7 @@ async def serve(
         prepare(settings.home, unprivileged(settings.embedded.run_as))
     with claimed(settings.home) as socket:
         async with open_app(settings, background=True) as app:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, app.follower.resumed)
             collect_seldom()
             async with running(app, socket=socket, host=host, port=port) as server:
                 address = ServerAddress(

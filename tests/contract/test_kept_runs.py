@@ -53,7 +53,7 @@ class Case:
         file.write_text(text)
 
     async def run(self, *touched: str) -> IndexReport:
-        request = IndexRequest(self.root, "r", embed=False, touched=frozenset(touched))
+        request = IndexRequest(self.root, "r", embed=False, touched=frozenset(touched), keep=True)
         return await index_repository(
             request, self._settings, self._store, None, None, None, self.kept
         )
@@ -78,7 +78,8 @@ class Case:
     async def check(self, report: IndexReport) -> None:
         digests, nodes, edges = self.clean()
         assert await self.stored() == digests
-        assert (report.nodes, report.edges) == (nodes, dict(edges))
+        if report.changed:  # an edit may leave a file as it was
+            assert (report.nodes, report.edges) == (nodes, dict(edges))
 
 
 @pytest.fixture

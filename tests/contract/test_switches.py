@@ -13,6 +13,7 @@ from benchmarks.switches import Play, Tree, answers, no_graph
 from etl.pipeline import IndexRequest, index_repository
 from etl.report import IndexReport
 from etl.truth import open as open_truth
+from plait.domain.values import Filter
 from plait.settings import Settings
 from vector.index.kept_trees import RECENT, selected
 from vector.store import Store
@@ -96,6 +97,30 @@ async def test_a_module_that_is_renamed_by_its_neighbours_is_parsed_again(
         await indexed(store, truth_settings, tree)
         named = (await answers(store, "r"))[0]["named alpha"]
         assert named == [("lib/a.py", f"{symbol}.alpha")]
+
+
+async def test_words_that_come_back_as_segments_are_merged_are_found(
+    store: Store, truth_settings: Settings, tree: Tree
+) -> None:
+    """The ninth small segment makes one of all, and brings back all that one of them holds."""
+    heron, cormorant = {"n.md": "about a heron\n"}, {"n.md": "about a cormorant\n"}
+    files = {"first.md": "first\n"}
+    for n, change in enumerate(
+        (
+            heron,
+            cormorant,
+            heron,
+            *({f"m{m}.md": f"number {m}\n"} for m in range(6)),
+            {**cormorant, "last.md": "last\n"},
+        )
+    ):
+        files |= change
+        tree.bring(files, f"branch-{n}")  # the last tree of each stays
+        await indexed(store, truth_settings, tree)
+    where = Filter(repos=("r",))
+    view = await store.search.view(where)
+    assert len(await store.search.lexical(view, ["cormorant"], where, 10)) == 1
+    assert await store.search.lexical(view, ["heron"], where, 10) == []
 
 
 async def test_without_kept_trees_what_left_is_gone_after_the_next_run(

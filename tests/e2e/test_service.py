@@ -11,11 +11,13 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from plait.client import PlaitClient, discovery
+from plait.settings import IndexSettings
 from tests.processes import LIMIT_S, PATIENT, gone, patient, wait_until
 
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
@@ -246,3 +248,51 @@ def test_vectors_go_on_at_the_next_start_when_the_service_is_killed_over_them(
     wait_until(complete)
     waited = json.loads(plait("index", ".", "--repo", "it", "--wait", "--json").stdout)
     assert waited["embedded"] == waited["chunks"]
+
+
+def test_an_index_of_what_is_indexed_is_a_run_of_the_service(
+    plait: Plait, fresh_home: Path, tmp_path: Path
+) -> None:
+    def index(code: int = 0, **more: str) -> dict[str, Any]:
+        done = plait("index", ".", "--repo", "it", "--no-embed", "--json", **more)
+        assert done.returncode == code, done.stderr
+        report: dict[str, Any] = json.loads(done.stdout)
+        return report
+
+    def runs() -> int:
+        return (fresh_home / "server" / "service.log").read_text().count("StartIndex code=OK")
+
+    file, own = tmp_path / "waits.py", index()
+    assert plait("repos").returncode == 0  # the service answers now
+    file.write_text(file.read_text() + "\n\ndef pauses():\n    waits()\n")
+    (tmp_path / "blob.bin").write_bytes(b"\0")
+    handed = index()
+    assert runs() == 1
+    assert handed.keys() == own.keys()
+    assert (handed["repo"], handed["root"], handed["changed"]) == ("it", own["root"], True)
+    assert (handed["files_parsed"], handed["nodes"]) == (1, own["nodes"] + 1)
+    assert (handed["skipped_files"], handed["phases"].keys()) == (
+        [["blob.bin", "binary"]],
+        own["phases"].keys(),
+    )
+    assert index()["changed"] is False
+    assert runs() == 2
+    # One with other settings than the service's is the command's own, and the service goes on from it.
+    file.write_text(file.read_text() + "\n\ndef rests():\n    waits()\n")
+    assert index(PLAIT_INDEX__WORKERS="1")["changed"] is True
+    assert runs() == 2
+    file.write_text(file.read_text() + "\n\ndef sleeps():\n    rests()\n")
+    assert index()["nodes"] == own["nodes"] + 3
+    file.unlink()
+    assert index(code=1)["error"]["reason"] == "EMPTY_REPOSITORY"
+    assert runs() == 4
+
+
+def test_what_is_saved_in_a_folder_in_use_is_found_without_a_command(
+    plait: Plait, tmp_path: Path
+) -> None:
+    by_default = {"PLAIT_INDEX__FOLLOW_S": f"{IndexSettings().follow_s:g}"}
+    assert plait("index", ".", "--repo", "it", "--no-embed", **by_default).returncode == 0
+    assert "waits" in plait("search", "ceiling", **by_default).stdout
+    (tmp_path / "waits.py").write_text("def slumbers():\n    return 30\n")
+    wait_until(lambda: "slumbers" in plait("search", "slumbers", **by_default).stdout)

@@ -99,6 +99,48 @@ def test_a_folder_that_is_moved_is_followed(
     wait_until(lambda: "moved.py" not in found(environment, "moved"))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="of inotify")
+def test_what_the_kernel_had_no_room_for_is_found(
+    tree: Path, watch: Watch, environment: dict[str, str]
+) -> None:
+    """Of a process that is stopped events wait in a queue, and what it can't hold is lost."""
+    noise = [tree / "x.txt", tree / "y.txt"]
+    for path in noise:
+        path.write_text("noise\n")
+    process = watch(tree, "--repo", "stopped")
+    told(process)
+    process.send_signal(signal.SIGSTOP)
+    room = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    for _ in range(room // 2 + 1):
+        for path in noise:  # in turn: equal events in a row are one
+            path.touch()
+    (tree / "a.py").write_text("def first():\n    return third()\n\n\ndef third(): ...\n")
+    process.send_signal(signal.SIGCONT)
+    wait_until(lambda: "a.third" in found(environment, "stopped"))
+
+
+def test_ten_thousand_saved_files_are_found(
+    tree: Path, watch: Watch, environment: dict[str, str]
+) -> None:
+    process = watch(tree, "--repo", "storm")
+    told(process)
+    for number in range(100):
+        folder = tree / f"d{number}"
+        folder.mkdir()
+        for each in range(100):
+            (folder / f"{each}.txt").write_text(f"storm {number} {each}\n")
+    (tree / "z.py").write_text("def third(): ...\n")
+    wait_until(lambda: "z.py" in found(environment, "storm"))
+
+    def files() -> int:
+        words = [PLAIT, "repos", "--json"]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True)
+        rows = json.loads(done.stdout)["repositories"]
+        return next(int(row["files"]) for row in rows if row["name"] == "storm")
+
+    wait_until(lambda: files() == 10_003)
+
+
 def test_another_folder_in_its_place_ends_it(tree: Path, watch: Watch) -> None:
     process = watch(tree, "--repo", "replaced")
     told(process)

@@ -142,3 +142,8 @@ def test_embedding_is_inheritance_and_tests_validate() -> None:
     }
     assert set(edges(sources, "INHERITS")) == {("p.B", "p.A")}
     assert set(edges(sources, "VALIDATED_BY")) == {("p.F", "p.TestF")}
+
+
+def test_a_type_that_embeds_what_is_found_through_itself_ends() -> None:
+    source = "package a\n\ntype A struct {\n\tB.x\n}\n\ntype B struct {\n\tA.y\n}\n"
+    assert edges({"a/a.go": source}, "INHERITS") == {}

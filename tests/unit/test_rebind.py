@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.rebind import EDITS, Incremental, Tree, differing
 from etl.facts import FileFacts
-from etl.languages import extractor
+from etl.languages import extractor, language_of
 from etl.languages.names import module_name
 from etl.resolve import Bindings, resolve
 
@@ -43,28 +43,94 @@ PYTHON = {
     "tests/conftest.py": "import pytest\nfrom pkg import Kid\n\n@pytest.fixture\ndef kid():\n    return Kid()\n",
     "tests/test_all.py": "def test_run(kid):\n    assert kid.run()\n    kid.step()\n",
 }
-OTHERS = {
+SCRIPTS = {
     "web/a.ts": (
-        "import { B, make } from './b';\nexport class A extends B {\n  run() { return this.step(); }\n}\n"
-        "export function go() { return make().run(); }\n"
+        "import { B, make, type Shape } from './b';\nimport * as all from './index';\n"
+        "export class A extends B {\n  held: Shape;\n  run() { return this.step() || this.held.area(); }\n}\n"
+        "export function go() { return make().run() || all.deep.inner(); }\n"
     ),
     "web/b.ts": (
-        "export * from './c';\nexport class B { step() { return 1; } }\n"
-        "export function make() { return new B(); }\n"
+        "export * from './c';\nexport { go as gone } from './a';\n"
+        "export interface Shape { area(): number }\nexport type Kind = Shape;\n"
+        "export class B { step() { return 1; } run(): this { return this; } }\n"
+        "export function make() { return new B(); }\nexport function shaped(): Kind { return null; }\n"
     ),
-    "web/c.js": "import { go } from './a';\nexport function c() { return go(); }\n",
-    "src/x/One.java": (
-        "package x;\npublic class One {\n  int run(int a) { return new Two().twice(a); }\n"
-        "  int run(String s) { return 0; }\n}\n"
+    "web/c.js": (
+        "import { go, shaped } from './b';\nexport function c() { return go() || shaped().area(); }\n"
+        "export const deep = { inner() { return c(); }, more: { c } };\n"
     ),
-    "src/x/Two.java": (
-        "package x;\nclass Two extends One {\n  int twice(int a) { return run(a) + super.run(a); }\n}\n"
+    "web/index.ts": "export * from './b';\nexport * from './c';\nexport { A as default } from './a';\n",
+    "web/old/main.js": (
+        "const lib = require('../lib');\nfunction Point(x) { this.x = x; }\n"
+        "Point.prototype.move = function () { return lib.twice(this.x); };\n"
+        "new Point(1).move();\nlib.more.once();\nmodule.exports = Point;\n"
     ),
-    "go/a/a.go": 'package a\n\nimport "m.io/go/b"\n\nfunc A() { b.B().Run() }\n',
-    "go/b/b.go": "package b\n\ntype T struct{}\n\nfunc (t T) Run() {}\n\nfunc B() T { return T{} }\n",
-    "lib/x.rb": "class X\n  def a\n  end\nend\n",
-    "lib/y.rb": "class Y < X\nend\n",
+    "web/lib/index.js": (
+        "exports.twice = function (x) { return x; };\nexports.more = { once() { return 1; } };\n"
+    ),
+    "web/view.tsx": (
+        "import A, { shaped } from '.';\nimport Point from './old/main';\n"
+        "export const View = () => <Inner a={new A()} />;\n"
+        "function Inner() { const p = new Point(2); p.move(); return shaped().area(); }\n"
+    ),
 }
+JAVA = {
+    "src/main/java/x/One.java": (
+        "package x;\nimport x.y.*;\npublic class One implements Shape {\n  Inner held = new Inner();\n"
+        "  public int run(int a) { return new Two().twice(a) + held.deep().area(); }\n"
+        "  public int run(String s) { return Tools.help(s); }\n  public int area() { return run(1); }\n"
+        "  public static class Inner { public Shape deep() { return null; } }\n}\n"
+    ),
+    "src/main/java/x/Two.java": (
+        "package x;\nclass Two extends One {\n  public int twice(int a) { return run(a) + super.run(a); }\n"
+        "  public int area() { return new One.Inner().deep().area(); }\n}\n"
+    ),
+    "src/main/java/x/y/Shape.java": "package x.y;\npublic interface Shape {\n  public int area();\n}\n",
+    "src/main/java/x/y/Tools.java": (
+        "package x.y;\nimport x.One;\npublic class Tools {\n"
+        "  public static int help(Object o) { return with(new One()); }\n"
+        "  public static int help(Shape s) { return s.area(); }\n"
+        "  public static int with(Shape s) { return help(s); }\n}\n"
+    ),
+    "src/main/java/z/User.java": (
+        "package z;\nimport static x.y.Tools.help;\nimport static x.y.Tools.*;\nimport x.y.Shape;\nimport x.One;\n"
+        "public class User {\n  private final One one;\n  public User(One one) { this.one = one; }\n"
+        "  public int all(Shape s) { return help(s) + with(one) + one.held.deep().area(); }\n"
+        "  public x.y.Shape made() { return x.y.Tools.help(one) > 0 ? one : null; }\n}\n"
+    ),
+    "src/test/java/z/UserTest.java": (
+        "package z;\nimport org.junit.Test;\nimport x.*;\npublic class UserTest {\n"
+        "  @Test public void runs() { new User(new One()).made().area(); }\n}\n"
+    ),
+}
+GO = {
+    "go/a/a.go": (
+        'package a\n\nimport (\n\t"m.io/go/b"\n\tother "m.io/go/c"\n)\n\n'
+        "type A struct {\n\tb.T\n\theld *other.C\n}\n\n"
+        "func Do(a *A) { b.B().Run(); a.Run(); a.held.Go().Run(); local() }\n"
+    ),
+    "go/a/more.go": "package a\n\nfunc local() { made.Run() }\n\nfunc (a *A) Own() { a.T.Run() }\n",
+    "go/a/a_test.go": (
+        'package a_test\n\nimport (\n\t. "m.io/go/a"\n\t"testing"\n)\n\n'
+        "func TestDo(t *testing.T) { Do(&A{}); x := A{}; x.Own() }\n"
+    ),
+    "go/a/value.go": 'package a\n\nimport "m.io/go/b"\n\nvar made = b.B()\n',
+    "go/b/b.go": "package b\n\ntype T struct{}\n\nfunc (t T) Run() {}\n\nfunc B() T { return T{} }\n",
+    "go/b/alias.go": "package b\n\ntype Same = T\n\ntype Many []T\n\nfunc All(m Many) { m[0].Run() }\n",
+    "go/c/c.go": (
+        'package c\n\nimport "m.io/go/b"\n\ntype C struct{ b.Same }\n\n'
+        "func (c *C) Go() b.Same { return c.Same }\n\ntype Runner interface {\n\tRun()\n}\n\n"
+        "func Each(r Runner) { r.Run() }\n"
+    ),
+}
+DECLARED = {
+    "lib/x.rb": "class X\n  def a\n  end\nend\n",
+    "lib/y.rb": "class Y < X\nend\n\nmodule In\n  class Z < Y\n  end\nend\n",
+    "lib/z.rb": "class W < In::Z\nend\n",
+    "lib/base.cs": "namespace N { class Base { } class Other : Base { } }\n",
+    "lib/child.cs": "namespace N { class Child : Base { } }\n",
+}
+FAMILIES = {"scripts": SCRIPTS, "java": JAVA, "go": GO, "declared": DECLARED}
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -72,9 +138,15 @@ def test_edited_python_equals_clean(seed: int) -> None:
     edit(PYTHON, seed, rounds=6)
 
 
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_edited_family_equals_clean(family: str, seed: int) -> None:
+    edit(FAMILIES[family], seed, rounds=8)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_edited_trees_of_many_languages_equal_clean(seed: int) -> None:
-    edit(PYTHON | OTHERS, seed, rounds=5)
+    edit(PYTHON | SCRIPTS | JAVA | GO | DECLARED, seed, rounds=5)
 
 
 def edit(files: dict[str, str], seed: int, rounds: int) -> None:
@@ -93,13 +165,15 @@ def edit(files: dict[str, str], seed: int, rounds: int) -> None:
 
 
 def facts(path: str, text: str) -> FileFacts:
-    return extractor("python").extract(text.encode(), path, module_name(path, "python"))
+    language = language_of(path)
+    return extractor(language).extract(text.encode(), path, module_name(path, language))
 
 
 def updated(changed: dict[str, str], *, before: dict[str, str]) -> set[str]:
     """The files that are bound again after a change."""
     bindings = Bindings("r")
-    bindings.update({path: facts(path, text) for path, text in before.items()}, ())
+    for path in bindings.update({path: facts(path, text) for path, text in before.items()}, ()):
+        bindings.part(path)
     return bindings.update({path: facts(path, text) for path, text in changed.items()}, ())
 
 
@@ -133,3 +207,108 @@ def test_a_chain_of_many_functions_is_bound_to_its_end() -> None:
     source += f"def f{count}():\n    return End()\n\nf0().go()\n"
     (part,) = resolve("r", [facts("m.py", source)])
     assert any(e.source == "r:m" and e.target == "r:m.End.go" for e in part.edges)
+
+
+@pytest.mark.parametrize(
+    ("before", "changed", "again"),
+    [
+        pytest.param(
+            SCRIPTS, ("web/b.ts", "return 1;", "\n\nreturn 2;"), set(), id="script: a body"
+        ),
+        pytest.param(
+            SCRIPTS,
+            ("web/b.ts", "make() { return new B()", "make(): Shape { return null"),
+            {"web/a.ts"},
+            id="script: a result",
+        ),
+        pytest.param(
+            SCRIPTS,
+            ("web/lib/index.js", "exports.more =", "exports.less ="),
+            {"web/old/main.js"},
+            id="script: a member that is gone",
+        ),
+        pytest.param(
+            SCRIPTS,
+            ("web/lib.ts", None, "export function twice() {}"),
+            {"web/old/main.js"},
+            id="script: a file that comes before the one that was found",
+        ),
+        pytest.param(
+            JAVA,
+            ("src/main/java/x/One.java", "return run(1)", "\n\nreturn run(2)"),
+            set(),
+            id="java: a body",
+        ),
+        pytest.param(
+            JAVA,
+            ("src/main/java/x/One.java", "Shape deep()", "Two deep()"),
+            {"src/main/java/x/Two.java", "src/main/java/z/User.java"},
+            id="java: a result",
+        ),
+        pytest.param(
+            JAVA,
+            ("src/main/java/x/y/Tools.java", "int with(Shape", "int within(Shape"),
+            {"src/main/java/z/User.java"},
+            id="java: a static member of a wildcard",
+        ),
+        pytest.param(
+            JAVA,
+            ("src/main/java/w/New.java", None, "package w;\nclass New {}\n"),
+            set(),
+            id="java: a class that nobody names",
+        ),
+        pytest.param(
+            JAVA,
+            ("Script.java", None, "class Script {}\n"),
+            set(),
+            id="java: the first class without a package",
+        ),
+        pytest.param(
+            JAVA,
+            ("src/main/java/z/Shape.java", None, "package z;\nclass Shape {}\n"),
+            {"src/main/java/z/User.java", "src/main/java/x/y/Tools.java"},
+            id="java: another class of a name",
+        ),
+        pytest.param(GO, ("go/b/b.go", "Run() {}", "Run() {\n\n}"), set(), id="go: a body"),
+        pytest.param(
+            GO,
+            ("go/c/c.go", "Go() b.Same", "Go() *C"),
+            {"go/a/a.go"},
+            id="go: a result",
+        ),
+        pytest.param(
+            GO,
+            ("go/a/value.go", "b.B()", "b.Same{}"),
+            {"go/a/more.go"},
+            id="go: a value of the package",
+        ),
+        pytest.param(
+            GO,
+            ("go/b/new.go", None, "package b\n\nfunc New() {}\n"),
+            {"go/a/a.go", "go/a/value.go", "go/c/c.go"},  # which import the package, file by file
+            id="go: a file of an imported package",
+        ),
+        pytest.param(
+            DECLARED, ("lib/x.rb", "def a", "def b"), set(), id="declared: no type has changed"
+        ),
+        pytest.param(
+            DECLARED,
+            ("lib/x.rb", "class X", "class Q"),
+            {"lib/y.rb"},
+            id="declared: a base that is gone",
+        ),
+    ],
+)
+def test_what_is_bound_again(
+    before: dict[str, str], changed: tuple[str, str | None, str], again: set[str]
+) -> None:
+    path, old, new = changed
+    assert old is None or old in before[path]
+    after = new if old is None else before[path].replace(old, new)
+    assert updated({path: after}, before=before) == {path} | again
+
+
+def test_a_file_whose_part_nobody_asked_for_is_still_to_be_bound() -> None:
+    bindings = Bindings("r")
+    bindings.update({path: facts(path, text) for path, text in GO.items()}, ())
+    assert bindings.update({"go/b/b.go": facts("go/b/b.go", GO["go/b/b.go"])}, ()) == set(GO)

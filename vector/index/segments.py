@@ -199,7 +199,7 @@ async def _with_kept(conn: Connection, segment: Stored) -> Stored:
     """With the documents whose chunks are stored still."""
     dead = np.flatnonzero(~segment.alive)
     if not len(dead):
-        return segment
+        return replace(segment, kept=segment.alive)
     ids = np.frombuffer(segment.ids, "V16")[dead].tobytes()
     cursor = await conn.execute("SELECT id FROM files WHERE id = ANY(%s)", (uuids(ids),))
     there = b"".join([row[0].bytes for row in await cursor.fetchall()])

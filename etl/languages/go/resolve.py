@@ -8,10 +8,10 @@ that is not a test. Converting to a type (`T(x)`) is no call.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from etl.facts import Definition, ImportKind, Reference, ReferenceKind
-from etl.languages.go.resolve_packages import TYPES, Package, Packages, Place
+from etl.languages.go.resolve_packages import FILES, TYPES, Package, Packages, Place
 from etl.languages.kit import chains
 from etl.languages.kit.chains import UNKNOWN, steps
 from etl.languages.kit.values import (
@@ -24,8 +24,8 @@ from etl.languages.kit.values import (
     UNKNOWN_RECEIVER,
     Value,
 )
-from etl.languages.names import is_test_path
-from etl.resolve.table import Binder, Bound, Table
+from etl.resolve.surface import EVERY, IMPORTS
+from etl.resolve.table import Binder, Bound, Key, Table
 
 _BUILTINS = frozenset(
     """append cap clear close complex copy delete imag len make max min new panic print println real
@@ -45,49 +45,68 @@ class GoBinder:
     def __init__(self, table: Table) -> None:
         self._table = table
         self._packages = Packages(table)
-        self._scopes = [_locals(facts.definitions) for facts in table.files]
+        self._scopes: dict[int, dict[tuple[int, str], int]] = {}
         self._busy: set[tuple[int, str]] = set()
+        self._embedded: dict[Place, tuple[Value, ...]] = {}  # by the file at hand
+
+    def put(self, file: int) -> None:
+        """See `Binder.put`."""
+        self._scopes[file] = _locals(self._table.files[file].definitions)
+        self._packages.put(file)
+
+    def drop(self, file: int) -> None:
+        """See `Binder.drop`."""
+        del self._scopes[file]
+        self._packages.drop(file)
+
+    def surface(self, file: int) -> dict[Key, object]:
+        """See `Binder.surface`."""
+        return self._packages.surface(file)
+
+    def shared(self, file: int) -> Iterator[tuple[Key, Hashable]]:
+        """See `Binder.shared`."""
+        return self._packages.shared(file)
 
     def bind(self, file: int, unresolved: Counter[str]) -> Iterator[Bound]:
         """See `Binder.bind`."""
-        package = self._packages.of_file[file]
-        if package is None:
-            return
+        self._packages.begin()
+        self._embedded.clear()
         yield from self._imports(file)
         yield from self._embeds(file)
         for reference in self._table.files[file].references:
-            value, rule = self._callee(file, package, reference)
+            value, rule = self._callee(file, reference)
             if value.kind == "definition":
                 kind = self._definition(value).kind
                 if kind in TYPES:
                     continue  # a conversion, or a type passed to new()
-                target, line = self._table.ids[value.file][value.number], reference.line
+                target, line = self._packages.id(value.file, value.number), reference.line
                 yield Bound("CALLS", reference.scope, target, line, rule, CONFIDENCE[rule])
             elif reference.kind is not ReferenceKind.CALLBACK:
                 unresolved[value.path if value.kind == "fail" else "unknown receiver"] += 1
 
     def _definition(self, value: Value) -> Definition:
-        return self._table.files[value.file].definitions[value.number]
+        return self._packages.definition(value.file, value.number)
 
     def _imports(self, file: int) -> Iterator[Bound]:
-        ids, files = self._table.ids, self._table.files
-        for each in files[file].imports:
-            package = self._packages.find(each.module)
-            for target in package.files if package is not None else ():
-                if target != file and not is_test_path(files[target].path, "go"):
-                    yield Bound("IMPORTS", 0, ids[target][0], each.line, "import", 1.0)
+        packages = self._packages
+        for each in self._table.files[file].imports:
+            package = packages.find(each.module)
+            if package is None:
+                continue
+            for target in packages.of_file(package.files[0], FILES).files:
+                if target != file and not self._table.is_test_file(target):
+                    yield Bound("IMPORTS", 0, packages.id(target, 0), each.line, "import", 1.0)
 
     def _embeds(self, file: int) -> Iterator[Bound]:
         for number, definition in enumerate(self._table.files[file].definitions):
-            for base in definition.bases:
-                value = self._type(file, definition.parent, base)
+            for value in self._bases((file, number)):
                 if value.kind == "definition" and (value.file, value.number) != (file, number):
-                    target = self._table.ids[value.file][value.number]
+                    target = self._packages.id(value.file, value.number)
                     yield Bound("INHERITS", number, target, definition.start_line, "embed", 1.0)
 
     # -- uses --------------------------------------------------------------------------------------
 
-    def _callee(self, file: int, package: Package, reference: Reference) -> tuple[Value, str]:
+    def _callee(self, file: int, reference: Reference) -> tuple[Value, str]:
         path = steps(reference.chain)
         if not path:
             return UNKNOWN_NAME, ""
@@ -96,7 +115,7 @@ class GoBinder:
             return value, "callback"
         if len(path) == 1:
             return value, "local" if value.file == file else "package"
-        if len(path) == 2 and path[0] in self._packages.imports[file]:
+        if len(path) == 2 and path[0] in self._packages.imports(file, path[0]):
             return value, "module"
         return value, "type"
 
@@ -119,25 +138,26 @@ class GoBinder:
     def _head(self, file: int, scope: int, head: str, depth: int) -> Value:
         if head == UNKNOWN:
             return UNKNOWN_RECEIVER
-        definitions, number = self._table.files[file].definitions, scope
+        each = self._packages.imports(file, head).get(head)
+        number = scope
         while number:
             local = self._scopes[file].get((number, head))
             if local is not None:
                 return Value("definition", file, local)
-            number = definitions[number].parent
-        each = self._packages.imports[file].get(head)
+            number = self._packages.definition(file, number).parent
         if each is not None:
             found = self._packages.find(each.module)
             return Value("package", found.files[0]) if found is not None else EXTERNAL
-        package = self._packages.of_file[file]
-        value = self._member(package, head, depth) if package is not None else UNKNOWN_NAME
+        value = self._member(self._packages.of_file(file, head), head, depth)
         if value != UNKNOWN_NAME:
             return value
+        self._packages.imports(file, EVERY)
         for dot in self._table.files[file].imports:
             if dot.kind is ImportKind.ALL:
                 other = self._packages.find(dot.module)
                 if other is None:
                     return BUILTIN if head in _BUILTINS else EXTERNAL
+                other = self._packages.of_file(other.files[0], head)
                 value = self._member(other, head, depth)
                 if value != UNKNOWN_NAME:
                     return value
@@ -145,7 +165,7 @@ class GoBinder:
 
     def _unbound(self, file: int, head: str) -> Value:
         """A name nothing declares: an import may bind another name than its path suggests."""
-        for each in self._packages.imports[file].values():
+        for each in self._packages.imports(file, IMPORTS).values():
             package = self._packages.find(each.module)
             if package is not None and package.name.rpartition(".")[2] == head:
                 return Value("package", package.files[0])
@@ -169,8 +189,17 @@ class GoBinder:
         finally:
             self._busy.discard(key)
 
-    def _type(self, file: int, scope: int, name: str) -> Value:
-        return self.walk(file, scope, steps(chains.held(name)[0]))
+    def _bases(self, place: Place) -> tuple[Value, ...]:
+        """What a type embeds."""
+        known = self._embedded.get(place)
+        if known is None:
+            self._embedded[place] = ()  # broken sources: what a type embeds is found through itself
+            file, definition = place[0], self._packages.definition(*place)
+            known = self._embedded[place] = tuple(
+                self.walk(file, definition.parent, steps(chains.held(base)[0]))
+                for base in definition.bases
+            )
+        return known
 
     def _instance(self, file: int, scope: int, written: str, depth: int) -> Value:
         """A value of a declared type, seen from a file."""
@@ -196,8 +225,9 @@ class GoBinder:
 
     def _other_name(self, value: Value) -> str:
         """The type that a type is another name for; "" for one of its own."""
-        package = self._packages.of_file[value.file]
-        return package.others.get(self._definition(value).qualname, "") if package else ""
+        definition = self._definition(value)
+        package = self._packages.of_file(value.file, definition.name)
+        return package.others.get(definition.qualname, "")
 
     def _element(self, value: Value, depth: int) -> Value:
         if value.many:
@@ -222,8 +252,8 @@ class GoBinder:
 
     def _attribute(self, value: Value, name: str, depth: int) -> Value:
         if value.kind == "package":
-            package = self._packages.of_file[value.file]
-            found = self._member(package, name, depth) if package is not None else UNKNOWN_NAME
+            package = self._packages.of_file(value.file, name)
+            found = self._member(package, name, depth)
             return UNKNOWN_ATTRIBUTE if found == UNKNOWN_NAME else found
         if value.many:
             return UNKNOWN_RECEIVER
@@ -244,9 +274,7 @@ class GoBinder:
                 if one is not None:
                     found.add(one)
                     continue
-                definition = self._table.files[place[0]].definitions[place[1]]
-                for base in definition.bases:
-                    inner = self._type(place[0], definition.parent, base)
+                for inner in self._bases(place):
                     if inner.kind != "definition":
                         external = external or inner in (EXTERNAL, BUILTIN)
                     elif (inner.file, inner.number) not in seen:
@@ -262,10 +290,8 @@ class GoBinder:
         return EXTERNAL if external else UNKNOWN_ATTRIBUTE
 
     def _own(self, place: Place, name: str, depth: int) -> Value | None:
-        package = self._packages.of_file[place[0]]
-        if package is None:
-            return None
-        owner = self._table.files[place[0]].definitions[place[1]].qualname
+        package = self._packages.of_file(place[0], name)
+        owner = self._packages.definition(*place).qualname
         methods = package.methods.get((owner, name))
         if methods is not None:
             if len(methods) == 1:

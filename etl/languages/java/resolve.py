@@ -8,7 +8,7 @@ there). A call whose overloads tie stays unresolved, as `ambiguous`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from etl.facts import Argument, ImportKind, Reference, ReferenceKind, SymbolKind
 from etl.languages.java.resolve_overloads import choose
@@ -26,7 +26,7 @@ from etl.languages.kit.values import (
     UNKNOWN_RECEIVER,
     Value,
 )
-from etl.resolve.table import Binder, Bound, Table
+from etl.resolve.table import Binder, Bound, Key, Table
 
 _PRIMITIVES = frozenset({"int", "long", "short", "byte", "char", "boolean", "float", "double"})
 _LANG = frozenset(
@@ -70,14 +70,31 @@ class JavaBinder:
         self._table = table
         self._types = Types(table)
 
+    def put(self, file: int) -> None:
+        """See `Binder.put`."""
+        self._types.put(file)
+
+    def drop(self, file: int) -> None:
+        """See `Binder.drop`."""
+        self._types.drop(file)
+
+    def surface(self, file: int) -> dict[Key, object]:
+        """See `Binder.surface`."""
+        return self._types.surface(file)
+
+    def shared(self, file: int) -> Iterator[tuple[Key, Hashable]]:
+        """See `Binder.shared`."""
+        return self._types.shared(file)
+
     def bind(self, file: int, unresolved: Counter[str]) -> Iterator[Bound]:
         """See `Binder.bind`."""
+        self._types.begin()
         yield from self._imports(file)
         yield from self._classes(file)
         for reference in self._table.files[file].references:
             value, rule = self._callee(file, reference)
             if value.kind == "definition":
-                target = self._table.ids[value.file][value.number]
+                target = self._table.id(value.file, value.number)
                 if rule:
                     line, confidence = reference.line, CONFIDENCE[rule]
                     yield Bound("CALLS", reference.scope, target, line, rule, confidence)
@@ -88,44 +105,44 @@ class JavaBinder:
 
     def _imports(self, file: int) -> Iterator[Bound]:
         """A file imports the files of the classes it names; a wildcard, those of the whole package."""
-        types, ids = self._types, self._table.ids
+        types = self._types
         for each in self._table.files[file].imports:
             targets = set()
-            tops = types.packages.get(each.module) if each.kind is ImportKind.ALL else None
+            tops = types.tops(each.module) if each.kind is ImportKind.ALL else None
             if tops is not None:
-                targets = {place[0] for places in tops.values() for place in places}
+                targets = tops
             else:
                 value = types.qualified(file, each.module)
                 if value.kind == "definition":
                     targets = {value.file}
             for target in sorted(targets - {file}):
-                yield Bound("IMPORTS", 0, ids[target][0], each.line, "import", 1.0)
+                yield Bound("IMPORTS", 0, self._table.id(target, 0), each.line, "import", 1.0)
 
     def _classes(self, file: int) -> Iterator[Bound]:
-        types, ids = self._types, self._table.ids
-        for number, definition in enumerate(self._table.files[file].definitions):
+        types, table = self._types, self._table
+        for number, definition in enumerate(table.files[file].definitions):
             if definition.kind in TYPES:
                 for base_file, base in types.bases((file, number)):
-                    target = ids[base_file][base]
+                    target = table.id(base_file, base)
                     yield Bound("INHERITS", number, target, definition.start_line, "base", 1.0)
             elif definition.kind is SymbolKind.METHOD:
                 above = self._overridden(file, number)
                 if above is not None:
-                    yield Bound("OVERRIDES", number, ids[above[0]][above[1]], 0, "mro", 1.0)
+                    yield Bound("OVERRIDES", number, table.id(*above), 0, "mro", 1.0)
 
     def _overridden(self, file: int, number: int) -> Place | None:
         """The nearest method above with the same name and, by their simple names, parameters."""
         types = self._types
-        definition = types.definition((file, number))
-        own = types.holds[file].parameters.get(number, ())
+        definition = types.definition(file, number)
+        own = definition.parameters or ()
         for base_file, base in types.line((file, definition.parent))[1:]:
-            holds = types.holds[base_file]
-            same = [
-                n
+            holds = types.holds(base_file, definition.name)
+            declared = {
+                n: types.definition(base_file, n).parameters or ()
                 for n in holds.methods.get((base, definition.name), ())
-                if len(holds.parameters.get(n, ())) == len(own)
-            ]
-            exact = [n for n in same if holds.parameters.get(n, ()) == own]
+            }
+            same = [n for n, parameters in declared.items() if len(parameters) == len(own)]
+            exact = [n for n in same if declared[n] == own]
             if len(exact or same) == 1:
                 return base_file, (exact or same)[0]
         return None
@@ -167,7 +184,7 @@ class JavaBinder:
             return given.type or UNKNOWN
         value = self.walk(file, scope, steps(given.chain))
         if value.kind == "instance" and not value.many:
-            return self._types.definition((value.file, value.number)).name
+            return self._types.definition(value.file, value.number).name
         if value.kind != "foreign":
             return UNKNOWN
         # List<Foo> and Foo[] look alike; a list of int does not exist.
@@ -195,7 +212,7 @@ class JavaBinder:
 
     def _super(self, file: int, number: int) -> Value:
         """An instance of the superclass, EXTERNAL when that is none of this repository's."""
-        definition = self._types.definition((file, number))
+        definition = self._types.definition(file, number)
         for base in definition.bases[:1]:
             value = self._types.named(file, definition.parent, base)
             if value.kind == "definition":
@@ -204,18 +221,19 @@ class JavaBinder:
 
     def _constructor(self, value: Value, arguments: Sequence[str] | None) -> tuple[Value, str]:
         """The constructor a `new` calls; interfaces and enums without one are no edge."""
-        kind = self._types.definition((value.file, value.number)).kind
-        candidates = self._types.holds[value.file].constructors.get(value.number, [])
+        definition = self._types.definition(value.file, value.number)
+        holds = self._types.holds(value.file, definition.name)
+        candidates = holds.constructors.get(value.number, [])
         if not candidates:
-            return value, "constructor" if kind is SymbolKind.CLASS else ""
+            return value, "constructor" if definition.kind is SymbolKind.CLASS else ""
         return self._choose(value.file, candidates, arguments), "constructor"
 
     def _choose(self, file: int, numbers: Sequence[int], arguments: Sequence[str] | None) -> Value:
         """The one overload that fits. A lone candidate must fit by count."""
         if arguments is None:
             return Value("definition", file, numbers[0]) if len(numbers) == 1 else AMBIGUOUS
-        declared = self._types.holds[file].parameters
-        candidates = [(number, declared[number]) for number in numbers if number in declared]
+        declared = ((n, self._types.definition(file, n).parameters) for n in numbers)
+        candidates = [(number, given) for number, given in declared if given is not None]
         if not candidates and len(numbers) == 1:
             return Value("definition", file, numbers[0])  # a record's compact constructor
         best = choose(arguments, candidates, self._related)
@@ -229,21 +247,11 @@ class JavaBinder:
         """Whether a class may be passed as another, where both names are unique in the repository."""
         found = []
         for name in (argument, parameter):
-            places = self._by_name.get(name, ())
+            places = self._types.named_so(name)
             if len(places) != 1:
                 return None
             found.append(places[0])
         return found[1] in self._types.line(found[0])
-
-    @property
-    def _by_name(self) -> dict[str, list[Place]]:
-        if not hasattr(self, "_names"):
-            self._names: dict[str, list[Place]] = {}
-            for file, holds in enumerate(self._types.holds):
-                if self._types.files[file].language == "java":
-                    for (_, name), number in holds.types.items():
-                        self._names.setdefault(name, []).append((file, number))
-        return self._names
 
     def _unqualified(
         self, file: int, scope: int, name: str, arguments: Sequence[str] | None
@@ -257,8 +265,7 @@ class JavaBinder:
             if value.kind == "definition" or value == AMBIGUOUS:
                 return value, "self" if number == owners[0] else "local"
             is_open = is_open or types.is_open((file, number))
-        imports = types.imports[file]
-        for owner in (*imports.static.get(name, ()), *imports.static_wildcards):
+        for owner in types.static_owners(file, name):
             value = types.qualified(file, owner)
             if value.kind != "definition":
                 is_open = True
@@ -281,7 +288,7 @@ class JavaBinder:
         place = (receiver.file, receiver.number)
         ambiguous = False
         for file, number in self._types.line(place):
-            candidates = self._types.holds[file].methods.get((number, name))
+            candidates = self._types.holds(file, name).methods.get((number, name))
             if not candidates:
                 continue
             value = self._choose(file, candidates, arguments)
@@ -292,7 +299,7 @@ class JavaBinder:
             return AMBIGUOUS
         if name in _OBJECT:
             return BUILTIN
-        definition = self._types.definition(place)
+        definition = self._types.definition(*place)
         if definition.kind is SymbolKind.ENUM and name in _ENUM:
             return BUILTIN
         return EXTERNAL if self._types.is_open(place) else UNKNOWN_ATTRIBUTE
@@ -350,7 +357,7 @@ class JavaBinder:
             value = self._results(Value("instance", file, number), name)
             if value != UNKNOWN_ATTRIBUTE and value != EXTERNAL:
                 return value
-        for owner in self._types.imports[file].static.get(name, ()):
+        for owner in self._types.imports(file, name).static.get(name, ()):
             value = self._types.qualified(file, owner)
             if value.kind == "definition":
                 return self._results(value, name)
@@ -365,10 +372,7 @@ class JavaBinder:
         value = self._types.find(file, scope, name)
         if value.kind == "definition" or value == AMBIGUOUS:
             return value
-        for owner in (
-            *self._types.imports[file].static.get(name, ()),
-            *self._types.imports[file].static_wildcards,
-        ):
+        for owner in self._types.static_owners(file, name):
             holder = self._types.qualified(file, owner)
             if holder.kind == "definition":
                 field = self._field((holder.file, holder.number), name)
@@ -382,7 +386,7 @@ class JavaBinder:
 
     def _field(self, place: Place, name: str) -> Value | None:
         for file, number in self._types.line(place):
-            type_ = self._types.holds[file].fields.get((number, name))
+            type_ = self._types.holds(file, name).fields.get((number, name))
             if type_ is not None:
                 return self._instance(file, number, type_)
         return None
@@ -440,20 +444,17 @@ class JavaBinder:
         """What the methods of that name return, when all of the nearest class agree."""
         place = (value.file, value.number)
         for file, number in self._types.line(place):
-            candidates = self._types.holds[file].methods.get((number, name))
+            candidates = self._types.holds(file, name).methods.get((number, name))
             if candidates:
                 results = {self._returned(Value("definition", file, n)) for n in candidates}
                 return results.pop() if len(results) == 1 else UNKNOWN_RECEIVER
-            field = self._types.holds[file].fields.get((number, name))
-            if (
-                field is not None
-                and self._types.definition((file, number)).kind is SymbolKind.CLASS
-            ):
+            field = self._types.holds(file, name).fields.get((number, name))
+            if field is not None and self._types.definition(file, number).kind is SymbolKind.CLASS:
                 return self._instance(file, number, field)  # a record's accessor
         if name in _OBJECT:
             return Value("foreign", path="String") if name == "toString" else BUILTIN
         return EXTERNAL if self._types.is_open(place) else UNKNOWN_ATTRIBUTE
 
     def _returned(self, method: Value) -> Value:
-        returns = self._types.definition((method.file, method.number)).returns
+        returns = self._types.definition(method.file, method.number).returns
         return self._instance(method.file, method.number, returns) if returns else UNKNOWN_RECEIVER

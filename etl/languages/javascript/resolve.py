@@ -12,9 +12,11 @@ from collections.abc import Iterator
 
 from etl.facts import Reference, ReferenceKind, SymbolKind
 from etl.languages.javascript.resolve_infer import TYPES, Inference
+from etl.languages.javascript.resolve_modules import PATHS
 from etl.languages.kit.chains import UNKNOWN, steps
 from etl.languages.kit.values import CONFIDENCE, UNKNOWN_NAME, UNKNOWN_RECEIVER, Value
-from etl.resolve.table import Binder, Bound, Table
+from etl.resolve.surface import surface
+from etl.resolve.table import Binder, Bound, Key, Table
 
 _BY_KIND = {  # the rule of uses whose kind says it all
     ReferenceKind.JSX: "jsx",
@@ -38,41 +40,61 @@ class ScriptBinder:
         self._table = table
         self._infer = Inference(table)
 
+    def put(self, file: int) -> None:
+        """See `Binder.put`."""
+        self._infer.put(file)
+
+    def drop(self, file: int) -> None:
+        """See `Binder.drop`."""
+        self._infer.drop(file)
+
+    def surface(self, file: int) -> dict[Key, object]:
+        """See `Binder.surface`: a file's names, and its path."""
+        facts = self._table.files[file]
+        said = surface(facts, self._table.ids[file])
+        return {(file, name): what for name, what in said.items()} | {(PATHS, facts.path): True}
+
+    def shared(self, file: int) -> tuple[()]:
+        """See `Binder.shared`: nothing."""
+        del file
+        return ()
+
     def bind(self, file: int, unresolved: Counter[str]) -> Iterator[Bound]:
         """See `Binder.bind`."""
+        self._infer.begin()
         yield from self._imports(file)
         yield from self._classes(file)
         for reference in self._table.files[file].references:
             value, rule = self._callee(file, reference)
             target = self._target(value, reference.kind)
             if target is not None:
-                number = self._table.ids[target.file][target.number]
+                id_ = self._table.id(target.file, target.number)
                 confidence = CONFIDENCE[rule]
-                yield Bound("CALLS", reference.scope, number, reference.line, rule, confidence)
+                yield Bound("CALLS", reference.scope, id_, reference.line, rule, confidence)
             elif reference.kind is not ReferenceKind.CALLBACK:  # most names passed are no functions
                 unresolved[value.path if value.kind == "fail" else "unknown receiver"] += 1
 
     def _imports(self, file: int) -> Iterator[Bound]:
-        ids = self._table.ids
         for each in self._table.files[file].imports:
             target = self._infer.modules.find(file, each.module)
-            if target is not None and target != file and ids[target]:
-                yield Bound("IMPORTS", 0, ids[target][0], each.line, "import", 1.0)
+            if target is not None and target != file and self._table.ids[target]:
+                yield Bound("IMPORTS", 0, self._table.id(target, 0), each.line, "import", 1.0)
 
     def _classes(self, file: int) -> Iterator[Bound]:
-        ids, infer = self._table.ids, self._infer
-        for number, definition in enumerate(self._table.files[file].definitions):
+        table, infer = self._table, self._infer
+        for number, definition in enumerate(table.files[file].definitions):
             if definition.kind not in TYPES:
                 continue
             for base_file, base in infer.bases(file, number):
-                target = ids[base_file][base]
+                target = table.id(base_file, base)
                 yield Bound("INHERITS", number, target, definition.start_line, "base", 1.0)
             above = infer.line(file, number)[1:]
             for name, method in infer.methods(file, number).items() if above else ():
                 for base_file, base in above:
                     found = infer.method(base_file, base, name)
                     if found is not None and name != "constructor":
-                        yield Bound("OVERRIDES", method, ids[base_file][found], 0, "mro", 1.0)
+                        target = table.id(base_file, found)
+                        yield Bound("OVERRIDES", method, target, 0, "mro", 1.0)
                         break
 
     def _callee(self, file: int, reference: Reference) -> tuple[Value, str]:
@@ -111,7 +133,7 @@ class ScriptBinder:
         """The definition a use of `value` enters."""
         if value.kind != "definition" or value.many:
             return None
-        definition = self._table.files[value.file].definitions[value.number]
+        definition = self._table.definition(value.file, value.number)
         if definition.kind in _NOT_CALLED:
             return None
         if definition.kind is SymbolKind.CLASS:

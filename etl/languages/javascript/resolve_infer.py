@@ -19,6 +19,7 @@ from etl.languages.kit.values import (
     UNKNOWN_RECEIVER,
     Value,
 )
+from etl.resolve.surface import EVERY
 from etl.resolve.table import Table
 
 TYPES = frozenset({SymbolKind.CLASS, SymbolKind.INTERFACE, SymbolKind.TYPE, SymbolKind.ENUM})
@@ -47,25 +48,42 @@ _GLOBALS = frozenset(
 
 
 class Inference:
-    """Finds what a chain means. Everything it works out is kept for the run."""
+    """Finds what a chain means. What it works out is kept while one file is bound."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self.files = table.files
+        self._definition = table.definition
         self.modules = Modules(table)
-        self._scopes = [_Scopes(facts) for facts in table.files]
+        self._all_scopes: dict[int, _Scopes] = {}
         self._exported: dict[tuple[int, str], Value] = {}
         self._bases: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
         self._busy: set[tuple[int, int, Slot, str]] = set()
+
+    def put(self, file: int) -> None:
+        self._all_scopes[file] = _Scopes(self._table.files[file])
+        self.modules.put(file)
+
+    def drop(self, file: int) -> None:
+        del self._all_scopes[file]
+        self.modules.drop(file)
+
+    def begin(self) -> None:
+        """Forget what the file before has found: answers that a circle cut short depend on who asks."""
+        self._exported.clear()
+        self._bases.clear()
+
+    def _scopes(self, file: int, name: str) -> _Scopes:
+        """The scopes of a file, to look `name` up in them."""
+        self._table.see(file, name)
+        return self._all_scopes[file]
 
     # -- names -------------------------------------------------------------------------------------
 
     def name(self, file: int, scope: int, name: str, depth: int = 0) -> Value:
         """What `name` means inside definition `scope`."""
-        scopes, definitions = self._scopes[file], self.files[file].definitions
         number = scope
         while True:
-            definition = definitions[number]
+            definition = self._definition(file, number)
             if number == 0 or definition.kind not in TYPES:
                 found = self._in_scope(file, number, name, depth)
                 if found is not None:
@@ -75,21 +93,20 @@ class Inference:
             if number == 0:
                 break
             number = definition.parent
-        del scopes
         return BUILTIN if name in _GLOBALS else UNKNOWN_NAME
 
     def _in_scope(self, file: int, number: int, name: str, depth: int) -> Value | None:
-        scopes = self._scopes[file]
+        scopes = self._scopes(file, name)
         child = scopes.children.get((number, name))
         if child is not None:
             return Value("definition", file, child)
-        each = self.modules.names[file].imports.get((number, name))
+        each = self.modules.names(file, name).imports.get((number, name))
         if each is not None:
             return self.imported(file, each.module, each.name, depth)
         binding = scopes.bindings.get((number, name))
         if binding is not None:
             return self._bound(file, number, binding, depth)
-        outer = self.files[file].definitions[number].qualname if number else ""
+        outer = self._definition(file, number).qualname if number else ""
         path = f"{outer}.{name}" if outer else name
         return Value("object", file, number, path) if path in scopes.objects else None
 
@@ -117,8 +134,8 @@ class Inference:
     def _instance_of(self, value: Value, many: int, depth: int) -> Value:
         if value.kind != "definition":
             return value if value.kind == "fail" else UNKNOWN_RECEIVER
-        definition = self.files[value.file].definitions[value.number]
-        alias = self._scopes[value.file].same_as.get(value.number)
+        definition = self._definition(value.file, value.number)
+        alias = self._all_scopes[value.file].same_as.get(value.number)
         if alias is not None and depth <= MAX_DEPTH:
             inner = self.instance(value.file, definition.parent, alias.value, depth + 1)
             return inner._replace(many=inner.many + many)
@@ -128,7 +145,7 @@ class Inference:
 
     def _constructs(self, value: Value) -> bool:
         """True for a function that has methods: `Foo.prototype.bar = …`."""
-        return value.number in self._scopes[value.file].owners
+        return value.number in self._all_scopes[value.file].owners
 
     # -- modules -----------------------------------------------------------------------------------
 
@@ -143,7 +160,7 @@ class Inference:
 
     def whole(self, file: int, depth: int = 0) -> Value:
         """A module as a value: what `module.exports` is, or its namespace."""
-        names = self.modules.names[file]
+        names = self.modules.names(file, WHOLE)
         if names.is_whole and depth <= MAX_DEPTH:
             return self.exported(file, WHOLE, depth + 1)
         return Value("module", file)
@@ -160,7 +177,8 @@ class Inference:
         return known
 
     def _find_export(self, file: int, name: str, depth: int) -> Value:
-        names = self.modules.names[file]
+        names = self.modules.names(file, name)
+        self._table.see(file, WHOLE)
         each = names.reexports.get(name)
         if each is not None:
             return self.imported(file, each.module, each.name, depth + 1)
@@ -172,10 +190,13 @@ class Inference:
             return self.exported(file, WHOLE, depth + 1)
         if names.is_whole:
             return self.attribute(self.whole(file, depth + 1), name, depth + 1)
-        found = self._star_exports(names.stars, file, name, depth) if name != "default" else None
+        found = None
+        if name != "default":
+            stars = self.modules.names(file, EVERY).stars
+            found = self._star_exports(stars, file, name, depth)
         if found is not None:
             return found
-        if self.files[file].path.endswith(DECLARATIONS):  # which are exported as they are
+        if self._table.files[file].path.endswith(DECLARATIONS):  # which are exported as they are
             declared = self._in_scope(file, 0, name, depth + 1)
             return declared if declared is not None else UNKNOWN_NAME
         return UNKNOWN_ATTRIBUTE
@@ -231,10 +252,9 @@ class Inference:
         owner = self.owner(file, scope)
         if owner:
             return Value("instance", file, owner)
-        definitions = self.files[file].definitions
         number = scope
         while number:
-            definition = definitions[number]
+            definition = self._definition(file, number)
             if definition.kind in _MEMBERS:
                 path = definition.qualname.partition("#")[0].rpartition(".")[0]
                 return Value("object", file, definition.parent, path) if path else UNKNOWN_RECEIVER
@@ -243,14 +263,14 @@ class Inference:
 
     def owner(self, file: int, scope: int) -> int:
         """The class, or the constructor function, whose instance `this` is in `scope`; 0 for none."""
-        definitions, owners = self.files[file].definitions, self._scopes[file].owners
+        owners = self._all_scopes[file].owners
         number = scope
         while number:
-            definition = definitions[number]
+            definition = self._definition(file, number)
             if definition.kind in _OWNERS:
                 return number
             if definition.kind in _MEMBERS:
-                parent = definitions[definition.parent]
+                parent = self._definition(file, definition.parent)
                 known = parent.kind in _OWNERS or parent.kind is SymbolKind.FUNCTION
                 if known and definition.parent:
                     return definition.parent
@@ -272,12 +292,12 @@ class Inference:
             return self.exported(value.file, name, depth + 1)
         if value.kind == "object":
             return self._object_member(value, name, depth)
-        definition = self.files[value.file].definitions[value.number]
+        definition = self._definition(value.file, value.number)
         if value.kind == "definition" and definition.kind is SymbolKind.MODULE:
             found = self._in_scope(value.file, value.number, name, depth)
             return found if found is not None else UNKNOWN_ATTRIBUTE
         if value.kind == "definition" and definition.kind is SymbolKind.FUNCTION:
-            child = self._scopes[value.file].methods.get((value.number, name))
+            child = self._scopes(value.file, name).methods.get((value.number, name))
             if child is not None:
                 return Value("definition", value.file, child)
             return value if name in _APPLY else UNKNOWN_ATTRIBUTE
@@ -289,26 +309,26 @@ class Inference:
         """A member of a class (or of its instance), searched through its bases."""
         external = False
         for file, number in self.line(value.file, value.number):
-            scopes = self._scopes[file]
+            scopes = self._scopes(file, name)
             child = scopes.methods.get((number, name))
             if child is not None:
                 return Value("definition", file, child)
             binding = scopes.fields.get((number, name))
             if binding is not None:
                 return self._bound(file, number, binding, depth + 1)
-            definition = self.files[file].definitions[number]
+            definition = self._definition(file, number)
             external = external or len(self.bases(file, number)) < len(definition.bases)
         return EXTERNAL if external else UNKNOWN_ATTRIBUTE
 
     def _object_member(self, value: Value, name: str, depth: int) -> Value:
-        scopes = self._scopes[value.file]
+        scopes = self._scopes(value.file, name)
         path = f"{value.path}.{name}"
         number = scopes.by_path.get(path)
         if number is not None:
             return Value("definition", value.file, number)
         if path in scopes.objects:
             return value._replace(path=path)
-        above = self.files[value.file].definitions[value.number].qualname if value.number else ""
+        above = self._definition(value.file, value.number).qualname if value.number else ""
         binding = scopes.bindings.get((value.number, path[len(above) + 1 :] if above else path))
         if binding is not None:
             return self._bound(value.file, value.number, binding, depth + 1)
@@ -318,15 +338,14 @@ class Inference:
         """What calling `value` gives."""
         if value.kind != "definition" or value.many:
             return UNKNOWN_RECEIVER
-        facts = self.files[value.file]
-        definition = facts.definitions[value.number]
+        definition = self._definition(value.file, value.number)
         if definition.kind in TYPES:
             return self._instance_of(value, 0, depth)
         if definition.returns == "this":
             return receiver
         if definition.returns:
             return self.instance(value.file, value.number, definition.returns, depth + 1)
-        binding = self._scopes[value.file].results.get(value.number)
+        binding = self._all_scopes[value.file].results.get(value.number)
         if binding is not None:
             if binding.value == "this" and receiver.kind == "instance":
                 return receiver
@@ -344,7 +363,7 @@ class Inference:
         if known is None:
             self._bases[key] = ()
             found = []
-            definition = self.files[file].definitions[number]
+            definition = self._definition(file, number)
             for base in definition.bases:
                 value = self.walk(file, definition.parent, steps(base))
                 if value.kind == "definition" and (value.file, value.number) != key:
@@ -362,12 +381,11 @@ class Inference:
         return found
 
     def methods(self, file: int, number: int) -> dict[str, int]:
-        """The methods a class defines itself."""
-        scopes = self._scopes[file]
-        return scopes.methods_of.get(number, {})
+        """The methods a class of the file at hand defines itself."""
+        return self._all_scopes[file].methods_of.get(number, {})
 
     def method(self, file: int, number: int, name: str) -> int | None:
-        return self._scopes[file].methods.get((number, name))
+        return self._scopes(file, name).methods.get((number, name))
 
 
 class _Scopes:

@@ -6,7 +6,7 @@ import posixpath
 
 from etl.facts import FileFacts, Import, ImportKind
 from etl.languages.javascript.modules import WHOLE
-from etl.resolve.table import Table
+from etl.resolve.table import Key, Table
 
 _SUFFIXES = (
     ".ts",
@@ -30,29 +30,47 @@ _SOURCES = {
 }
 
 
+PATHS = "paths"  # the unit of files by their paths
+_Found = tuple[int | None, tuple[Key, ...]]  # a file, and the lookups that led to it
+
+
 class Modules:
     """The modules of the family: paths to files, and each file's imports and exports by name."""
 
     def __init__(self, table: Table) -> None:
-        self._paths = table.by_path
-        self._files = table.files
-        self._found: dict[tuple[str, str], int | None] = {}
-        self.names = [_Names(facts) for facts in table.files]
+        self._table = table
+        self._found: dict[tuple[str, str], _Found] = {}  # (folder, module)
+        self._names: dict[int, _Names] = {}
+
+    def put(self, file: int) -> None:
+        self._names[file] = _Names(self._table.files[file])
+        self._found.clear()
+
+    def drop(self, file: int) -> None:
+        del self._names[file]
+        self._found.clear()
+
+    def names(self, file: int, name: str) -> _Names:
+        """The imports and exports of a file, to look `name` up in them."""
+        self._table.see(file, name)
+        return self._names[file]
 
     def find(self, file: int, module: str) -> int | None:
         """The file that `module` means in `file`; None for a package, an alias, or nothing there."""
         if not module.startswith("."):
             return None
-        folder = posixpath.dirname(self._files[file].path)
+        folder = posixpath.dirname(self._table.files[file].path)
         key = (folder, module)
-        if key not in self._found:
-            self._found[key] = self._search(posixpath.normpath(posixpath.join(folder, module)))
-        return self._found[key]
+        found = self._found.get(key)
+        if found is None:
+            base = posixpath.normpath(posixpath.join(folder, module))
+            found = self._found[key] = self._search(base)
+        self._table.noted.update(found[1])
+        return found[0]
 
-    def _search(self, base: str) -> int | None:
-        paths = self._paths
+    def _search(self, base: str) -> _Found:
         if base.startswith("../") or base == "..":
-            return None
+            return None, ()
         base = "" if base == "." else base
         stem, suffix = posixpath.splitext(base)
         candidates = [base] if suffix else []
@@ -60,7 +78,11 @@ class Modules:
         candidates += [base + other for other in _SUFFIXES] if base else []
         index = f"{base}/index" if base else "index"
         candidates += [index + other for other in _SUFFIXES]
-        return next((paths[path] for path in candidates if path in paths), None)
+        paths = self._table.by_path
+        there = next((i for i, path in enumerate(candidates) if path in paths), None)
+        tried = candidates if there is None else candidates[: there + 1]
+        keys = tuple((PATHS, path) for path in tried)
+        return (None if there is None else paths[candidates[there]]), keys
 
 
 class _Names:

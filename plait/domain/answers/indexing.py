@@ -21,7 +21,8 @@ class Repository:
 @dataclass(frozen=True, slots=True)
 class IndexJob:
     """`state`: queued, running, published, succeeded, failed or cancelled; the last three are final.
-    `counts` empty: the run has not ended. `error_reason` empty: it did not fail."""
+    `counts` empty: the run has not ended. `error_reason` empty: it did not fail. `report`: all that
+    `plait index --json` prints, as JSON, of a job that was asked for alone and is published."""
 
     id: str
     repository: str
@@ -41,6 +42,7 @@ class IndexJob:
     error_metadata: Mapping[str, str] = field(default_factory=dict)
     created_at: datetime | None = None
     ended_at: datetime | None = None
+    report: str = ""
 
     @property
     def final(self) -> bool:

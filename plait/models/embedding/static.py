@@ -30,7 +30,9 @@ WEIGHTS = (2, 3, 4, 5)
 # |row · scale| ≤ 127 · 31 and a weight of at most 5: up to so many terms a text every partial sum is below 2**24.
 MAX_SCALE = 31
 EXACT_TERMS = 2**24 // (127 * MAX_SCALE * WEIGHTS[-1])
-# Documents summed at a time, whose rows stay in the processor's cache, and sorted at a time, which bounds memory.
+# Documents whose rows are gathered at a time, to stay in the processor's cache (of 16, 64 and 256: Django's sums
+# took .22, .35 and .5 CPU s); rounded at a time; and sorted at a time, which bounds memory.
+GATHER = 16
 BLOCK = 256
 SLICE = 65_536
 
@@ -81,16 +83,16 @@ class StaticTable:
         known = np.flatnonzero(found >= 0).tolist()
         sizes = np.array([len(tfs[i]) for i in known], dtype=np.int64)
         numbers = np.frombuffer(b"".join([docs[i] for i in known]), "<i4")
-        weights = _weights(np.frombuffer(b"".join([tfs[i] for i in known]), np.uint8))
         rows = np.repeat(found[known], sizes)
+        weights = _weights(np.frombuffer(b"".join([tfs[i] for i in known]), np.uint8))
+        weights *= self._scales[rows]
         out = Encoded(np.zeros((documents, self.dim), np.int8), np.zeros(documents, np.float32))
-        added = self._added() if len(rows) else np.zeros((0, self.dim), np.float32)
         for first in range(0, documents, SLICE):
             last = min(documents, first + SLICE)
             part = np.flatnonzero((numbers >= first) & (numbers < last))
             part = part[np.argsort(numbers[part], kind="stable")]
             starts = np.searchsorted(numbers[part], np.arange(first, last + 1))
-            for at, sums in _sums(added, rows[part], weights[part], starts):
+            for at, sums in _sums(self._rows, rows[part], weights[part], starts.tolist()):
                 here = slice(first + at, first + at + len(sums))
                 out.rows[here], out.scales[here] = _rounded(sums)
         return out
@@ -108,11 +110,6 @@ class StaticTable:
         length = float(np.linalg.norm(total))
         return (total / length).astype(np.float32) if length else None
 
-    def _added(self) -> Floats:
-        added = self._rows.astype(np.float32)
-        added *= self._scales[:, None]
-        return added
-
 
 def _key(term: str, width: int) -> bytes:
     key = term.encode("utf-8", "surrogatepass")
@@ -127,21 +124,22 @@ def _weights(frequencies: npt.NDArray[np.uint8]) -> Floats:
 
 
 def _sums(
-    added: Floats, rows: Ints, weights: Floats, starts: npt.NDArray[np.int64]
+    table: npt.NDArray[np.int8], rows: Ints, weights: Floats, starts: Sequence[int]
 ) -> Iterator[tuple[int, Floats]]:
-    """The sums of a block of documents at a time, with the first one's place. Document `i` has the terms
-    `rows[starts[i] : starts[i + 1]]`."""
+    """The sums of a block of documents at a time, with the first one's place. Document `i` has the rows
+    `rows[starts[i] : starts[i + 1]]` of the table, each as often as its weight says."""
     documents = len(starts) - 1
     for first in range(0, documents, BLOCK):
         last = min(documents, first + BLOCK)
-        sums = np.zeros((last - first, added.shape[1]), np.float32)
-        part = slice(starts[first], starts[last])
-        # Of documents that have a term: `reduceat` would give an empty one its neighbour's first row.
-        filled = np.flatnonzero(np.diff(starts[first : last + 1]))
-        if len(filled):
-            gathered = added[rows[part]]
-            gathered *= weights[part, None]
-            sums[filled] = np.add.reduceat(gathered, starts[first + filled] - starts[first], axis=0)
+        sums = np.zeros((last - first, table.shape[1]), np.float32)
+        for begin in range(first, last, GATHER):
+            end = min(last, begin + GATHER)
+            at = starts[begin]
+            gathered = table[rows[at : starts[end]]].astype(np.float32)
+            # A product each: `np.add.reduceat` goes down the columns, and took nine times as long.
+            for i in range(begin, end):
+                own = slice(starts[i] - at, starts[i + 1] - at)
+                np.dot(weights[starts[i] : starts[i + 1]], gathered[own], out=sums[i - first])
         yield first, sums
 
 

@@ -11,6 +11,7 @@ from plait.domain.answers.graph import GraphAnswer, GraphResult
 from plait.domain.answers.indexing import IndexJob, Repository
 from plait.domain.answers.memories import AppendedEpisode
 from plait.domain.answers.search import Degradation, RepositoryRevision, SearchResult
+from plait.domain.display import to_json
 from plait.domain.errors import PlaitError
 from plait.domain.memory import AsOf, MemoryEntry
 from plait.domain.recall import StageRank
@@ -154,7 +155,7 @@ def repository(tenant: str, value: Revision) -> Repository:
     )
 
 
-def job(value: Job) -> IndexJob:
+def job(value: Job, *, with_report: bool = False) -> IndexJob:
     progress, tenant = value.progress, value.request.tenant
     error = scope.error_out(tenant, value.error) if value.error else None
     report = value.report
@@ -177,7 +178,12 @@ def job(value: Job) -> IndexJob:
         error_metadata=error.metadata if error else {},
         created_at=value.created_at,
         ended_at=value.ended_at,
+        report=_report(tenant, report) if report and with_report else "",
     )
+
+
+def _report(tenant: str, report: IndexReport) -> str:
+    return to_json(replace(report, repo=scope.name_out(tenant, report.repo)).to_json())
 
 
 def _counts(report: IndexReport) -> dict[str, int]:

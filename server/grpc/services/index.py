@@ -55,7 +55,8 @@ class IndexService(index_service_pb2_grpc.IndexServiceServicer):
     async def GetIndexJob(
         self, request: pb.GetIndexJobRequest, context: Any
     ) -> pb.GetIndexJobResponse:
-        return pb.GetIndexJobResponse(job=indexing.job(convert.job(self._job(request.id, context))))
+        job = convert.job(self._job(request.id, context), with_report=True)
+        return pb.GetIndexJobResponse(job=indexing.job(job))
 
     def _job(self, id_: str, context: Any) -> Job:
         """Raises: IndexJobUnknown, also for one of a repository that the caller does not see."""
