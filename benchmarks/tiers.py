@@ -2,8 +2,8 @@
 
     python -m benchmarks.tiers EVAL.jsonl [--cache DIR] [--project NAME ...]
 
-Over the commit messages of benchmarks/localisation.py, the docstrings of lookup.py, and the questions of questions.py
-about the named projects. `10 %`, `50 %`: the share of chunks that have the model's vector, drawn at random: some
+Over the commit messages of benchmarks/localisation.py, the docstrings of lookup.py, the bug reports of issue_texts.py,
+and the questions of questions.py about the named projects. `10 %`, `50 %`: the share of chunks that have the model's vector, drawn at random: some
 minutes after an index. Beside them plain BM25, and everything without vectors. Intervals are of the difference
 to that, 95 % by bootstrap over queries.
 """
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import platformdirs
 
-from benchmarks import questions
+from benchmarks import issue_texts, questions
 from benchmarks.localisation import ALL, LEXICAL, PLAIN, TUNED, K, Variant, interval, judge, mean
 from benchmarks.localisation_corpus import Query, embed, fetch, pieces, read_queries
 from benchmarks.lookup import by_docstring
@@ -119,25 +119,60 @@ async def table(
         print(f"{name:26}" + " | ".join(cells), flush=True)
 
 
+async def stores_of(
+    versions: Mapping[str, str], cache: Path, provider: EmbeddingProvider
+) -> dict[str, MemoryStore]:
+    """The whole trees, embedded; vectors are kept in `cache`."""
+    stores = {}
+    for package, version in versions.items():
+        found = pieces(fetch(package, version, cache / "sdists"))
+        vectors = await embed(found, provider, cache / "vectors")
+        stores[package] = MemoryStore(package, found, vectors, provider.model)
+    return stores
+
+
+async def without_docstrings(
+    versions: Mapping[str, str], cache: Path, provider: EmbeddingProvider
+) -> tuple[list[Query], dict[str, MemoryStore]]:
+    """Docstrings as queries, and the trees without them."""
+    asked, stores = list[Query](), {}
+    for package, version in versions.items():
+        found = pieces(fetch(package, version, cache / "sdists"))
+        found, queries = by_docstring(package, found, 80, random.Random(SEED))
+        asked += queries
+        vectors = await embed(found, provider, cache / "vectors")
+        stores[package] = MemoryStore(package, found, vectors, provider.model)
+    return asked, stores
+
+
+async def of_functions(
+    title: str,
+    asked: Sequence[Query],
+    tuned: frozenset[str],
+    stores: Stores,
+    provider: EmbeddingProvider,
+) -> None:
+    async def ask(setting: Setting) -> Rows:
+        return await of_queries(asked, setting, stores, provider)
+
+    known = np.array([query.package in tuned for query in asked])
+    await table(
+        f"{title}, file R@5 / function MRR / function R@10",
+        {"tuned": known, "held out": ~known},
+        ask,
+    )
+
+
 async def run(args: argparse.Namespace) -> None:
     provider = await embedding.open(EmbeddingSettings())
-    messages, versions = read_queries(args.eval)
-    plain, bare, docstrings = {}, {}, list[Query]()
-    for package, version in versions.items():
-        found = pieces(fetch(package, version, args.cache / "sdists"))
-        vectors = await embed(found, provider, args.cache / "vectors")
-        plain[package] = MemoryStore(package, found, vectors, provider.model)
-        found, queries = by_docstring(package, found, 80, random.Random(SEED))
-        docstrings += queries
-        vectors = await embed(found, provider, args.cache / "vectors")
-        bare[package] = MemoryStore(package, found, vectors, provider.model)
-    for title, asked, stores in (("messages", messages, plain), ("docstrings", docstrings, bare)):
-        tuned = np.array([q.package in TUNED for q in asked])
-        await table(
-            f"{title}, file R@5 / function MRR / function R@10",
-            {"tuned": tuned, "held out": ~tuned},
-            lambda s, asked=asked, stores=stores: of_queries(asked, s, stores, provider),  # type: ignore[misc]
-        )
+    asked, versions = read_queries(args.eval)
+    stores = await stores_of(versions, args.cache, provider)
+    await of_functions("messages", asked, TUNED, stores, provider)
+    asked, stores = await without_docstrings(versions, args.cache, provider)
+    await of_functions("docstrings", asked, TUNED, stores, provider)
+    asked, versions = issue_texts.read_texts(issue_texts.TEXTS)
+    stores = await stores_of(versions, args.cache, provider)
+    await of_functions("bug reports", asked, issue_texts.TUNED, stores, provider)
     wanted = [p for p in WHOLE if p.name in args.project]
     known = {p.name: await questions.store_of(p, args.cache, provider) for p in wanted}
     told = [q for half, file in questions.HALVES.items() for q in questions.questions(file, half)]

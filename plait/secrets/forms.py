@@ -2,8 +2,8 @@
 
 Two tables. `FORMS` are ours, for issuers that detect-secrets doesn't know, or knows by an older form.
 `PLUGINS` are detectors of detect-secrets: each stands beside the texts without one of which it can't match,
-because searching for a plain text is some 30 times faster. A detector's patterns are used (`patterns.py`) and
-nothing else of it: its `verify`, which asks the issuer over the network, is no part of Plait.
+because searching for a plain text is some 30 times faster. A plugin's patterns are used and nothing else of
+it: its `verify`, which asks the issuer over the network, is never called.
 """
 
 from __future__ import annotations
@@ -60,24 +60,24 @@ FORMS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("jwt", ("eyJ",), r"[A-Za-z0-9_-]{8,8000}\.eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{8,2000}"),
 )  # fmt: skip
 
-# Rule, class in detect-secrets, the texts. Those in lower case are looked for in
+# Rule, module and class in detect_secrets.plugins, the texts. Those in lower case are looked for in
 # lower-cased text; of `WIDE` the whole text is searched when they are in it, of the others the lines that
 # hold them. Not used, with what they cost on five repositories: docs/experiments/secrets.md.
-PLUGINS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("aws-secret", "AWSKeyDetector", ("aws", "A3T")),
-    ("azure-key", "AzureStorageKeyDetector", ("AccountKey=",)),
-    ("cloudant-key", "CloudantDetector", ("cloudant",)),
-    ("discord-token", "DiscordBotTokenDetector", ("discord",)),
-    ("gitlab-token", "GitLabTokenDetector", ("GR1348941",)),
-    ("ibm-key", "IbmCloudIamDetector", ("ibm", "iam")),
-    ("ibm-key", "IbmCosHmacDetector", ("secret_access_key", "secret-access-key", "secretkey")),
-    ("mailchimp-key", "MailchimpDetector", ("-us1", "-us2", "-us3", "-us4", "-us5", "-us6", "-us7", "-us8", "-us9")),
-    ("npm-token", "NpmDetector", ("_authtoken",)),
-    ("openai-key", "OpenAIDetector", ("T3BlbkFJ",)),
-    ("softlayer-key", "SoftlayerDetector", ("softlayer",)),
-    ("square-secret", "SquareOAuthDetector", ("sq0csp-",)),
-    ("telegram-token", "TelegramBotTokenDetector", (":AA",)),
-    ("twilio-key", "TwilioKeyDetector", ("twilio",)),
+PLUGINS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    ("aws-secret", "aws", "AWSKeyDetector", ("aws", "A3T")),
+    ("azure-key", "azure_storage_key", "AzureStorageKeyDetector", ("AccountKey=",)),
+    ("cloudant-key", "cloudant", "CloudantDetector", ("cloudant",)),
+    ("discord-token", "discord", "DiscordBotTokenDetector", ("discord",)),
+    ("gitlab-token", "gitlab_token", "GitLabTokenDetector", ("GR1348941",)),
+    ("ibm-key", "ibm_cloud_iam", "IbmCloudIamDetector", ("ibm", "iam")),
+    ("ibm-key", "ibm_cos_hmac", "IbmCosHmacDetector", ("secret_access_key", "secret-access-key", "secretkey")),
+    ("mailchimp-key", "mailchimp", "MailchimpDetector", ("-us1", "-us2", "-us3", "-us4", "-us5", "-us6", "-us7", "-us8", "-us9")),
+    ("npm-token", "npm", "NpmDetector", ("_authtoken",)),
+    ("openai-key", "openai", "OpenAIDetector", ("T3BlbkFJ",)),
+    ("softlayer-key", "softlayer", "SoftlayerDetector", ("softlayer",)),
+    ("square-secret", "square_oauth", "SquareOAuthDetector", ("sq0csp-",)),
+    ("telegram-token", "telegram_token", "TelegramBotTokenDetector", (":AA",)),
+    ("twilio-key", "twilio", "TwilioKeyDetector", ("twilio",)),
 )  # fmt: skip
 
 WIDE = frozenset({"discord", "twilio"})
