@@ -33,6 +33,7 @@ from etl.run import FEW_FILES, MOST_REMEMBERED, Run, Truth
 from etl.source.gitdir import branch_of
 from etl.trees import restore, sibling_of, take_tree, tree_of
 from plait.domain.errors import DraftLost, NoSymbols, RepositoryBusy, RepositoryNotIndexed
+from plait.domain.freed import return_freed
 from plait.domain.graph import Edge, Node
 from plait.domain.outage import Patience as Outage
 from plait.domain.outage import ride_out
@@ -277,6 +278,8 @@ async def _write_revision(
         await restore(run, draft, truth, changed, stored, sibling)
         await _parse_and_write(run, draft, truth, settings, changed, progress)
         await remember_slow(run, settings.index.parse_timeout_s)
+        if len(changed) > FEW_FILES:
+            await asyncio.to_thread(return_freed)  # of the segments, before binding needs its own
     # What can't be read any more must not be found with its old content.
     failed = {path for path, _ in run.skipped}
     removed += [path for path in changed if path in failed and path in stored]
