@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ class CodeGraph:
     target: `start` has shape (n + 1,), `other` and `relation` shape (m,), `weight` is the confidence.
     `relation` is an index into `relations`, `label` into `labels`, `kind`, `language` and `name` into `words`,
     where `word` finds a text. `words` may hold more than this revision has: they grow with the next one.
+    `asks` is told at which rows edges are looked for, of a graph that holds a part (`PartialGraph`).
     `qualified` has the qualified names of the nodes whose id is not theirs, by row. `edge` is an edge's
     number, the same from both sides, for `sites`. Immutable and shared: never write to an array."""
 
@@ -63,6 +64,24 @@ class CodeGraph:
     in_relation: npt.NDArray[np.int8]
     in_weight: npt.NDArray[np.float32]
     in_edge: npt.NDArray[np.int32]
+    asks: Callable[[npt.NDArray[np.int32]], None] | None = None
+
+
+class PartialGraph(Protocol):
+    """What one question needs of a code graph that is too large to be kept whole: ask `graph`, then `complete`."""
+
+    @property
+    def graph(self) -> CodeGraph:
+        """What has been read so far; it notes what it is asked for."""
+        ...
+
+    async def complete(self) -> Literal["whole", "more", "gone"]:
+        """`whole`: nothing was asked of `graph` that it lacks, so what it answered is the whole graph's answer.
+        `more`: what it lacked has been read, ask again. `gone`: the revision was collected.
+
+        Raises: CodeGraphTooLarge, for a question that reaches too much of it.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +129,12 @@ class RelationStore(Protocol):
     ) -> dict[tuple[str, str], list[ItemId]]:
         """Of `ends` that are diffs, memories or runs: the items behind them that `view` sees and `where`
         lets through, at most `limit` together, the newest first."""
+        ...
+
+
+class PartialGraphStore(Protocol):
+    def partial_graph(self, view: View, repo: str) -> PartialGraph:
+        """For one question of `repo`, which the view has, at the view's revision; nothing is read yet."""
         ...
 
 

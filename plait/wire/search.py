@@ -81,6 +81,11 @@ def response(value: SearchResult) -> pb.SearchResponse:
     )
 
 
+def with_took_ms(message: bytes, took_ms: float) -> bytes:
+    """A serialised response with its time: what is appended replaces what was said before."""
+    return message + pb.SearchResponse(took_ms=took_ms).SerializeToString()
+
+
 def response_of(message: pb.SearchResponse) -> SearchResult:
     hits = tuple(Hit(items.item_of(h.item), h.score, dict(h.arms)) for h in message.hits)
     return SearchResult(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from server.audit import MAX_NAMED, Audit, Entry
@@ -55,6 +56,19 @@ _REFUSALS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "RESOURCE_EXHAUST
 _REFUSED = frozenset({"CYPHER_REFUSED"})
 
 
+@cache
+def _told_of(descriptor: Any) -> tuple[Sequence[str], Sequence[str], bool, bool]:
+    """Of one kind of message: what it tells of repositories and ids, and whether it has the fields `dry_run` and
+    `request_id`. Looked up once: a field that is not there costs an exception."""
+    name, fields = descriptor.name, descriptor.fields_by_name
+    return (
+        REPOSITORIES.get(name, ()),
+        IDS.get(name, ()),
+        "dry_run" in fields,
+        "request_id" in fields,
+    )
+
+
 def is_audited(method: str) -> bool:
     """Whether a call of `method` (as `/plait.v1.Service/Method`) is told of, however it ends."""
     return f"{method.rpartition('/')[2]}Request" in REPOSITORIES
@@ -74,19 +88,23 @@ class Noted:
 
     def message(self, message: Any) -> None:
         """Note a request or a response."""
-        kind = getattr(getattr(message, "DESCRIPTOR", None), "name", "")
-        for path in REPOSITORIES.get(kind, ()):
+        if type(message) is bytes:  # an answer that was kept, of a method that writes nothing
+            return
+        repositories, ids, dry_run, request_id = _told_of(message.DESCRIPTOR)
+        for path in repositories:
             for name in _values(message, path.split(".")):
                 if name and len(self._repositories) < MAX_NAMED:
                     self._repositories[name] = None
-        for path in IDS.get(kind, ()):
+        for path in ids:
             for id_ in _values(message, path.split(".")):
                 if _ID.fullmatch(id_):
                     self.count += 1
                     if len(self._ids) < MAX_NAMED:
                         self._ids[id_] = None
-        self._dry = self._dry or bool(getattr(message, "dry_run", False))
-        self.request_id = getattr(message, "request_id", "") or self.request_id
+        if dry_run:
+            self._dry = self._dry or bool(message.dry_run)
+        if request_id:
+            self.request_id = message.request_id or self.request_id
 
     def tell(
         self,

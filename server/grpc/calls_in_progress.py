@@ -8,6 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+class One:
+    """One call of `Calls`; one that ends before it began was never counted."""
+
+    __slots__ = ("_begun", "_calls")
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._begun = False
+
+    def begin(self) -> None:
+        self._begun = True
+        self._calls.begin()
+
+    def end(self) -> None:
+        if self._begun:
+            self._calls.end()
+
+
 class Calls:
     """The calls that are being answered: unary ones in flight, and streams."""
 
@@ -18,17 +36,19 @@ class Calls:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    @contextmanager
-    def one(self) -> Iterator[None]:
+    def one(self) -> One:
+        """A unary call, which counts from its `begin` to its `end`."""
+        return One(self)
+
+    def begin(self) -> None:
         self.in_flight += 1
         self._idle.clear()
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
-            self.ended_at = time.monotonic()
-            if self.in_flight == 0:
-                self._idle.set()
+
+    def end(self) -> None:
+        self.in_flight -= 1
+        self.ended_at = time.monotonic()
+        if self.in_flight == 0:
+            self._idle.set()
 
     @contextmanager
     def stream(self) -> Iterator[None]:

@@ -11,7 +11,8 @@ from plait.domain.values import Collection, Filter, ItemId, Revision
 from plait.ports import CodeGraph, MemoryLink, View
 from vector.connection.pool import Scoped
 from vector.search.filters import condition
-from vector.search.relations_cache import GraphCache
+from vector.search.partial_graph import PartialGraph
+from vector.search.relations_cache import GraphCache, Read
 
 MAX_ENDS = 400  # of one query; more than a context has room for
 MAX_LINKS = 400
@@ -44,11 +45,18 @@ class Relations:
         revision = revision_of(view, repo)
         if revision is None:
             return None
+        return await self._graphs.load(revision, self._reader(view), wait_s)
 
+    def partial_graph(self, view: View, repo: str) -> PartialGraph:
+        revision = revision_of(view, repo)
+        assert revision is not None, "asked of a repository that the view has"
+        return PartialGraph(revision, self._reader(view))
+
+    def _reader(self, view: View) -> Read:
         async def read(query: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
             return await self._app.rows(query, given, tenant=view.tenant)
 
-        return await self._graphs.load(revision, read, wait_s)
+        return read
 
     def graph_state(self, view: View, repo: str) -> str:
         revision = revision_of(view, repo)

@@ -36,7 +36,8 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
     def _tenant(self, context: Any) -> str:
         return scope.tenant_of(context, self._app.settings.scope)
 
-    async def Search(self, request: pb.SearchRequest, context: Any) -> pb.SearchResponse:
+    async def Search(self, request: pb.SearchRequest, context: Any) -> pb.SearchResponse | bytes:  # type: ignore[override]
+        """A message, or the bytes of one (`Boundary`)."""
         tenant = self._tenant(context)
         response = await self._search(tenant, request, context)
         in_use.note(self._app, tenant, request.filter.repositories)
@@ -44,12 +45,11 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
 
     async def _search(
         self, tenant: str, request: pb.SearchRequest, context: Any
-    ) -> pb.SearchResponse:
+    ) -> pb.SearchResponse | bytes:
         start = perf_counter()
         key = searches.key_of(tenant, request, self._app.settings)
         if (known := await self._known(tenant, key, request)) is not None:
-            known.took_ms = (perf_counter() - start) * 1e3
-            return known
+            return wire_search.with_took_ms(known, (perf_counter() - start) * 1e3)
         deadline = self._limits.deadline(_SERVICE + "Search", context)
         query = parse.search(request, deadline)
         where = replace(scope.filter_in(tenant, query.where), as_of=times.as_of(request.as_of))
@@ -67,7 +67,7 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
 
     async def _known(
         self, tenant: str, key: searches.Key | None, request: pb.SearchRequest
-    ) -> pb.SearchResponse | None:
+    ) -> bytes | None:
         """The answer that an equal request got before, if its code is still the same.
 
         Raises: RepositoryNotAllowed, as without one; StoreUnavailable.
@@ -78,7 +78,7 @@ class KnowledgeService(knowledge_service_pb2_grpc.KnowledgeServiceServicer):
         if await self._app.truth.search.version(repos) != kept.version:
             self._app.answers.drop(key)
             return None
-        return pb.SearchResponse.FromString(kept.message)
+        return kept.message
 
     async def GraphQuery(
         self, request: pb.GraphQueryRequest, context: Any

@@ -11,8 +11,9 @@ from plait.domain.answers.graph import GraphResult
 from plait.domain.deadline import Deadline
 from plait.domain.errors import (
     AmbiguousSymbol,
-    CodeGraphTooLarge,
     InvalidInput,
+    PlaitError,
+    ResultTooLarge,
     StoreUnavailable,
     UnknownSymbol,
 )
@@ -143,6 +144,10 @@ class _NotRead(StoreUnavailable):
     """A code graph was not read, in good time: its revision is gone, or the store failed."""
 
 
+class _TooLarge(Exception):
+    """A code graph is not kept: it has more edges than `recall.max_graph_edges`."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Question:
     """One checked question, to be asked of a repository."""
@@ -159,18 +164,44 @@ class _Question:
         return Limits(self.asked.max_rows, self.app.settings.graph.max_result_bytes)
 
     async def of(self, repo: str) -> GraphResult:
+        try:
+            return await self._answered(repo, lambda: self._graph(repo))
+        except _TooLarge:
+            return await self._by_parts(repo)
+
+    async def _answered(self, repo: str, graph_of: memories.Graph) -> GraphResult:
         if self.template.memory:
-            source = memories.Source(
-                self.app.truth.memory_links, self.view, repo, lambda: self._graph(repo)
-            )
+            source = memories.Source(self.app.truth.memory_links, self.view, repo, graph_of)
             return await memories.answer(source, self.template.name, self.given, self.limits)
-        graph = await self._graph(repo)
+        graph = await graph_of()
         if graph is None:
             raise self._no_code(repo)
         # A thread: names near to an unknown one, or thousands of rows, take tens of milliseconds.
         return await asyncio.to_thread(
             answers.answer, graph, self.template.name, self.given, self.limits
         )
+
+    async def _by_parts(self, repo: str) -> GraphResult:
+        """From the rows of a repository whose graph is too large to be kept: what the question needs of it."""
+        partial = self.app.truth.relations.partial_graph(self.view, repo)
+
+        async def graph_of() -> CodeGraph:
+            return partial.graph
+
+        while True:
+            self.deadline.check("reading the code graph")
+            failed: PlaitError | None = None
+            try:
+                found = await self._answered(repo, graph_of)
+            except (UnknownSymbol, AmbiguousSymbol, ResultTooLarge) as exc:
+                failed = exc  # of what has been read so far
+            match await partial.complete():
+                case "gone":
+                    raise self._not_read(repo)
+                case "whole" if failed is not None:
+                    raise failed
+                case "whole":
+                    return found
 
     def _no_code(self, repo: str) -> UnknownSymbol:
         text = next(
@@ -185,7 +216,7 @@ class _Question:
         )
 
     async def _graph(self, repo: str) -> CodeGraph | None:
-        """The code of the view's revision; None where there is none."""
+        """The code of the view's revision; None where there is none. Raises: _TooLarge, _NotRead."""
         relations = self.app.truth.relations
         graph = await relations.code_graph(self.view, repo, wait_s=self.deadline.left_s)
         if graph is not None:
@@ -194,16 +225,12 @@ class _Question:
             case "none":
                 return None
             case "too_large":
-                most = self.app.settings.recall.max_graph_edges
-                raise CodeGraphTooLarge(
-                    f"the code graph of {repo!r} has more than {most:,} edges, the most that the service holds "
-                    "in memory; raise `recall.max_graph_edges` (a million takes some 300 MB), or ask the "
-                    "graph server: docs/cypher-recipes.md has each template in Cypher",
-                    repository=repo,
-                    max_edges=most,
-                )
+                raise _TooLarge
         self.deadline.check("reading the code graph")
-        raise _NotRead(
+        raise self._not_read(repo)
+
+    def _not_read(self, repo: str) -> _NotRead:
+        return _NotRead(
             f"the code graph of {repo!r} could not be read; the service's log says why",
             repository=repo,
         )

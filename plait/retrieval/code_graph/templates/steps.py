@@ -30,27 +30,33 @@ class Steps:
 
 def out_of(graph: CodeGraph, rows: npt.ArrayLike, relation: Relation) -> Steps:
     """The edges whose source is one of `rows`."""
-    near, at = _at(graph.out_start, rows, graph.out_relation, graph.relations.index(relation))
+    near, at = _at(graph, graph.out_start, rows, graph.out_relation, relation)
     return Steps(relation, near, graph.out_other[at], graph.out_edge[at], graph.out_weight[at])
 
 
 def into(graph: CodeGraph, rows: npt.ArrayLike, relation: Relation) -> Steps:
     """The edges whose target is one of `rows`."""
-    near, at = _at(graph.in_start, rows, graph.in_relation, graph.relations.index(relation))
+    near, at = _at(graph, graph.in_start, rows, graph.in_relation, relation)
     return Steps(relation, graph.in_other[at], near, graph.in_edge[at], graph.in_weight[at])
 
 
 def _at(
-    start: npt.NDArray[np.int64], rows: npt.ArrayLike, relation: npt.NDArray[np.int8], code: int
+    graph: CodeGraph,
+    start: npt.NDArray[np.int64],
+    rows: npt.ArrayLike,
+    relations: npt.NDArray[np.int8],
+    relation: Relation,
 ) -> tuple[Ints, npt.NDArray[np.int64]]:
     """For each edge of `rows` its row, and its place in the columns."""
     chosen = np.asarray(rows, np.int32)
+    if graph.asks is not None:
+        graph.asks(chosen)
     begin = start[chosen]
     count = start[chosen + 1] - begin
     # 0, 1, 2 … within each row's edges.
     within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     at = np.repeat(begin, count) + within
-    mine = relation[at] == code
+    mine = relations[at] == graph.relations.index(relation)
     return np.repeat(chosen, count)[mine], at[mine]
 
 
