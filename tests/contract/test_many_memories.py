@@ -305,9 +305,11 @@ async def test_a_filter_that_keeps_few_of_many_compares_those(
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("tags", [{"tags_any": ("rare", "none")}, {"tags_all": ("rare", "b")}])
+@pytest.mark.parametrize(
+    "tagged", [replace(HERE, tags_any=("rare", "none")), replace(HERE, tags_all=("rare", "b"))]
+)
 async def test_a_tag_that_few_have_is_looked_up_in_its_index(
-    store: Store, monkeypatch: pytest.MonkeyPatch, tags: dict[str, tuple[str, ...]]
+    store: Store, monkeypatch: pytest.MonkeyPatch, tagged: MemoryFilter
 ) -> None:
     await said(store, 600)
     for i in range(0, 600, 60):
@@ -317,7 +319,7 @@ async def test_a_tag_that_few_have_is_looked_up_in_its_index(
     job = embedder(store)
     job.add(["r"])
     await job.run_until_idle()
-    asked = in_memories(replace(HERE, **tags), MEMORIES.as_of)
+    asked = in_memories(tagged, MEMORIES.as_of)
     view, query = await store.search.view(asked), await Model().embed_query("5")
     read: list[str] = []
     rows = Scoped.rows
