@@ -1,13 +1,14 @@
 """What indexing a tree costs: CPU of Plait's own processes and of the servers, wall time, memory, rows.
 
-    python benchmarks/index_cost.py PATH [--vectors] [--runs 3] [--json]
+    python benchmarks/index_cost.py PATH [--vectors] [--only-fresh] [--runs 3] [--json]
 
 Works on a copy of PATH and in a PLAIT_HOME of its own, both removed at the end. Rows: `fresh` (empty
 stores, servers started by the run), `unchanged`, `one file` (a function appended to one of the largest
 Python files), and with --vectors `vectors`. CPU is user + system seconds. The servers' CPU is read
 from the processes themselves while they linger after the run, so start-up, JIT compilation and
-background work count. Peak memory is the sum over all processes, sampled ten times a second; shared
-pages count once a process, so it overstates PostgreSQL.
+background work count. Peak memory is the sum over all processes at one moment, sampled five times a second
+and split by process; each takes its share of a page that several map (PSS, from Linux's `smaps_rollup`), so
+PostgreSQL's buffers count once.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
 
 LINGER_S = 8
+SAMPLE_S = 0.2
+KINDS = ("run", "workers", "postgres", "graph", "keeper")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Cost:
     graph_cpu_s: float
     keeper_cpu_s: float
     peak_mb: float
+    peak_by_kind: dict[str, float]
     chunks: int
     nodes: int
     edges: int
@@ -84,35 +89,53 @@ def server_cpu(home: Path) -> dict[str, float]:
 
 
 class Peak(threading.Thread):
-    """Samples the resident memory of a process tree and of the servers of `home`."""
+    """Samples the memory of a run, its workers and the servers of `home`, and keeps the largest sum."""
 
     def __init__(self, pid: int, home: Path) -> None:
         super().__init__(daemon=True)
         self._pid, self._home, self._over = pid, home, threading.Event()
-        self.peak = 0
+        self._peak = dict.fromkeys(KINDS, 0.0)
 
     def run(self) -> None:
-        while not self._over.wait(0.1):
-            self.peak = max(self.peak, self._sample())
+        while not self._over.wait(SAMPLE_S):
+            now = self._sample()
+            if sum(now.values()) > sum(self._peak.values()):
+                self._peak = now
 
-    def _sample(self) -> int:
-        total = 0
+    def _sample(self) -> dict[str, float]:
+        """MB by kind of process. One that ends meanwhile counts nothing."""
+        total = dict.fromkeys(KINDS, 0.0)
         seen: set[int] = set()
-        try:
-            roots = [psutil.Process(self._pid), *(p for _, p in servers(self._home))]
-            for root in roots:
-                for process in [root, *root.children(recursive=True)]:
-                    if process.pid not in seen:
-                        seen.add(process.pid)
-                        total += process.memory_info().rss
-        except psutil.Error:
-            return total
+        # A keeper is the parent of its server, so it comes last.
+        roots = sorted(servers(self._home), key=lambda one: one[0] == "keeper")
+        with suppress(psutil.NoSuchProcess):
+            roots.append(("run", psutil.Process(self._pid)))
+        for kind, root in roots:
+            processes = [(kind, root)]
+            with suppress(psutil.NoSuchProcess):
+                below = "workers" if kind == "run" else kind
+                processes += [(below, child) for child in root.children(recursive=True)]
+            for of, process in processes:
+                if process.pid not in seen:
+                    seen.add(process.pid)
+                    total[of] += share_of_memory(process.pid)
         return total
 
-    def stop(self) -> float:
+    def stop(self) -> dict[str, float]:
         self._over.set()
         self.join()
-        return self.peak / 2**20
+        return self._peak
+
+
+def share_of_memory(pid: int) -> float:
+    """MB of a process, a page that n processes map as an n-th of it; 0.0 for one that has ended."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return (
+        next((int(line.split()[1]) for line in text.splitlines() if line[:4] == "Pss:"), 0) / 1024
+    )
 
 
 def measure(name: str, tree: Path, home: Path, *flags: str) -> Cost:
@@ -133,6 +156,7 @@ def measure(name: str, tree: Path, home: Path, *flags: str) -> Cost:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
     report = json.loads(out)
     wait_until_stopped(home)
+    memory = peak.stop()
     own = (
         after.children_user - before.children_user + after.children_system - before.children_system
     )
@@ -143,7 +167,8 @@ def measure(name: str, tree: Path, home: Path, *flags: str) -> Cost:
         of_servers["postgres"],
         of_servers["graph"],
         of_servers["keeper"],
-        peak.stop(),
+        sum(memory.values()),
+        memory,
         report["chunks"],
         report.get("nodes", 0),
         sum(report.get("edges", {}).values()),
@@ -163,16 +188,16 @@ def touch_one(tree: Path) -> None:
         file.write("\n\ndef added_by_the_benchmark(value):\n    return str(value)\n")
 
 
-def one_round(source: Path, vectors: bool) -> list[Cost]:
+def one_round(source: Path, vectors: bool, only_fresh: bool) -> list[Cost]:
     with tempfile.TemporaryDirectory(prefix="plait-bench-") as scratch:
         tree, home = Path(scratch, "tree"), Path(scratch, "home")
         shutil.copytree(source, tree, symlinks=True)
         home.mkdir()
         Path(scratch).chmod(0o755)  # PostgreSQL's account passes through when root runs this
-        costs = [
-            measure("fresh", tree, home, "--no-embed"),
-            measure("unchanged", tree, home, "--no-embed"),
-        ]
+        costs = [measure("fresh", tree, home, "--no-embed")]
+        if only_fresh:
+            return costs
+        costs.append(measure("unchanged", tree, home, "--no-embed"))
         touch_one(tree)
         costs.append(measure("one file", tree, home, "--no-embed"))
         if vectors:
@@ -184,10 +209,13 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("path", type=Path)
     arguments.add_argument("--vectors", action="store_true")
+    arguments.add_argument("--only-fresh", action="store_true")
     arguments.add_argument("--runs", type=int, default=3)
     arguments.add_argument("--json", action="store_true")
     args = arguments.parse_args()
-    rounds = [one_round(args.path, args.vectors and i == 0) for i in range(args.runs)]
+    rounds = [
+        one_round(args.path, args.vectors and i == 0, args.only_fresh) for i in range(args.runs)
+    ]
     by_name: dict[str, list[Cost]] = {}
     for costs in rounds:
         for cost in costs:
@@ -196,15 +224,17 @@ def main() -> None:
         print(json.dumps([asdict(c) | {"cpu_s": c.cpu_s} for costs in rounds for c in costs]))
         return
     print(
-        "| run | CPU s (own + PostgreSQL + graph + keepers) | wall s | peak MB | chunks | nodes | edges |"
+        "| run | CPU s (own + PostgreSQL + graph + keepers) | wall s"
+        " | peak MB (run + workers + PostgreSQL + graph + keepers) | chunks | nodes | edges |"
     )
     print("|---|---|---|---|---|---|---|")
     for name, costs in by_name.items():
         c = sorted(costs, key=lambda x: x.cpu_s)[len(costs) // 2]
         wall = statistics.median(x.wall_s for x in costs)
+        parts = " + ".join(f"{c.peak_by_kind[kind]:.0f}" for kind in KINDS)
         print(
             f"| {name} | {c.cpu_s:.1f} ({c.own_cpu_s:.1f} + {c.postgres_cpu_s:.1f} + {c.graph_cpu_s:.1f}"
-            f" + {c.keeper_cpu_s:.1f}) | {wall:.1f} | {c.peak_mb:.0f} | {c.chunks:,} | {c.nodes:,} | {c.edges:,} |"
+            f" + {c.keeper_cpu_s:.1f}) | {wall:.1f} | {c.peak_mb:.0f} ({parts}) | {c.chunks:,} | {c.nodes:,} | {c.edges:,} |"
         )
 
 

@@ -88,6 +88,11 @@ class MemoryStore:
     ) -> dict[ItemId, float]:
         return {i: float(self._vectors[i.int] @ vector) for i in ids if self.embedded[i.int]}
 
+    async def missed(
+        self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
+    ) -> dict[ItemId, float]:
+        return {}
+
     async def alike(
         self, view: View, counts: Mapping[str, int], where: Filter, k: int
     ) -> list[Candidate]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
@@ -13,6 +13,9 @@ from etl.resolve import Bindings, FilePart, OtherFile, collector_off, other_part
 from etl.run import Run, Truth
 from plait.domain.graph import encode_edges, encode_nodes, part_digest
 from plait.ports import Draft, FileGraph, StoredFile
+
+# Of the parts that are made before they are written.
+PORTION_BYTES = 4_000_000
 
 
 def other_files(run: Run, stored: dict[str, StoredFile]) -> list[OtherFile]:
@@ -27,11 +30,13 @@ def other_files(run: Run, stored: dict[str, StoredFile]) -> list[OtherFile]:
 
 @dataclass(slots=True)
 class BoundRun:
-    """What binding gave: the parts that differ from the base's, and the digest of each part looked at."""
+    """What binding gave: of which files the part may differ from the base's, and of those looked at its digest."""
 
+    repo: str
     bindings: Bindings
     counts: Counts
-    parts: list[FileGraph] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    others: list[OtherFile] = field(default_factory=list)
     digests: dict[str, bytes] = field(default_factory=dict)
 
 
@@ -40,7 +45,7 @@ def bind(
 ) -> BoundRun:
     """Bind the facts; with `kept`, only what differs from its facts and what that can touch."""
     if kept is not None and kept.bindings is not None:
-        bound = BoundRun(kept.bindings, kept.counts)
+        bound = BoundRun(repo, kept.bindings, kept.counts)
         kept.number = 0  # it holds for no revision until this one is published
         before = kept.facts
         changed = {p: f for p, f in run.facts.items() if before.get(p) is not f}
@@ -50,28 +55,54 @@ def bind(
         bound.counts.drop(stored.keys() - run.jobs.keys())
         bound.counts.drop({path for path, _ in run.skipped})
     else:
-        bound = BoundRun(Bindings(repo, track=run.kept is not None), Counts())
+        track = run.kept is not None
+        bound = BoundRun(repo, Bindings(repo, track=track), Counts(track=track))
         changed, gone, others = run.facts, set(), other_files(run, stored)
-    with collector_off():
-        again = bound.bindings.update(changed, gone)
-        for path in sorted(again):
-            _add_part(run, bound, stored, bound.bindings.part(path))
-        for other in sorted(others, key=attrgetter("path")):
-            _add_part(run, bound, stored, other_part(repo, other))
-    run.nodes = bound.counts.nodes
-    run.edges = +bound.counts.edges
-    run.unresolved = +bound.counts.unresolved
+    bound.paths = sorted(bound.bindings.update(changed, gone))
+    bound.others = sorted(others, key=attrgetter("path"))
     return bound
 
 
-def _add_part(run: Run, bound: BoundRun, stored: dict[str, StoredFile], part: FilePart) -> None:
+def portions(
+    run: Run, bound: BoundRun, stored: dict[str, StoredFile], most: int
+) -> Iterator[list[FileGraph]]:
+    """The parts that differ from the base's, made as they are asked for: at most `most` at a time, so that memory
+    holds no more of the graph than is being written. At the end `run` has its counts.
+    """
+    parts = _parts(bound)
+    while True:
+        portion: list[FileGraph] = []
+        size = 0
+        with collector_off():
+            for part in parts:
+                row = _row(bound, part)
+                before = stored.get(part.path)
+                if before is None or before.graph_hash != row.graph_hash:
+                    portion.append(row)
+                    size += len(row.nodes) + len(row.edges)
+                if len(portion) == most or size > PORTION_BYTES:
+                    break
+        if not portion:
+            break
+        yield portion
+    run.nodes = bound.counts.nodes
+    run.edges = +bound.counts.edges
+    run.unresolved = +bound.counts.unresolved
+
+
+def _parts(bound: BoundRun) -> Iterator[FilePart]:
+    for path in bound.paths:
+        yield bound.bindings.part(path)
+    for other in bound.others:
+        yield other_part(bound.repo, other)
+
+
+def _row(bound: BoundRun, part: FilePart) -> FileGraph:
     nodes, edges = encode_nodes(part.nodes), encode_edges(part.edges)
     digest = part_digest(nodes, edges)
     bound.counts.put(part)
     bound.digests[part.path] = digest
-    before = stored.get(part.path)
-    if before is None or before.graph_hash != digest:
-        bound.parts.append(FileGraph(part.path, nodes, edges, digest))
+    return FileGraph(part.path, nodes, edges, digest)
 
 
 async def keep_base(
@@ -85,7 +116,7 @@ async def keep_base(
     changed: list[str] = []
     await load_unchanged(run, draft, truth, None, changed, [])
     if not changed:
-        bound = await asyncio.to_thread(bind, run, draft.repo, stored, None)
+        bound = await asyncio.to_thread(_bound_and_counted, run, draft.repo, stored, None)
         keep(run, kept, bound, stored, [])
         kept.number = draft.base
 
@@ -111,8 +142,17 @@ async def keep_taken(
         if facts := decode(blob):
             run.facts[path] = facts
     kept.counts.drop(removed)
-    bound = await asyncio.to_thread(bind, run, draft.repo, stored, kept)
+    bound = await asyncio.to_thread(_bound_and_counted, run, draft.repo, stored, kept)
     keep(run, kept, bound, stored, [])
+
+
+def _bound_and_counted(
+    run: Run, repo: str, stored: dict[str, StoredFile], kept: KeptRepository | None
+) -> BoundRun:
+    bound = bind(run, repo, stored, kept)
+    for _ in portions(run, bound, stored, len(stored)):
+        pass  # what is stored is as it should be
+    return bound
 
 
 def keep(

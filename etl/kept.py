@@ -23,8 +23,9 @@ _FILE_BYTES = 2_000
 
 @dataclass(slots=True)
 class Counts:
-    """What files' parts of the graph hold, by path and together."""
+    """What files' parts of the graph hold together, and by path where they are to be followed (`track`)."""
 
+    track: bool = True
     nodes: int = 0
     edges: Counter[str] = field(default_factory=Counter)
     unresolved: Counter[str] = field(default_factory=Counter)
@@ -36,7 +37,8 @@ class Counts:
         """Count a part in place of the one before of its path."""
         self.drop([part.path])
         edges = Counter(edge.relation for edge in part.edges)
-        self._parts[part.path] = (len(part.nodes), edges, part.unresolved)
+        if self.track:
+            self._parts[part.path] = (len(part.nodes), edges, part.unresolved)
         self.nodes += len(part.nodes)
         self.edges.update(edges)
         self.unresolved.update(part.unresolved)

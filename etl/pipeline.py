@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from etl import facts as facts_codec
-from etl.binding import bind, keep, keep_base, keep_taken, other_files
+from etl.binding import bind, keep, keep_base, keep_taken, other_files, portions
 from etl.changed import changes, load_unchanged, remember_slow, taken_up
 from etl.embed import fill_vectors
 from etl.facts import FACTS_VERSION
@@ -33,6 +33,7 @@ from etl.run import FEW_FILES, MOST_REMEMBERED, Run, Truth
 from etl.source.gitdir import branch_of
 from etl.trees import restore, sibling_of, take_tree, tree_of
 from plait.domain.errors import DraftLost, NoSymbols, RepositoryBusy, RepositoryNotIndexed
+from plait.domain.freed import return_freed
 from plait.domain.graph import Edge, Node
 from plait.domain.outage import Patience as Outage
 from plait.domain.outage import ride_out
@@ -278,6 +279,8 @@ async def _write_revision(
         await restore(run, draft, truth, changed, stored, sibling)
         await _parse_and_write(run, draft, truth, settings, changed, progress)
         await remember_slow(run, settings.index.parse_timeout_s)
+        if len(changed) > FEW_FILES:
+            await asyncio.to_thread(return_freed)  # of the segments, before binding needs its own
     # What can't be read any more must not be found with its old content.
     failed = {path for path, _ in run.skipped}
     removed += [path for path in changed if path in failed and path in stored]
@@ -291,12 +294,15 @@ async def _write_revision(
     with run.phase("resolve"):
         progress.start("resolve")
         bound = await asyncio.to_thread(bind, run, draft.repo, stored, kept)
-        parts = bound.parts
     with run.phase("write"):
-        for start in range(0, len(parts), settings.index.batch_items):
-            await truth.index.write_graph(draft, parts[start : start + settings.index.batch_items])
+        written = portions(run, bound, stored, settings.index.batch_items)
+        while (portion := await asyncio.to_thread(next, written, None)) is not None:
+            await truth.index.write_graph(draft, portion)
         if run.kept is not None:
             keep(run, run.kept, bound, stored, removed)
+        else:
+            run.symbols, run.facts = _symbols(run), {}
+        del bound, written
         tree = await asyncio.to_thread(tree_of, run)
         return await truth.index.publish(draft, _stats(run), tree=tree, branch=branch)
 

@@ -176,6 +176,13 @@ class SearchStore(Protocol):
         """The cosine with `vector` of those of `ids`, chunks that `view` sees, that have the model's vector."""
         ...
 
+    async def missed(
+        self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
+    ) -> dict[ItemId, float]:
+        """The cosine with `vector` of those of `ids` that `nearest` may have missed: agents' items with a vector, of
+        collections of which it asks an approximate index. Empty where it compares one by one."""
+        ...
+
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         """Items that hold the words of `phrase` in a row, by `ts_rank`."""
         ...

@@ -139,6 +139,7 @@ def _merge(before: SearchContext, merged: SearchContext, one: SearchContext) -> 
     return replace(
         merged,
         rankings={**merged.rankings, **one.rankings},
+        query_vector=one.query_vector if one.query_vector is not None else merged.query_vector,
         reasons=reasons,
         impact=one.impact if one.impact else merged.impact,
         degraded=(*merged.degraded, *one.degraded[len(before.degraded) :]),

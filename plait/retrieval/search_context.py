@@ -102,6 +102,7 @@ class SearchContext:
     vector: npt.NDArray[np.float32] | None = (
         None  # given by the caller, of shape (dim,); None: by the model
     )
+    query_vector: npt.NDArray[np.float32] | None = None  # what the arm by meaning compared with
     view: View | None = None
     anchors: Anchors = field(default_factory=Anchors)
     rewrite: Rewrite = field(default_factory=Rewrite)

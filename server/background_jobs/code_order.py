@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Protocol
 
-from plait.domain.scope import owner_of
-from plait.domain.values import Collection, Filter, ItemId
-from plait.ports import CodeGraph, View
+from plait.domain.values import ItemId
 from plait.retrieval.code_graph.called import most_called
+from server.background_jobs.code_graphs import CodeGraphs, Graphs, Views
 
 # Chunks remembered of a repository, the latest, and of how many repositories: 20 MB at most.
 MOST, REPOSITORIES = 1_000, 100
@@ -23,26 +21,11 @@ CALLED = 5_000
 LONGEST_S = 60.0
 
 
-class Views(Protocol):
-    """What this needs of a `SearchStore`."""
-
-    async def view(self, where: Filter) -> View: ...
-
-
-class Graphs(Protocol):
-    """What this needs of a `RelationStore`."""
-
-    async def code_graph(
-        self, view: View, repo: str, *, wait_s: float = 0.0
-    ) -> CodeGraph | None: ...
-
-
 class CodeOrder:
     """See `etl.embed.CodeOrder`. Used by one event loop."""
 
     def __init__(self, search: Views, relations: Graphs) -> None:
-        self._search = search
-        self._relations = relations
+        self._graphs = CodeGraphs(search, relations, LONGEST_S)
         self._touched: OrderedDict[str, OrderedDict[ItemId, None]] = OrderedDict()
 
     def touch(self, repo: str, ids: Sequence[ItemId]) -> None:
@@ -70,7 +53,5 @@ class CodeOrder:
 
     async def called(self, repo: str) -> Sequence[tuple[str, str]]:
         """Nothing for a repository whose graph is too large to be kept in memory."""
-        where = Filter(repos=(repo,), tenant=owner_of(repo), collections=(Collection.FILES,))
-        view = await self._search.view(where)
-        graph = await self._relations.code_graph(view, repo, wait_s=LONGEST_S)
+        graph = await self._graphs.of(repo)
         return most_called(graph, CALLED) if graph is not None else []

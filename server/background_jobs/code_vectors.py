@@ -10,19 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Literal
 
 from etl.embed import CodeOrder, fill_vectors
 from etl.report import NoProgress, Progress
-from plait.domain.errors import EmbeddingModelMismatch, PlaitError, RepositoryNotIndexed
+from plait.domain.errors import EmbeddingModelMismatch, RepositoryNotIndexed
 from plait.ports import EmbeddingProvider, VectorQueue
+from server.background_jobs.repeating import log_failure, pause, until_stopped
 
 logger = logging.getLogger(__name__)
 
 # A command that indexes tells this process nothing: the table does, one short query a look.
 LOOK_S = 5.0
-FIRST_RETRY_S = 1.0
-LONGEST_RETRY_S = 60.0
 # Texts a round: some 0.3 s of two cores. Between two of them whoever else wants the model or the store has
 # its turn; the model's own threads for documents run at low priority besides.
 ROUND = 64
@@ -122,22 +120,12 @@ class CodeVectors:
 
     async def run_forever(self, stop: asyncio.Event) -> None:
         """Fill what is wanted until `stop` is set. Errors are logged, and tried again later and later."""
-        stopping = asyncio.ensure_future(stop.wait())
-        retry_s = FIRST_RETRY_S
-        try:
-            while not stop.is_set():
-                self._woken.clear()
-                try:
-                    await self._once(stop)
-                    retry_s = FIRST_RETRY_S
-                except Exception as exc:
-                    _log(exc, retry_s)
-                    await asyncio.wait({stopping}, timeout=retry_s)
-                    retry_s = min(2 * retry_s, LONGEST_RETRY_S)
-                    continue
-                await self._rest(stopping)
-        finally:
-            stopping.cancel()
+
+        async def work() -> None:
+            self._woken.clear()
+            await self._once(stop)
+
+        await until_stopped(stop, work, lambda: pause(self._woken, LOOK_S), _log)
 
     async def _once(self, stop: asyncio.Event) -> None:
         """Each repository that wants vectors now, the one with the least to do first."""
@@ -160,21 +148,9 @@ class CodeVectors:
                 filling.cancel()
                 await asyncio.gather(filling, return_exceptions=True)
 
-    async def _rest(self, stopping: asyncio.Future[Literal[True]]) -> None:
-        woken = asyncio.ensure_future(self._woken.wait())
-        try:
-            await asyncio.wait(
-                {stopping, woken}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            woken.cancel()
-
 
 def _log(exc: Exception, again_s: float) -> None:
     if isinstance(exc, EmbeddingModelMismatch):
         logger.error("vectors are not made", extra={"reason": exc.reason, "error": str(exc)})
-    elif isinstance(exc, PlaitError):
-        extra = {"reason": exc.reason, "error": str(exc), "again_in_s": again_s}
-        logger.warning("vectors wait", extra=extra)
     else:
-        logger.exception("vectors wait", extra={"again_in_s": again_s})
+        log_failure(logger, "vectors wait", exc, again_s)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from typing import Literal
 
 from plait.domain.errors import PlaitError
 from plait.domain.values import Collection as Kind
@@ -21,14 +20,13 @@ from plait.ports import (
     SearchStore,
     VectorQueue,
 )
+from server.background_jobs.repeating import log_failure, until_stopped
 
 logger = logging.getLogger(__name__)
 
 # Writes that come in a burst share a batch of the model.
 DEBOUNCE_S = 0.2
 ROUND = 256
-FIRST_RETRY_S = 1.0
-LONGEST_RETRY_S = 60.0
 # What a command's own server embeds before it ends: a second of work. The rest waits for the next
 # `plait serve` or `plait index`.
 FEW = 64
@@ -79,31 +77,26 @@ class Embedder:
 
     async def run_forever(self, stop: asyncio.Event) -> None:
         """Embed until `stop` is set. Errors are logged, and tried again later and later."""
-        stopping = asyncio.ensure_future(stop.wait())
+
+        async def work() -> None:
+            if not self._looked:
+                self._looked = True
+                self.add(await self._left_behind())
+            await self.run_until_idle(stop)
+            self._index_soon()
+
         self._runs = True
-        retry_s = FIRST_RETRY_S
         try:
-            while not stop.is_set():
-                try:
-                    if not self._looked:
-                        self._looked = True
-                        self.add(await self._left_behind())
-                    await self.run_until_idle(stop)
-                    self._index_soon()
-                    retry_s = FIRST_RETRY_S
-                except Exception as exc:
-                    self._looked = False
-                    _log(exc, retry_s)
-                    await asyncio.wait({stopping}, timeout=retry_s)
-                    retry_s = min(2 * retry_s, LONGEST_RETRY_S)
-                    continue
-                await self._rest(stopping)
+            await until_stopped(stop, work, self._rest, self._failed)
         finally:
-            stopping.cancel()
             self._runs = False
             if self._building is not None:
                 self._building.cancel()
                 await asyncio.gather(self._building, return_exceptions=True)
+
+    def _failed(self, exc: Exception, again_s: float) -> None:
+        self._looked = False
+        log_failure(logger, "embedding failed", exc, again_s)
 
     def _index_soon(self) -> None:
         """Have the vector indexes that are missing built, if enough came since the last look. No round waits for it."""
@@ -117,7 +110,7 @@ class Embedder:
             await self._vectors.index_agents()
         except Exception as exc:
             self._since_look = INDEX_EVERY  # the next round looks again
-            _log(exc, 0.0)
+            log_failure(logger, "embedding failed", exc, 0.0)
 
     async def run_until_idle(self, stop: asyncio.Event | None = None, most: int = 0) -> int:
         """Embed what waits in the repositories told of (at most `most` texts, 0 for all); how many.
@@ -179,20 +172,8 @@ class Embedder:
             found |= {revision.repo for revision in view.revisions}
         return found
 
-    async def _rest(self, stopping: asyncio.Future[Literal[True]]) -> None:
+    async def _rest(self) -> None:
         if not self._waiting:
             self._woken.clear()
-            woken = asyncio.ensure_future(self._woken.wait())
-            try:
-                await asyncio.wait({stopping, woken}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                woken.cancel()
-        await asyncio.wait({stopping}, timeout=DEBOUNCE_S)
-
-
-def _log(exc: Exception, again_s: float) -> None:
-    if isinstance(exc, PlaitError):
-        extra = {"reason": exc.reason, "error": str(exc), "again_in_s": again_s}
-        logger.warning("embedding failed", extra=extra)
-    else:
-        logger.exception("embedding failed", extra={"again_in_s": again_s})
+            await self._woken.wait()
+        await asyncio.sleep(DEBOUNCE_S)

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from plait.domain.errors import PlaitError
-from plait.domain.values import Collection, Filter, Revision
-from plait.ports import CodeGraph, View
+from plait.domain.values import Revision
+from plait.ports import View
 from plait.text import token_count
+from server.background_jobs.code_graphs import CodeGraphs, Graphs, Views
 
 logger = logging.getLogger(__name__)
 
@@ -28,20 +29,6 @@ class Tenants(Protocol):
     async def tenants(self) -> Sequence[str]: ...
 
 
-class Views(Protocol):
-    """What this needs of a `SearchStore`."""
-
-    async def view(self, where: Filter) -> View: ...
-
-
-class Graphs(Protocol):
-    """What this needs of a `RelationStore`."""
-
-    async def code_graph(
-        self, view: View, repo: str, *, wait_s: float = 0.0
-    ) -> CodeGraph | None: ...
-
-
 class Warmer:
     """Reads each revision's graph once; what the store's cache lets go later is the next recall's to read."""
 
@@ -54,8 +41,7 @@ class Warmer:
         every_s: float = EVERY_S,
     ) -> None:
         self._repositories = repositories
-        self._search = search
-        self._relations = relations
+        self._graphs = CodeGraphs(search, relations, LONGEST_S)
         self._every_s = every_s
         self._seen: dict[str, int] = {}  # repository → the last revision that was read
 
@@ -83,7 +69,7 @@ class Warmer:
             if stop is not None and stop.is_set():
                 break
             self._seen[revision.repo] = revision.number
-            await self._relations.code_graph(view, revision.repo, wait_s=LONGEST_S)
+            await self._graphs.at(view, revision.repo)
             done.append(revision.repo)
         return done
 
@@ -92,8 +78,7 @@ class Warmer:
         keeps it."""
         found = []
         for tenant in await self._repositories.tenants():
-            where = Filter(tenant=tenant, collections=(Collection.FILES,), all_repos=True)
-            view = await self._search.view(where)
+            view = await self._graphs.all_of(tenant)
             found += [(view, r) for r in view.revisions if r.number and r.published_at]
         found.sort(key=lambda one: (one[1].published_at, one[1].repo))
         return [(v, r) for v, r in found[-MOST:] if self._seen.get(r.repo) != r.number]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import logging
-import sys
 import time
 from typing import Protocol
 
 from plait.client import discovery
 from plait.client.discovery import ServerAddress
+from plait.domain.freed import return_freed
 from plait.settings import Settings
 from plait.text import token_count
 
@@ -118,9 +117,6 @@ class Rest:
 
 
 def give_memory_back() -> None:
-    """Have the C library return what was freed; it keeps most of it otherwise."""
+    """Have what nobody refers to freed and returned."""
     gc.collect()
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's alone
-        if trim is not None:
-            trim(0)
+    return_freed()

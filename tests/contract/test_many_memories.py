@@ -19,11 +19,12 @@ from plait.retrieval.memory_query import in_memories
 from server.background_jobs.embedder import Embedder
 from tests.contract.test_memory_store import HERE, keep, sql, write
 from tests.processes import eventually
-from vector.connection.pool import Database
+from vector.connection.pool import Database, Scoped
 from vector.index import growing_index, queue, segments
 from vector.index.segments import MAX_SEGMENTS
 from vector.memories import similar
-from vector.search import nearest_agents
+from vector.search import nearest_agents, tagged
+from vector.search.filters import condition
 from vector.store import Store
 
 DIM = 8
@@ -302,6 +303,82 @@ async def test_a_filter_that_keeps_few_of_many_compares_those(
     view = await store.search.view(asked)
     found = await store.search.nearest(view, await Model().embed_query("5"), asked, 10)
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    "tagged", [replace(HERE, tags_any=("rare", "none")), replace(HERE, tags_all=("rare", "b"))]
+)
+async def test_a_tag_that_few_have_is_looked_up_in_its_index(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tagged: MemoryFilter
+) -> None:
+    await said(store, 600)
+    for i in range(0, 600, 60):
+        rare = ("rare",) if i % 120 else ("rare", "b")
+        await keep(store, write(f"common w{i}a {i}", tags=rare), write(f"common {i} again"))
+    await keep(store, *(write(f"common {i} too") for i in range(1_000, 1_400)))
+    job = embedder(store)
+    job.add(["r"])
+    await job.run_until_idle()
+    asked = in_memories(tagged, MEMORIES.as_of)
+    view, query = await store.search.view(asked), await Model().embed_query("5")
+    read: list[str] = []
+    rows = Scoped.rows
+
+    async def noted(self: Scoped, query: str, *given: Any, **named: Any) -> list[tuple[Any, ...]]:
+        read.append(query)
+        return await rows(self, query, *given, **named)
+
+    before = await store.search.nearest(view, query, asked, 20)
+    monkeypatch.setattr(nearest_agents, "EXACT_ROWS", 100)
+    monkeypatch.setattr(Scoped, "rows", noted)
+    assert await store.search.nearest(view, query, asked, 20) == before
+    assert any("tagged_memories" in query for query in read)
+    assert any("tagged" in query and "MATERIALIZED" in query for query in read)
+    read.clear()
+    by_words = await store.search.lexical(view, ["common"], asked, 20)
+    assert {c.id for c in by_words} == {c.id for c in before}
+    assert any("tagged_memories" in query for query in read)
+
+
+async def test_memories_by_tag_come_from_the_index_whatever_the_tag(store: Store) -> None:
+    await said(store, 1_000)
+    await keep(store, write("rare 9001", tags=("rare",)))
+    ((repo,),) = await store.db.rows("SELECT DISTINCT repo_id FROM memories", {})
+    given = {"in": [repo], "any": ["rare"], "all": [], "most": 10}
+    body = (
+        "SELECT i.id FROM memories i WHERE i.tags && %(any)s::text[]"
+        " AND (i.repo_id = ANY(%(in)s)) IS TRUE LIMIT 10"
+    )
+    made = await plan(store.db, body, given, "SET LOCAL enable_seqscan = off")
+    assert "memories_tags" in made
+
+
+async def test_more_memories_with_a_tag_than_are_looked_up_are_read_as_before(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await keep(store, *(write(f"w{i} {i}", tags=("a",)) for i in range(20)))
+    monkeypatch.setattr(tagged, "MOST", 19)
+    where = in_memories(replace(HERE, tags_any=("a",)), MEMORIES.as_of)
+    view = await store.search.view(where)
+    cond = condition(view, where)
+    assert await tagged.narrowed(store.app, view, where, cond) is cond
+    monkeypatch.setattr(tagged, "MOST", 20)
+    assert (await tagged.narrowed(store.app, view, where, cond)).params["tagged"]
+
+
+async def test_what_the_index_missed_is_compared_where_it_is_asked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await said(store, 300)
+    job = embedder(store)
+    job.add(["r"])
+    await job.run_until_idle()
+    view, query = await store.search.view(MEMORIES), await Model().embed_query("7")
+    found = await store.search.nearest(view, query, MEMORIES, 50)
+    ids = [one.id for one in found]
+    assert await store.search.missed(view, query, ids) == {}, "all were compared one by one"
+    monkeypatch.setattr(nearest_agents, "EXACT_ROWS", 100)
+    assert await store.search.missed(view, query, ids) == {one.id: one.score for one in found}
 
 
 async def test_a_search_after_a_write_reads_the_new_segment_alone(store: Store) -> None:

@@ -35,7 +35,7 @@ from vector.store import Store
 # Of no tenant: the index's one model, and what the schema is made of (which is out of reach).
 SHARED = {"embedding_space"}
 UNREACHABLE = {"schema_migration", "dead_letter", "api_key", "api_key_secret"}
-DEFINERS = {"similar_names", "similar_memories"}
+DEFINERS = {"similar_names", "similar_memories", "tagged_memories"}
 
 Conn = psycopg.Connection[tuple[Any, ...]]
 SCOPES = {"default": ("web", "api"), "acme": ("acme@web",), "zeta": ("zeta@web",)}
@@ -359,6 +359,20 @@ def test_similar_memories_are_the_tenants_whatever_is_asked(owner: Conn, app: Co
             be(app, "")
             found = app.execute("SELECT id FROM similar_memories(%s, '{7}', 5, 50)", (repo_id,))
             assert found.fetchall() == []
+
+
+def test_memories_by_tag_are_the_tenants_whatever_is_asked(owner: Conn, app: Conn) -> None:
+    repos = fill(owner)
+    owner.execute("UPDATE memories SET tags = '{a, b}'")
+    everyone = [i for ids in repos.values() for i in ids]
+    for any_of, all_of, there in ((["a"], [], 1), ([], ["a", "b"], 1), ([], ["a", "c"], 0)):
+        asked = (everyone, any_of, all_of)
+        for tenant, ids in repos.items():
+            be(app, tenant)
+            found = app.execute("SELECT id FROM tagged_memories(%s, %s, %s, 50)", asked).fetchall()
+            assert len(found) == there * len(ids)
+        be(app, "")
+        assert app.execute("SELECT FROM tagged_memories(%s, %s, %s, 50)", asked).fetchall() == []
 
 
 # -- the pool that serving works with ------------------------------------------------------------------------

@@ -84,6 +84,12 @@ class Shelf:
     ) -> dict[ItemId, float]:
         return {}
 
+    async def missed(
+        self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
+    ) -> dict[ItemId, float]:
+        cosines = {n(i): cosine for i, cosine in self.rankings.get("missed", {}).items()}
+        return {id_: cosines[id_] for id_ in ids if id_ in cosines}
+
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         return await self._arm("phrase", k)
 
@@ -180,6 +186,25 @@ async def test_what_both_arms_find_comes_first() -> None:
     shelf = Shelf(*ITEMS, lexical={1: 9.0, 2: 8.0}, semantic={3: 0.8, 2: 0.7, 4: 0.1})
     answer = await service(shelf).search(SearchQuery("where are the cookies"))
     assert found(answer)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("cosine", "has_all", "is_added"),
+    [(0.95, False, True), (0.1, False, False), (0.95, True, False)],
+)
+async def test_what_words_found_and_the_arm_by_meaning_missed_is_as_near_as_it_is(
+    cosine: float, has_all: bool, is_added: bool
+) -> None:
+    """Where that arm gave all that there is, it missed nothing."""
+    near = {i: 0.9 - i / 100 for i in range(9 if has_all else 10)}
+    items = [item(i) for i in range(13)]
+    shelf = Shelf(*items, lexical={12: 9.0, 3: 3.0}, semantic=near, missed={12: cosine})
+    everything = Filter(collections=tuple(Collection))
+    query = SearchQuery("where are the cookies", everything, explain=True)
+    answer = await service(shelf, candidates=10).search(query)
+    arms = {hit.item.id.int: hit.arms for hit in answer.hits}
+    assert ("semantic" in arms[12]) is is_added
+    assert (found(answer)[0] == 12) is is_added
 
 
 @pytest.mark.parametrize("fusion", ["minmax", "rrf"])

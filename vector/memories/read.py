@@ -106,20 +106,25 @@ async def repositories(app: Scoped, where: MemoryFilter) -> list[int]:
 
     Raises: ScopeMissing, InvalidInput.
     """
-    check_filter(where)
-    query, params = REPOSITORIES, {"tenant": where.tenant}
-    if not where.all_repos:
-        query += " AND name = ANY(%(names)s)"
-        params["names"] = list(where.repos)  # type: ignore[assignment]
+    query, params = scope(where)
     return [row[0] for row in await app.rows(query, params, tenant=where.tenant)]
 
 
-def matching(where: MemoryFilter, repo_ids: Sequence[int]) -> Where:
-    """What `where` asks for inside `repo_ids`, but for the times."""
+def scope(where: MemoryFilter) -> tuple[str, dict[str, Any]]:
+    """The statement that reads those ids, and its parameters. Raises: as `repositories`."""
+    check_filter(where)
+    if where.all_repos:
+        return REPOSITORIES, {"tenant": where.tenant}
+    names = {"tenant": where.tenant, "names": list(where.repos)}
+    return f"{REPOSITORIES} AND name = ANY(%(names)s)", names
+
+
+def matching(where: MemoryFilter, repo_ids: Sequence[int] | None) -> Where:
+    """What `where` asks for inside `repo_ids`, but for the times. None: the statement joins repositories itself."""
     out = Where()
-    if len(repo_ids) == 1:
+    if repo_ids is not None and len(repo_ids) == 1:
         out.add("i.repo_id = %(repo)s", repo=repo_ids[0])
-    else:
+    elif repo_ids is not None:
         out.add("i.repo_id = ANY(%(repos)s)", repos=list(repo_ids))
     out.add("i.entry_id IS NOT NULL")
     if where.agent_id:

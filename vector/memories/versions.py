@@ -8,7 +8,7 @@ from plait.domain.memory import AsOf, MemoryEntry, MemoryQueryOptions
 from plait.domain.values import ItemId
 from vector.connection.arrays import uuid_array
 from vector.connection.pool import Scoped
-from vector.memories.read import COLUMNS, FROM, WIDTH, matching, repositories, see, to_entry
+from vector.memories.read import COLUMNS, FROM, WIDTH, matching, scope, see, to_entry
 
 
 async def by_id(
@@ -29,11 +29,12 @@ async def by_id(
 async def unembedded(app: Scoped, options: MemoryQueryOptions) -> bool:
     """See `MemoryStore.unembedded`."""
     where = options.filter
-    repo_ids = await repositories(app, where)
-    cond = see(matching(where, repo_ids), options.as_of)
+    repos, named = scope(where)
+    cond = see(matching(where, None), options.as_of)
     ((some,),) = await app.rows(
-        f"SELECT EXISTS (SELECT 1 FROM memories i WHERE {cond.sql} AND i.embedding IS NULL)",
-        cond.params,
+        f"SELECT EXISTS (SELECT FROM ({repos}) r JOIN memories i ON i.repo_id = r.id"
+        f" WHERE {cond.sql} AND i.embedding IS NULL)",
+        {**cond.params, **named},
         tenant=where.tenant,
     )
     return bool(some)

@@ -65,6 +65,11 @@ class Nearest:
         rows = await self._app.rows(query, params, tenant=view.tenant)
         return {ItemId(id_): cosine for id_, cosine in rows}
 
+    async def missed(
+        self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
+    ) -> dict[ItemId, float]:
+        return await self._of_agents.missed(view, half(vector), ids)
+
     async def _code(self, view: View, query: object, where: Filter, k: int) -> list[Candidate]:
         cond = condition(view, where)
         params = {**cond.params, "query": query, "k": k, "limit": EXACT_ROWS + 1}

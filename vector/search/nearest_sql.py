@@ -15,25 +15,40 @@ from vector.search.filters import Condition
 ID_BYTES = 16
 
 
+def similarity(embedding: str, dim: int) -> str:
+    """The cosine with `query`."""
+    return f"1 - ({embedding} <=> %(query)s::halfvec({dim}))"
+
+
 def exact(cond: Condition, dim: int) -> str:
     """The filtered rows one by one; their number comes with each row, `limit` at most."""
     return (
         f"WITH kept AS MATERIALIZED (SELECT i.id, i.embedding FROM {cond.table} i"
         f" WHERE {cond.where} AND i.embedding IS NOT NULL LIMIT %(limit)s)"
-        f" SELECT id, (SELECT count(*) FROM kept), 1 - (embedding <=> %(query)s::halfvec({dim})) AS score"
+        f" SELECT id, (SELECT count(*) FROM kept), {similarity('embedding', dim)} AS score"
         " FROM kept ORDER BY score DESC, id LIMIT %(k)s"
     )
 
 
-def by_index(cond: Condition, dim: int) -> str:
+def by_index(cond: Condition, dim: int, *, wider: bool = False) -> str:
     """One row of all ids and distances: 188 rows with where they stand took the driver 0.12 ms more a search.
-    The inner query orders by distance alone: a second sort key loses the HNSW index."""
+    The inner query orders by distance alone: a second sort key loses the HNSW index.
+
+    `wider`: with a list of `ef` candidates for this statement instead of the connection's. It is set by what the
+    look-up is joined to, so before the index is opened, and falls back as the statement ends."""
     distance = f"i.embedding::halfvec({dim}) <=> %(query)s::halfvec({dim})"
+    given, looked_at = "", ""
+    if wider:
+        given = (
+            " (SELECT set_config('hnsw.ef_search', %(ef)s::text, true) AS ef) c CROSS JOIN LATERAL"
+        )
+        looked_at = "c.ef IS NOT NULL AND "
     return (
         "SELECT coalesce(string_agg(uuid_send(id), ''::bytea), ''::bytea),"
         " coalesce(string_agg(float8send(distance), ''::bytea), ''::bytea)"
-        f" FROM (SELECT i.id, {distance} AS distance FROM {cond.table} i WHERE {cond.where}"
-        f" ORDER BY {distance} LIMIT %(more)s) i WHERE distance IS NOT NULL"
+        f" FROM{given} (SELECT i.id, {distance} AS distance FROM {cond.table} i"
+        f" WHERE {looked_at}{cond.where} ORDER BY {distance} LIMIT %(more)s) i"
+        " WHERE distance IS NOT NULL"
     )
 
 

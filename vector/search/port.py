@@ -74,6 +74,11 @@ class Search:
     ) -> dict[ItemId, float]:
         return await self._nearest.cosines(view, vector, ids)
 
+    async def missed(
+        self, view: View, vector: npt.NDArray[np.float32], ids: Sequence[ItemId]
+    ) -> dict[ItemId, float]:
+        return await self._nearest.missed(view, vector, ids)
+
     async def phrase(self, view: View, phrase: str, where: Filter, k: int) -> list[Candidate]:
         return await self._lexical.phrase(view, phrase, where, k)
 

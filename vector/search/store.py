@@ -20,6 +20,7 @@ from vector.connection.uuids import uuids
 from vector.index import bm25
 from vector.index.bm25 import LoadedSegment, SegmentRef, Space, TermPostings
 from vector.index.segments import Bools, split_body
+from vector.search import tagged
 from vector.search.filters import Condition, condition
 from vector.search.places import Places
 from vector.search.snapshots import PinnedView, read_view
@@ -331,6 +332,9 @@ class Lexical:
             matching = await self._matching(view, where, cond, space, scores, docs)
             if len(matching) >= k or complete:
                 return matching[:k]
+            if tagged.applies(where) and len(matching) * space.living <= MAX_ROUND * len(docs):
+                cond = await tagged.narrowed(self._app, view, where, cond)
+                break
             by_yield = math.ceil(1.5 * k * len(docs) / max(len(matching), 1))
             depth = max(OVER_FETCH * depth, by_yield)
         ((ids,),) = await self._app.rows(
@@ -362,11 +366,17 @@ class Lexical:
                 return portion
             theirs = tuple(c for c in where.collections or Collection if c is not Collection.FILES)
             cond = condition(view, replace(where, collections=theirs))
-        query = f"SELECT i.id FROM {cond.table} i WHERE i.id = ANY(%(ids)s) AND {cond.where}"
+        query = (
+            "SELECT coalesce(string_agg(uuid_send(i.id), ''::bytea), ''::bytea)"
+            f" FROM {cond.table} i WHERE i.id = ANY(%(ids)s) AND {cond.where}"
+        )
         params = {**cond.params, "ids": uuid_array([c.id for c in checked])}
-        rows = await self._app.rows(query, params, tenant=view.tenant)
-        left_out = {c.id for c in checked} - {row[0] for row in rows}
-        return [c for c in portion if c.id not in left_out] if left_out else portion
+        ((found,),) = await self._app.rows(query, params, tenant=view.tenant)
+        if len(found) == 16 * len(checked):
+            return portion
+        matching = set(uuids(found))
+        left_out = {c.id for c in checked if c.id not in matching}
+        return [c for c in portion if c.id not in left_out]
 
 
 async def _give_way() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from plait.domain.gather import all_of
 from plait.domain.off_loop import off_loop
 from plait.domain.recall import Dropped
 from plait.domain.values import ItemId
@@ -65,7 +66,9 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
         return ctx
     # Turns that short turns reply to are included: their source matters.
     ids = list(dict.fromkeys((*theirs, *ctx.before.values())))
-    states = await deps.store.item_states(ctx.at, ids)
+    states, said = await all_of(
+        deps.store.item_states(ctx.at, ids), _verbatim(ctx, deps, list(theirs))
+    )
     newest = memory_score.asks_for_newest(ctx.analysis.text)
     blend = memory_score.Blend.of(deps.recall, newest=newest)
     similarity: Mapping[ItemId, float] = {}
@@ -82,7 +85,7 @@ async def _of_agents(ctx: SearchContext, deps: Deps) -> SearchContext:
         "freshness": freshness.freshness_factors(theirs, states),
         "trust": trust.trust_factors(theirs, states),
         "compacted": compacted.compaction_factors(states),
-        "verbatim": await _verbatim(ctx, deps, list(theirs)),
+        "verbatim": said,
         "time": nearness.in_time(theirs, ctx.anchors.span),
         "scope": nearness.in_scope(theirs, _session(ctx), ctx.query.where.agent_id),
     }

@@ -37,17 +37,21 @@ async def semantic(ctx: SearchContext, deps: Deps) -> SearchContext:
         return _without(ctx, "no_vectors")
     if _reads_code(ctx) and deps.tiers != "static" and _lacks_vectors(ctx):
         ctx = _without(ctx, "coverage")
+    vector = None
     try:
-        found = await _with_model(ctx, deps, by_table, deps.settings.candidates)
+        found, vector = await _with_model(ctx, deps, by_table, deps.settings.candidates)
     except (EmbeddingUnavailable, EmbeddingRefused, BadModelFile, BadSettings) as exc:
         logger.warning("search without vectors", extra={"reason": exc.reason, "error": exc.message})
         ctx, found = _without(ctx, exc.reason), by_table
-    return changed(ctx, rankings={**ctx.rankings, "semantic": found}) if found else ctx
+    if not found:
+        return ctx
+    return changed(ctx, rankings={**ctx.rankings, "semantic": found}, query_vector=vector)
 
 
 async def nearest(ctx: SearchContext, deps: Deps, k: int) -> Sequence[Candidate]:
     """The arm's `k` best. Raises: as `semantic`, and what the provider raises."""
-    return await _with_model(ctx, deps, await _by_table(ctx, deps, k) or (), k)
+    found, _ = await _with_model(ctx, deps, await _by_table(ctx, deps, k) or (), k)
+    return found
 
 
 async def _by_table(ctx: SearchContext, deps: Deps, k: int) -> Sequence[Candidate] | None:
@@ -62,22 +66,23 @@ async def _by_table(ctx: SearchContext, deps: Deps, k: int) -> Sequence[Candidat
 
 async def _with_model(
     ctx: SearchContext, deps: Deps, by_table: Sequence[Candidate], k: int
-) -> Sequence[Candidate]:
-    """`by_table` and the model's nearest as one ranking. The model is not asked where nothing could be compared."""
+) -> tuple[Sequence[Candidate], npt.NDArray[np.float32] | None]:
+    """`by_table` and the model's nearest as one ranking, and the query's vector. The model is not asked where nothing
+    could be compared."""
     view, where = ctx.at, ctx.query.where
     collections = where.collections or tuple(Collection)
     if deps.tiers == "static" or not any(r.embedded for r in view.revisions):
         collections = tuple(c for c in collections if c is not Collection.FILES)
     if not view.model or not collections:
-        return by_table
+        return by_table, None
     vector = ctx.vector if ctx.vector is not None else await _of_text(ctx, deps)
     found = await deps.store.nearest(view, vector, replace(where, collections=collections), k)
     if not by_table:
-        return found
+        return found, vector
     known = {c.id for c in found}
     others = [c.id for c in by_table if c.id not in known]
     also = await deps.store.cosines(view, vector, others) if others else {}
-    return united(found, by_table, also, k)
+    return united(found, by_table, also, k), vector
 
 
 def _reads_code(ctx: SearchContext) -> bool:
