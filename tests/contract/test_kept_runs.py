@@ -189,11 +189,14 @@ async def test_a_name_that_two_files_claim_takes_its_importers_along(case: Case)
         await case.check(await case.run("core/__init__.py"))
 
 
-async def test_nothing_is_kept_of_a_repository_that_was_removed(case: Case, store: Store) -> None:
+async def test_nothing_is_kept_of_a_repository_that_was_removed(
+    case: Case, store: Store, truth_settings: Settings
+) -> None:
     await case.run()
     await store.repositories.delete("r")
-    case.write("use.py", "def main():\n    return 3\n")
-    await case.check(await case.run())
+    case.write("use.py", "def main():\n    return 2\n")
+    request = IndexRequest(case.root, "r", embed=False)
+    await index_repository(request, truth_settings, store, None, None, None, case.kept)
     case.write("use.py", TREE["use.py"])
     await case.check(await case.run("use.py"))
 
