@@ -1,6 +1,6 @@
 """What the static table is worth: search with it alone, with both tiers, and with the embedding model alone.
 
-    python -m benchmarks.tiers EVAL.jsonl [--cache DIR] [--project NAME ...]
+    python -m benchmarks.tiers EVAL.jsonl [--texts FILE] [--cache DIR] [--project NAME ...]
 
 Over the commit messages of benchmarks/localisation.py, the docstrings of lookup.py, the bug reports of issue_texts.py,
 and the questions of questions.py about the named projects. `10 %`, `50 %`: the share of chunks that have the model's vector, drawn at random: some
@@ -170,7 +170,7 @@ async def run(args: argparse.Namespace) -> None:
     await of_functions("messages", asked, TUNED, stores, provider)
     asked, stores = await without_docstrings(versions, args.cache, provider)
     await of_functions("docstrings", asked, TUNED, stores, provider)
-    asked, versions = issue_texts.read_texts(issue_texts.TEXTS)
+    asked, versions = issue_texts.read_texts(args.texts)
     stores = await stores_of(versions, args.cache, provider)
     await of_functions("bug reports", asked, issue_texts.TUNED, stores, provider)
     wanted = [p for p in WHOLE if p.name in args.project]
@@ -191,6 +191,9 @@ def main() -> None:
     cache = Path(platformdirs.user_cache_dir("plait-benchmarks", appauthor=False))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("eval", type=Path, help="the queries of localisation.py, JSON lines")
+    parser.add_argument(
+        "--texts", type=Path, default=issue_texts.TEXTS, help="the bug reports of issue_texts.py"
+    )
     parser.add_argument("--cache", type=Path, default=cache, help="sources and vectors")
     parser.add_argument("--project", nargs="*", default=[], help="of questions.py")
     asyncio.run(run(parser.parse_args()))

@@ -267,7 +267,7 @@ SMALLEST = {
     "secrets_found": ("{tree}",),
     "switches": ("--switches 2",),
     "tests_to_run": ("{tree} {tests}",),
-    "tiers": (f"{{eval}} {CACHE} --project flask",),
+    "tiers": (f"{{eval}} --texts {{folder}}/issues.txt {CACHE} --project flask",),
 }
 # Run by a test of their own; the two traces also by `world`, in the toy's own process.
 ELSEWHERE = {
