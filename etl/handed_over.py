@@ -4,6 +4,7 @@ its own runs and this one then take turns in one process."""
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
@@ -37,12 +38,14 @@ _FIELDS = frozenset(field.name for field in fields(IndexReport))
 def hand_over(
     root: Path, repo: str, settings: Settings, progress: Progress, *, embed: bool
 ) -> IndexReport | None:
-    """The report of the service's run over `root`, which is absolute, as soon as it is published. None where this process has to do it:
-    no service runs, or one with other settings, this folder was not indexed before, or the service ended over
-    it.
+    """The report of the service's run over `root`, which is absolute, as soon as it is published. None where this
+    process has to do it: no service runs, or one with other settings, this folder was not indexed before or is
+    named through a link, or the service ended over it.
 
     Raises: RunFailed; PlaitRpcError, when the service refuses it.
     """
+    if os.path.realpath(root) != str(root):
+        return None  # the service goes by what a link or `..` leads to, this command by what it was given
     known = discovery.running(settings.home)
     if known is None or known.version != plait.__version__ or known.settings != settings.digest():
         return None
@@ -51,7 +54,7 @@ def hand_over(
         try:
             if not any(r.name == name and r.root == str(root) for r in client.list_repositories()):
                 return None
-            return _followed(client, root, repo, progress, embed=embed)
+            return _followed(client, root, name, progress, embed=embed)
         except PlaitRpcError:
             if discovery.running(settings.home) == known:
                 raise

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +33,13 @@ from etl.resolve import repo_node, resolve
 from etl.run import FEW_FILES, MOST_REMEMBERED, Run, Truth
 from etl.source.gitdir import branch_of
 from etl.trees import restore, sibling_of, take_tree, tree_of
-from plait.domain.errors import DraftLost, NoSymbols, RepositoryBusy, RepositoryNotIndexed
+from plait.domain.errors import (
+    DraftLost,
+    NoSymbols,
+    PlaitError,
+    RepositoryBusy,
+    RepositoryNotIndexed,
+)
 from plait.domain.freed import return_freed
 from plait.domain.graph import Edge, Node
 from plait.domain.outage import Patience as Outage
@@ -53,6 +60,8 @@ from plait.settings import Settings
 
 # How long a run waits for a projector of another process, and how often it looks.
 FOLLOW_S, LOOK_S = 300.0, 0.05
+# By so much a server's clock may be behind.
+CLOCKS = timedelta(seconds=2)
 # Of a revision whose server crashes, with a loss, while it is written.
 TRIES = 3
 GATHERED = 4  # transactions' worth of rows wait for each other: most are full, and 2 MB of memory
@@ -178,8 +187,11 @@ async def _published(
                     # Keeping costs time and memory, and most first runs are the only one.
                     run.kept = None
                 base = taken_up(run, draft)
-                if base is None and request.touched is not None:
-                    # Another process has published: what is kept knows nothing of the files that came with it.
+                if base is None and (
+                    request.touched is not None or await _may_lack_files(todo, draft, truth)
+                ):
+                    # Another process has published: neither what is kept nor this plan knows of the files that
+                    # came with it.
                     request = replace(request, touched=None)
                     todo = await asyncio.to_thread(make_plan, root, settings)
                     run.walk, run.jobs, run.skipped = todo.walk, todo.jobs, list(todo.walk.skipped)
@@ -196,6 +208,15 @@ async def _published(
                 raise
             logger.warning("indexing anew after a crash of PostgreSQL", extra={"repo": draft.repo})
     raise AssertionError("unreachable")
+
+
+async def _may_lack_files(todo: IndexPlan, draft: Draft, truth: Truth) -> bool:
+    """Whether the draft's base may hold files that came after the walk of `todo`: it was published later, by a run
+    that was waited for, say. An older one was read from what the walk has seen."""
+    if not draft.base:
+        return False
+    published_at = (await truth.repositories.revision(draft.repo)).published_at
+    return published_at is None or published_at + CLOCKS > todo.begun_at
 
 
 async def _project(
@@ -269,8 +290,15 @@ async def _write_revision(
         taken = await take_tree(run, draft, truth, branch, sibling)
         if taken is not None:
             if run.kept is not None:
-                with run.phase("resolve"):
-                    await keep_taken(run, run.kept, draft, truth, changed, removed)
+                try:
+                    with run.phase("resolve"):
+                        await keep_taken(run, run.kept, draft, truth, changed, removed)
+                except PlaitError as exc:  # it is published: the next run binds all
+                    run.kept.forget()
+                    logger.warning(
+                        "not kept",
+                        extra={"reason": exc.reason, "error": str(exc), "repo": draft.repo},
+                    )
             run.removed = len(removed)
             return taken
     known = len(run.timed_out)

@@ -6,6 +6,7 @@ import posixpath
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from etl.languages import is_code, language_of
@@ -29,6 +30,7 @@ class IndexPlan:
     jobs: dict[str, Job]
     took_s: float
     rules: Rules  # of secrets
+    begun_at: datetime  # of the walk, or of the last look at what changed since
 
 
 def make_plan(root: Path, settings: Settings) -> IndexPlan:
@@ -36,7 +38,7 @@ def make_plan(root: Path, settings: Settings) -> IndexPlan:
 
     Raises: NotARepository, EmptyRepository, BadSettings.
     """
-    start = time.perf_counter()
+    start, begun_at = time.perf_counter(), datetime.now(UTC)
     rules = secret_rules.load(settings.secrets.rules)
     found = walk(root, max_file_bytes=settings.index.max_file_bytes, rules=rules)
     packages = frozenset(
@@ -50,7 +52,7 @@ def make_plan(root: Path, settings: Settings) -> IndexPlan:
         module = module_name(file.path, language, packages) if is_code(language) else ""
         test = is_test_path(file.path, language)
         jobs[file.path] = Job(file.path, language, module, test, file.size)
-    return IndexPlan(found, jobs, time.perf_counter() - start, rules)
+    return IndexPlan(found, jobs, time.perf_counter() - start, rules, begun_at)
 
 
 def replan(plan: IndexPlan, touched: Collection[str], settings: Settings) -> IndexPlan | None:
@@ -60,7 +62,7 @@ def replan(plan: IndexPlan, touched: Collection[str], settings: Settings) -> Ind
     folder is gone, and when what changed decides over other files: an ignore file, git's own files, a package's
     `__init__.py` that is gone or can't be read any more.
     """
-    start = time.perf_counter()
+    start, begun_at = time.perf_counter(), datetime.now(UTC)
     root = plan.walk.root
     left_out = {path for path, _ in plan.walk.skipped}
     again = []
@@ -92,7 +94,7 @@ def replan(plan: IndexPlan, touched: Collection[str], settings: Settings) -> Ind
     for path, file in sizes.items():
         jobs[path] = replace(jobs[path], size=file.size)
     walked = Walk(root, files, sorted([*plan.walk.skipped, *skipped]))
-    return IndexPlan(walked, jobs, time.perf_counter() - start, plan.rules)
+    return IndexPlan(walked, jobs, time.perf_counter() - start, plan.rules, begun_at)
 
 
 def _inside(path: str, folders: Collection[str]) -> bool:

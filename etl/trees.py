@@ -93,7 +93,8 @@ async def restore(
         await truth.index.restore(draft, files)
         _take(run, files, wanted)
     if sibling is not None and wanted:
-        files = _usable(run, await truth.index.sibling_files(sibling, wanted))
+        found = await truth.index.sibling_files(sibling, wanted)
+        files = await asyncio.to_thread(_usable, run, found)
         copied = await truth.index.copy_files(draft, sibling, files)
         _take(run, [file for file in files if file.path in copied], wanted)
     changed[:] = [path for path in changed if path not in run.rows]

@@ -68,6 +68,7 @@ T = TypeVar("T")
 
 RESTART_S = 5.0
 LEVEL_LOOK_S = 0.02  # how often a question that waits for the graph looks at it
+PARTIAL_GRAPHS = 2  # read at once
 OLD_COMMIT_S = 10.0  # how long a store that is back may take to answer the commits sent before
 
 
@@ -113,6 +114,8 @@ class App:
         self.deps = deps  # of what is asked without a pipeline
         self.search = SearchService.over(deps)
         self.answers = Answers(settings.search.cache_bytes)
+        # Questions that each may read a million edges of a graph that is too large to be kept.
+        self.partial_graphs = asyncio.Semaphore(PARTIAL_GRAPHS)
         self.recall = RecallService(deps)
         self.memory_query = MemoryQueryService(deps, truth.memories)
         self.projector = Projector(truth.outbox, graph.open, self._graph_is_wanted)

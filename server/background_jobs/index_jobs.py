@@ -35,7 +35,8 @@ MAX_WAITING = 64
 # Watchers see a change at most this often: a parse advances thousands of times.
 COALESCE_S = 0.1
 # A command that indexes by itself is waited for so long, and how often it is looked whether it has ended.
-BUSY_S, AGAIN_S = 60.0, 0.2
+BUSY_S, BUSY_AGAIN_S = 60.0, 1.0
+AGAIN_S = 0.2  # until the service's own run looks whether a caller's still waits
 # Between a stage's name and the store that it waits for.
 WAITING = ", waiting for "
 
@@ -129,6 +130,7 @@ class Jobs:
         self._kept = KeptRepositories(settings.index.bindings_bytes)
         # One at a time: a run uses every core by itself.
         self._turn = asyncio.Semaphore(1)
+        self._at_a_command: set[str] = set()  # jobs that a command's run is in the way of
 
     def start(self, request: IndexRequest, request_id: str = "") -> Job:
         """A new job; or the one of this `request_id`, or one on the repository that has yet to begin.
@@ -233,7 +235,7 @@ class Jobs:
 
         Raises: RepositoryBusy, when a command of another process still indexes the repository after `BUSY_S`.
         """
-        end = time.monotonic() + BUSY_S
+        end = 0.0
         while True:
             async with self._turn:
                 request = self.get(job_id).request
@@ -242,14 +244,20 @@ class Jobs:
                     try:
                         return await self._index(job_id)
                     except RepositoryBusy:
+                        end = end or time.monotonic() + BUSY_S
                         if request.again or time.monotonic() > end:
                             raise
                         self.update(job_id, state=JobState.QUEUED)
-            await asyncio.sleep(AGAIN_S)
+                        self._at_a_command.add(job_id)
+            await asyncio.sleep(BUSY_AGAIN_S if end else AGAIN_S)
+            self._at_a_command.discard(job_id)
 
     def _is_asked(self) -> bool:
         """Whether a caller's job waits for its turn."""
-        return any(j.state is JobState.QUEUED and not j.request.again for j in self._jobs.values())
+        return any(
+            j.state is JobState.QUEUED and not j.request.again and j.id not in self._at_a_command
+            for j in self._jobs.values()
+        )
 
     async def _index(self, job_id: str) -> IndexReport:
         request = self.get(job_id).request

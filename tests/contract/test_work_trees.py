@@ -13,6 +13,7 @@ import pytest
 from benchmarks.switches import Tree, answers, no_graph
 from etl.embed import fill_vectors
 from etl.pipeline import IndexRequest, index_repository
+from etl.plan import IndexPlan, make_plan
 from etl.report import IndexReport, NoProgress
 from plait.domain.errors import PlaitError
 from plait.domain.scope import DEFAULT_TENANT
@@ -53,12 +54,19 @@ class Case:
         self._trees: dict[str, Tree] = {}
 
     async def run(
-        self, repo: str, files: dict[str, str], tenant: str = DEFAULT_TENANT
+        self,
+        repo: str,
+        files: dict[str, str],
+        tenant: str = DEFAULT_TENANT,
+        plan: IndexPlan | None = None,
     ) -> IndexReport:
         tree = self._trees.setdefault(repo, Tree(self._folder / repo))
         tree.bring(files, "main")
-        request = IndexRequest(tree.root, repo, embed=False, tenant=tenant)
+        request = IndexRequest(tree.root, repo, embed=False, tenant=tenant, plan=plan)
         return await index_repository(request, self._settings, self.store, no_graph, None)
+
+    def plan(self, repo: str) -> IndexPlan:
+        return make_plan(self._trees[repo].root, self._settings)
 
     async def clean(self, files: dict[str, str]) -> Any:
         """Answers of an index that has nobody to take anything from; names are as long as others'."""
@@ -227,3 +235,26 @@ async def test_what_the_sibling_replaced_meanwhile_is_not_copied(case: Case) -> 
     await case.run("main-01", BRANCH)
     assert await index.copy_files(draft, sibling, files) == frozenset(MAIN) - {"app/two.py"}
     await index.discard(draft)
+
+
+async def test_words_that_come_without_vectors_get_theirs(case: Case, truth_dsn: str) -> None:
+    await case.run("main-01", MAIN)
+    with psycopg.connect(truth_dsn, options="-c search_path=plait") as conn:
+        assert conn.execute("DELETE FROM segment_vector").rowcount > 0
+    await case.run("work-01", MAIN)
+    lacking = (
+        "SELECT count(*) FROM segment s JOIN repository r ON r.id = s.repo_id"
+        " WHERE r.name = 'work-01' AND s.collection = 'files'"
+        " AND NOT EXISTS (SELECT FROM segment_vector v WHERE v.segment_id = s.id)"
+    )
+    assert case.rows(lacking) == [(0,)]
+
+
+async def test_a_walk_from_before_a_publish_is_done_again(case: Case) -> None:
+    """A run that waited for another would remove the files that came with it."""
+    await case.run("main-01", MAIN)
+    old = case.plan("main-01")
+    more = {**MAIN, "app/three.py": "def three():\n    return 3\n"}
+    await case.run("main-01", more)
+    report = await case.run("main-01", more, plan=old)
+    assert (report.files, report.files_removed) == (len(more), 0)

@@ -250,6 +250,19 @@ def test_vectors_go_on_at_the_next_start_when_the_service_is_killed_over_them(
     assert waited["embedded"] == waited["chunks"]
 
 
+def test_a_folder_that_is_named_through_a_link_keeps_its_name(plait: Plait, tmp_path: Path) -> None:
+    link = tmp_path.with_name(f"{tmp_path.name}-link")
+    link.symlink_to(tmp_path)
+    file = tmp_path / "waits.py"
+    for text in ("", "\n\ndef pauses():\n    waits()\n"):
+        file.write_text(file.read_text() + text)
+        done = plait("index", str(link), "--no-embed", "--json")
+        assert done.returncode == 0, done.stderr
+        (known,) = json.loads(plait("repos", "--json").stdout)["repositories"]
+        assert known["name"] == link.name
+    assert json.loads(done.stdout)["revision"] == 2
+
+
 def test_an_index_of_what_is_indexed_is_a_run_of_the_service(
     plait: Plait, fresh_home: Path, tmp_path: Path
 ) -> None:

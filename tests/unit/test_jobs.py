@@ -216,7 +216,7 @@ async def test_a_command_that_indexes_is_waited_for_by_who_was_asked(
         return await runs.index(request, *rest)
 
     monkeypatch.setattr(index_jobs, "index_repository", index)
-    monkeypatch.setattr(index_jobs, "AGAIN_S", 0.0)
+    monkeypatch.setattr(index_jobs, "BUSY_AGAIN_S", 0.0)
     runs.go.release()
     begun = queue.start(replace(A_REQUEST, again=again))
     *_, last = [job async for job in queue.watch(begun.id)]
@@ -224,4 +224,23 @@ async def test_a_command_that_indexes_is_waited_for_by_who_was_asked(
         assert isinstance(last.error, RepositoryBusy)
     else:
         assert last.state is JobState.SUCCEEDED
+    await queue.close()
+
+
+async def test_a_job_that_waits_for_a_command_holds_up_no_other_repository(
+    queue: Jobs, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def index(request: IndexRequest, *rest: Any) -> IndexReport:
+        if request.repo == "busy":
+            raise RepositoryBusy(request.repo)
+        return await runs.index(request, *rest)
+
+    monkeypatch.setattr(index_jobs, "index_repository", index)
+    monkeypatch.setattr(index_jobs, "BUSY_AGAIN_S", 600.0)
+    runs.go.release()
+    queue.start(replace(A_REQUEST, repo="busy"))
+    own = queue.start(replace(A_REQUEST, again=True))
+    async with asyncio.timeout(LIMIT_S):
+        *_, last = [job async for job in queue.watch(own.id)]
+    assert last.state is JobState.SUCCEEDED
     await queue.close()

@@ -312,3 +312,27 @@ def test_a_file_whose_part_nobody_asked_for_is_still_to_be_bound() -> None:
     bindings = Bindings("r")
     bindings.update({path: facts(path, text) for path, text in GO.items()}, ())
     assert bindings.update({"go/b/b.go": facts("go/b/b.go", GO["go/b/b.go"])}, ()) == set(GO)
+
+
+def test_a_wildcards_package_comes_below_which_another_was_there() -> None:
+    before = {
+        "m/Main.java": "package m;\nimport com.a.*;\nclass Main {}\n",
+        "com/a/b/Deep.java": "package com.a.b;\npublic class Deep {}\n",
+    }
+    new = {"com/a/Foo.java": "package com.a;\npublic class Foo {}\n"}
+    assert updated(new, before=before) == {"com/a/Foo.java", "m/Main.java"}
+
+
+def test_a_package_goes_below_which_another_stays() -> None:
+    tree = Tree(
+        {
+            "m/Main.java": "package m;\nimport c.*;\nclass Main {}\n",
+            "c/Only.java": "package c;\npublic class Only {}\n",
+            "c/d/Deep.java": "package c.d;\npublic class Deep {}\n",
+            "c.java": "public class c { public static class Inner {} }\n",
+        }
+    )
+    incremental = Incremental(tree)
+    del tree.files["c/Only.java"]
+    incremental.update(*tree.refresh({"c/Only.java"}))
+    assert differing(incremental, tree) == []

@@ -69,6 +69,7 @@ class _Open:
     wrote: bool = False
     writes: int = 0  # transactions that the server has confirmed
     chunks: int = 0
+    copied: bool = False  # words of another repository, perhaps without vectors
     names: set[str] = field(default_factory=set)
 
 
@@ -235,7 +236,12 @@ class Drafts:
     async def sibling_files(
         self, sibling: Sibling, wanted: Mapping[str, bytes]
     ) -> dict[str, KeptFile]:
-        return await copies.files_of(self._db, sibling, wanted)
+        paths = list(wanted)
+        found: dict[str, KeptFile] = {}
+        for start in range(0, len(paths), FACTS_ROUND):
+            portion = {path: wanted[path] for path in paths[start : start + FACTS_ROUND]}
+            found |= await copies.files_of(self._db, sibling, portion)
+        return found
 
     async def copy_files(
         self, draft: Draft, sibling: Sibling, files: Sequence[KeptFile]
@@ -252,7 +258,7 @@ class Drafts:
                 await _retire(conn, draft, list(copied.paths), q.RETIRE_FILE)
 
         await self._write(draft, write, snapshot=True)
-        self._open(draft).chunks += copied.chunks
+        self._note_copied(draft, copied)
         return copied.paths
 
     async def copy_tree(self, draft: Draft, sibling: Sibling, tree: bytes) -> IndexStats | None:
@@ -265,8 +271,13 @@ class Drafts:
             copied = await copies.copy_tree(conn, draft, sibling, tree)
 
         await self._write(draft, write, snapshot=True)
-        self._open(draft).chunks += copied.chunks
+        self._note_copied(draft, copied)
         return q.to_stats(dict(copied.stats)) if copied.stats is not None else None
+
+    def _note_copied(self, draft: Draft, copied: copies.Copied) -> None:
+        mine = self._open(draft)
+        mine.chunks += copied.chunks
+        mine.copied = mine.copied or bool(copied.chunks)
 
     async def write_chunks(self, draft: Draft, chunks: Sequence[Chunk]) -> None:
         rows = [_chunk_row(draft, chunk) for chunk in chunks]
@@ -353,7 +364,7 @@ class Drafts:
         if large:
             # With the numbers of a small repository, publishing a large one would look each of its chunks up.
             await self._settle(q.ANALYZE)
-        if draft.base:
+        if draft.base or mine.copied:
             await self._write(draft, lambda conn, again: self._tidy(conn, draft))
         names = sorted(mine.names - {""})
         published = await self._db.retry(
@@ -373,7 +384,8 @@ class Drafts:
         return mine.chunks > SETTLE_SHARE * (before + mine.chunks)
 
     async def _tidy(self, conn: Connection, draft: Draft) -> None:
-        await segments.tidy(conn, draft)
+        if draft.base:
+            await segments.tidy(conn, draft)
         if self._db.settings.embedding.tiers != "model":
             await segment_vectors.complete(conn, draft)
 

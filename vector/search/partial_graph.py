@@ -155,7 +155,8 @@ class PartialGraph:
             self._known.add(wanted)
             await self._take(wanted)
             # An edge counts where both its ends are there, each by the first file that has it.
-            wanted = Wanted(ids=self._far_ends(wanted.ends)).without(self._known)
+            ends = await asyncio.to_thread(self._far_ends, wanted.ends)
+            wanted = Wanted(ids=ends).without(self._known)
         ((collected,),) = await self._read(_COLLECTED, self._given)
         if self._revision.number < collected:
             return "gone"
@@ -189,8 +190,7 @@ class PartialGraph:
             rows = [row for row in rows if row[0] not in self._parts]
             paths = await asyncio.to_thread(_fitting, repo, rows, wanted)
             found = await self._read(_OF, {**self._given, "paths": paths}) if paths else []
-            for path, nodes, edges in found:
-                self._parts[path] = codegraph.part(repo, path, nodes, edges, self._names)
+            await asyncio.to_thread(self._add, found)
             if sum(len(part.source) for part in self._parts.values()) > self._most_edges:
                 raise CodeGraphTooLarge(
                     f"the question reaches more than {self._most_edges:,} edges of {repo!r}, whose code graph is "
@@ -201,17 +201,28 @@ class PartialGraph:
                     max_edges=self._most_edges,
                 )
 
+    def _add(self, found: Sequence[tuple[Any, ...]]) -> None:
+        """In a worker thread, with pauses for the event loop."""
+        since = time.perf_counter()
+        for path, nodes, edges in found:
+            self._parts[path] = codegraph.part(self._revision.repo, path, nodes, edges, self._names)
+            if time.perf_counter() - since > SLICE_S:
+                time.sleep(REST_S)
+                since = time.perf_counter()
+
     def _far_ends(self, ends: set[str]) -> set[str]:
         """The nodes at the other ends of the edges of `ends`."""
         if not ends:
             return set()
         numbers = self._names.numbers
-        near = np.fromiter((numbers[id_] for id_ in ends if id_ in numbers), np.int32)
-        far: set[int] = set()
+        near = np.zeros(len(numbers), bool)
+        near[[numbers[id_] for id_ in ends if id_ in numbers]] = True
+        far = np.zeros(len(numbers), bool)
         for part in self._parts.values():
-            far.update(part.target[np.isin(part.source, near)].tolist())
-            far.update(part.source[np.isin(part.target, near)].tolist())
-        return {id_ for id_, number in numbers.items() if number in far}
+            far[part.target[near[part.source]]] = True
+            far[part.source[near[part.target]]] = True
+        ids = list(numbers)
+        return {ids[number] for number in np.flatnonzero(far).tolist()}
 
 
 def _looking(repo: str, wanted: Wanted) -> tuple[str, dict[str, Any]]:

@@ -27,6 +27,7 @@ class Types:
         self._table = table
         self.definition = table.definition
         self._packages: dict[str, dict[str, list[Place]]] = {}  # package → top type → where
+        self._files: Counter[str] = Counter()  # package → files
         self._prefixes: Counter[str] = Counter()  # package, or part of one from the left → files
         self._named: dict[str, list[Place]] = {}  # simple name → where
         self._holds: dict[int, _Holds] = {}
@@ -44,6 +45,7 @@ class Types:
         tops = self._packages.setdefault(package, {})
         for number, name in _top_types(facts):
             tops.setdefault(name, []).append((file, number))
+        self._files[package] += 1
         self._prefixes.update(_prefixes_of(package))
         holds = self._holds[file] = _Holds(facts)
         self._imports[file] = _Imports(facts)
@@ -57,8 +59,9 @@ class Types:
         for number, name in _top_types(facts):
             tops[name].remove((file, number))
         self._prefixes.subtract(_prefixes_of(package))
-        if not self._prefixes[package]:
-            del self._packages[package]
+        self._files[package] -= 1
+        if not self._files[package]:
+            del self._files[package], self._packages[package]
         for (_, name), number in self._holds.pop(file).types.items():
             self._named[name].remove((file, number))
         del self._imports[file]
@@ -119,10 +122,10 @@ class Types:
     def tops(self, package: str) -> set[int] | None:
         """The files that define a package's classes; None where there is no such package."""
         self._table.note(PACKAGES, package)
+        self._table.note(_in_package(package), EVERY)
         tops = self._packages.get(package)
         if tops is None:
             return None
-        self._table.note(_in_package(package), EVERY)
         return {place[0] for places in tops.values() for place in places}
 
     def named_so(self, name: str) -> Sequence[Place]:

@@ -167,7 +167,8 @@ class _Question:
         try:
             return await self._answered(repo, lambda: self._graph(repo))
         except _TooLarge:
-            return await self._by_parts(repo)
+            async with self.app.partial_graphs:
+                return await self._by_parts(repo)
 
     async def _answered(self, repo: str, graph_of: memories.Graph) -> GraphResult:
         if self.template.memory:
