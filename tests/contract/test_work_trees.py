@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import psycopg
 import pytest
 
@@ -46,6 +47,11 @@ class Model:
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         self.texts += len(texts)
         return np.ones((len(texts), self.dim), np.float32)
+
+    async def embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        return np.ones(self.dim, np.float32)
+
+    async def close(self) -> None: ...
 
 
 class Case:
@@ -159,7 +165,7 @@ async def test_an_equal_text_is_never_embedded_again(
     """Large copies leave the growing of an HNSW index to the background."""
     model = Model()
     await case.run("main-01", MAIN)
-    await fill_vectors(case.store.vectors, model, "main-01", NoProgress())  # type: ignore[arg-type]
+    await fill_vectors(case.store.vectors, model, "main-01", NoProgress())
     once = model.texts
     assert once
     if in_background:
@@ -171,7 +177,7 @@ async def test_an_equal_text_is_never_embedded_again(
             )
     second = await case.run("work-01", MAIN)
     assert second.embedded == (0 if in_background else second.chunks)
-    filled = await fill_vectors(case.store.vectors, model, "work-01", NoProgress())  # type: ignore[arg-type]
+    filled = await fill_vectors(case.store.vectors, model, "work-01", NoProgress())
     assert filled == (second.chunks, second.chunks)
     assert model.texts == once
     assert case.rows("SELECT embedded = chunks FROM repository WHERE published > 0") == [
